@@ -1,0 +1,259 @@
+"""Every error graveler raises, in one tree by what the caller does next.
+
+Messages say what happened, with the values, and the way out. ``code`` is stable
+and append-only; the command line and the integrations decide by it. Everything
+here pickles, because errors travel through Spark, XCom and process pools.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from graveler.model import Conflict
+
+__all__ = [
+    "AlreadyExistsError",
+    "BackendUnavailableError",
+    "ConflictError",
+    "CorruptionError",
+    "ErrorCode",
+    "FencedError",
+    "GateFailedError",
+    "GravelerError",
+    "InternalError",
+    "InvalidInputError",
+    "LakeLockedError",
+    "MergeConflictError",
+    "MissingDependencyError",
+    "NoChangesError",
+    "NotFoundError",
+    "ObjectNotFoundError",
+    "OutcomeUnknownError",
+    "PreconditionFailedError",
+    "ProtectedBranchError",
+    "RefNotFoundError",
+    "RepositoryNotFoundError",
+    "RetryableError",
+    "RunNotFoundError",
+    "RunStateError",
+    "StateError",
+    "StorageFullError",
+    "ThrottledError",
+    "UnsortedKeysError",
+]
+
+
+class ErrorCode(StrEnum):
+    """Stable names of the errors, for logs, exit codes and other languages."""
+
+    ALREADY_EXISTS = "already-exists"
+    BACKEND_UNAVAILABLE = "backend-unavailable"
+    CONFLICT = "conflict"
+    CORRUPTION = "corruption"
+    FENCED = "fenced"
+    GATE_FAILED = "gate-failed"
+    INTERNAL = "internal"
+    INVALID_INPUT = "invalid-input"
+    LAKE_LOCKED = "lake-locked"
+    MERGE_CONFLICT = "merge-conflict"
+    MISSING_DEPENDENCY = "missing-dependency"
+    NO_CHANGES = "no-changes"
+    NOT_FOUND = "not-found"
+    OBJECT_NOT_FOUND = "object-not-found"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    PRECONDITION_FAILED = "precondition-failed"
+    PROTECTED_BRANCH = "protected-branch"
+    REF_NOT_FOUND = "ref-not-found"
+    REPOSITORY_NOT_FOUND = "repository-not-found"
+    RETRYABLE = "retryable"
+    RUN_NOT_FOUND = "run-not-found"
+    RUN_STATE = "run-state"
+    STATE = "state"
+    STORAGE_FULL = "storage-full"
+    THROTTLED = "throttled"
+    UNSORTED_KEYS = "unsorted-keys"
+
+
+class GravelerError(Exception):
+    """Base of all errors that graveler raises on purpose."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
+
+
+class NotFoundError(GravelerError, LookupError):
+    """Fix the name: what was asked for is not there."""
+
+    code = ErrorCode.NOT_FOUND
+
+
+class RepositoryNotFoundError(NotFoundError):
+    """No repository of that name in the lake."""
+
+    code = ErrorCode.REPOSITORY_NOT_FOUND
+
+
+class RefNotFoundError(NotFoundError):
+    """No branch, tag or commit answers to the reference."""
+
+    code = ErrorCode.REF_NOT_FOUND
+
+
+class ObjectNotFoundError(NotFoundError):
+    """No entry at the path, or no bytes at the address."""
+
+    code = ErrorCode.OBJECT_NOT_FOUND
+
+
+class RunNotFoundError(NotFoundError):
+    """No run of that key in the repository."""
+
+    code = ErrorCode.RUN_NOT_FOUND
+
+
+class AlreadyExistsError(GravelerError):
+    """Choose another name: this one is taken."""
+
+    code = ErrorCode.ALREADY_EXISTS
+
+
+class InvalidInputError(GravelerError, ValueError):
+    """Fix the argument."""
+
+    code = ErrorCode.INVALID_INPUT
+
+
+class UnsortedKeysError(InvalidInputError):
+    """Keys of a range must be unique and ascend bytewise."""
+
+    code = ErrorCode.UNSORTED_KEYS
+
+
+class MissingDependencyError(GravelerError, ImportError):
+    """Install the extra, or the program, that the message names."""
+
+    code = ErrorCode.MISSING_DEPENDENCY
+
+
+class ProtectedBranchError(GravelerError):
+    """The branch takes merges only: work on another one and merge it."""
+
+    code = ErrorCode.PROTECTED_BRANCH
+
+
+class StateError(GravelerError):
+    """The right call at the wrong moment."""
+
+    code = ErrorCode.STATE
+
+
+class NoChangesError(StateError):
+    """There is nothing to commit."""
+
+    code = ErrorCode.NO_CHANGES
+
+
+class RunStateError(StateError):
+    """The run is in a state that does not allow the call."""
+
+    code = ErrorCode.RUN_STATE
+
+
+class FencedError(StateError):
+    """A newer attempt owns the branch: nothing of this write was acknowledged. Stop."""
+
+    code = ErrorCode.FENCED
+
+
+class LakeLockedError(StateError):
+    """Another process holds a lake that only one process may open."""
+
+    code = ErrorCode.LAKE_LOCKED
+
+
+class ConflictError(GravelerError):
+    """Two changes do not go together: the caller chooses."""
+
+    code = ErrorCode.CONFLICT
+
+
+class MergeConflictError(ConflictError):
+    """A merge found paths changed differently on both sides; nothing was merged.
+
+    Attributes:
+        conflicts: Path and the three identities of each, in path order.
+    """
+
+    code = ErrorCode.MERGE_CONFLICT
+
+    def __init__(self, message: str, conflicts: "tuple[Conflict, ...]" = ()) -> None:
+        super().__init__(message)
+        self.conflicts = conflicts
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return type(self), (str(self), self.conflicts)
+
+
+class GateFailedError(GravelerError):
+    """A gate refused the candidate; the target did not move.
+
+    Attributes:
+        verdicts: What each gate said, in the order they ran.
+    """
+
+    code = ErrorCode.GATE_FAILED
+
+    def __init__(self, message: str, verdicts: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.verdicts = verdicts
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return type(self), (str(self), self.verdicts)
+
+
+class RetryableError(GravelerError):
+    """Nothing was changed: read again and repeat."""
+
+    code = ErrorCode.RETRYABLE
+
+
+class PreconditionFailedError(RetryableError):
+    """The record or object was changed by somebody else since it was read."""
+
+    code = ErrorCode.PRECONDITION_FAILED
+
+
+class ThrottledError(RetryableError):
+    """The backend asks to slow down."""
+
+    code = ErrorCode.THROTTLED
+
+
+class BackendUnavailableError(RetryableError):
+    """The backend does not answer, or answers with a fault of its own."""
+
+    code = ErrorCode.BACKEND_UNAVAILABLE
+
+
+class OutcomeUnknownError(GravelerError):
+    """The write may have landed or not: read back first."""
+
+    code = ErrorCode.OUTCOME_UNKNOWN
+
+
+class StorageFullError(GravelerError, OSError):
+    """No space left: free some and repeat; nothing was half written."""
+
+    code = ErrorCode.STORAGE_FULL
+
+
+class CorruptionError(GravelerError):
+    """Stored bytes are damaged: do not retry; keep the bytes; run ``graveler fsck``."""
+
+    code = ErrorCode.CORRUPTION
+
+
+class InternalError(GravelerError):
+    """A defect of graveler itself."""
+
+    code = ErrorCode.INTERNAL

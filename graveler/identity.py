@@ -1,0 +1,105 @@
+"""Ids as functions of content, all of them SHA-256.
+
+====================  ==========================================================
+identity of an entry  h over size, checksum, content type and user metadata
+record id             h( h(key) ‖ h(identity) )
+range id              h( record id₁ ‖ … ‖ record idₙ )
+metarange id          the same over its ranges: key = last key, identity = range id
+commit id             h over committer, message, metarange, time, metadata, parents
+====================  ==========================================================
+
+No path, address or time enters an identity: equal files written on two branches are
+one and the same. A linked file without a checksum has nothing else that tells its
+content, so there the address stands in for it.
+
+The fields are framed (type byte, 8-byte big-endian length, bytes), so that no two
+different inputs give the same bytes to the hash. ``docs/formats/identity.md`` has the
+table with a worked example.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from hashlib import sha256
+
+from graveler.model import Entry
+
+__all__ = ["commit_id", "entry_identity", "range_id", "record_id", "unix_us"]
+
+_TEXT = b"t"
+_NUMBER = b"n"
+_PAIRS = b"p"
+_LIST = b"l"
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode("utf-8", "surrogatepass")
+    return _TEXT + len(raw).to_bytes(8, "big") + raw
+
+
+def _number(value: int) -> bytes:
+    return _NUMBER + value.to_bytes(8, "big", signed=True)
+
+
+def _pairs(value: Mapping[str, str]) -> bytes:
+    parts = [_PAIRS, len(value).to_bytes(8, "big")]
+    for name in sorted(value):
+        parts += (_text(name), _text(value[name]))
+    return b"".join(parts)
+
+
+def _list(values: Iterable[str]) -> bytes:
+    items = [_text(value) for value in values]
+    return b"".join([_LIST, len(items).to_bytes(8, "big"), *items])
+
+
+def unix_us(moment: datetime) -> int:
+    """Return whole microseconds since 1970-01-01 UTC of an aware `moment`."""
+    # timestamp() is a float and loses the last digits of microseconds
+    whole = int(moment.replace(microsecond=0).timestamp())
+    return whole * 1_000_000 + moment.microsecond
+
+
+def entry_identity(entry: Entry) -> bytes:
+    """Return the 32 bytes that say what the entry holds, wherever it lies."""
+    content = _text(entry.checksum) if entry.checksum else _text("address:" + entry.address)
+    return sha256(
+        b"entry:1"
+        + _number(entry.size)
+        + content
+        + _text(entry.content_type)
+        + _pairs(entry.metadata)
+    ).digest()
+
+
+def record_id(key: bytes, identity: bytes) -> bytes:
+    """Return h(h(key) ‖ h(identity)), 32 bytes."""
+    return sha256(sha256(key).digest() + sha256(identity).digest()).digest()
+
+
+def range_id(record_ids: Iterable[bytes]) -> bytes:
+    """Return the id of the range that holds these records in this order, 32 bytes."""
+    return sha256(b"".join(record_ids)).digest()
+
+
+def commit_id(  # noqa: PLR0913 - the fields of a commit
+    *,
+    metarange: str,
+    parents: tuple[str, ...],
+    message: str,
+    committer: str,
+    created: datetime,
+    metadata: Mapping[str, str],
+) -> str:
+    """Return the id of a commit, 64 hex digits.
+
+    The generation is left out: it follows from the parents.
+    """
+    return sha256(
+        b"commit:1"
+        + _text(committer)
+        + _text(message)
+        + _text(metarange)
+        + _number(unix_us(created))
+        + _pairs(metadata)
+        + _list(parents)
+    ).hexdigest()

@@ -1,0 +1,169 @@
+"""The records that every floor shares: frozen, slotted, without behaviour of their own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+__all__ = [
+    "BranchRecord",
+    "Change",
+    "ChangeKind",
+    "Commit",
+    "Conflict",
+    "Entry",
+    "RangeInfo",
+    "Summary",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One path of a tree and where its bytes are.
+
+    Attributes:
+        path: UTF-8 text, 1 to 1024 bytes, compared bytewise.
+        address: Key in the repository's storage (``data/…``), or a full URI
+            (``s3://…``, ``file:///…``) of a linked file.
+        size: Bytes.
+        checksum: ``algorithm:hex`` of the content, or "" where a linked file has none.
+        content_type: Media type, or "".
+        mtime: When the bytes were written, UTC.
+        metadata: The user's own pairs.
+    """
+
+    path: str
+    address: str
+    size: int
+    checksum: str = ""
+    content_type: str = ""
+    mtime: datetime | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class ChangeKind(StrEnum):
+    """What happened to a path from the left tree to the right one."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs between two trees.
+
+    Attributes:
+        path: The path.
+        kind: Added, changed or removed.
+        before: The left tree's entry, None where added.
+        after: The right tree's entry, None where removed.
+    """
+
+    path: str
+    kind: ChangeKind
+    before: Entry | None
+    after: Entry | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A path that both sides of a merge changed, differently.
+
+    Attributes:
+        path: The path.
+        base: Identity (hex) in the merge base, None where the path is missing.
+        source: Identity in the merge source, None where missing.
+        dest: Identity in the merge destination, None where missing.
+    """
+
+    path: str
+    base: str | None
+    source: str | None
+    dest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeInfo:
+    """One range as its metarange knows it.
+
+    Attributes:
+        id: Range id, 32 raw bytes.
+        min_key: First key.
+        max_key: Last key.
+        count: Records.
+        size: Logical bytes: the sum of key and value lengths.
+    """
+
+    id: bytes
+    min_key: bytes
+    max_key: bytes
+    count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What applying changes did, in paths and in range files."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    ranges_reused: int = 0
+    ranges_written: int = 0
+
+    @property
+    def total(self) -> int:
+        """Paths that differ."""
+        return self.added + self.changed + self.removed
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An immutable point of history.
+
+    Attributes:
+        id: 64 hex digits, a function of every other field but ``generation``.
+        metarange: Id (hex) of the tree.
+        parents: Commit ids, first parent first.
+        generation: 1 for a root, else 1 + the largest of the parents'.
+        message: Free text.
+        committer: Who.
+        created: When, UTC, microseconds.
+        metadata: The caller's pairs; keys that start with ``graveler.`` are ours.
+    """
+
+    id: str
+    metarange: str
+    parents: tuple[str, ...]
+    generation: int
+    message: str
+    committer: str
+    created: datetime
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRecord:
+    """The one mutable record of a branch; it moves by compare-and-set only.
+
+    Attributes:
+        name: Branch name.
+        commit_id: The head.
+        staging_token: Partition that takes the branch's writes now.
+        sealed_tokens: Partitions whose writes wait for a commit, oldest first.
+        attempt: Counts the attempts of the run that owns the branch; 0 for a user's.
+        fence: Unique to one opening of the branch by a run: a writer that holds another
+            one is stale. "" for a user's branch, which anyone may write.
+        hidden: Left out of listings (the branches of runs).
+        nonce: Differs with every write, so that a lost reply can be told from a lost race.
+    """
+
+    name: str
+    commit_id: str
+    staging_token: str
+    sealed_tokens: tuple[str, ...] = ()
+    attempt: int = 0
+    fence: str = ""
+    hidden: bool = False
+    nonce: str = ""

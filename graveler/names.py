@@ -1,0 +1,97 @@
+"""What may be called what: repositories, branches, tags, paths, runs."""
+
+import re
+from hashlib import sha256
+from typing import Final
+
+from graveler.errors import InvalidInputError
+
+__all__ = [
+    "MAX_PATH_BYTES",
+    "check_branch",
+    "check_repository",
+    "check_tag",
+    "path_key",
+    "run_branch",
+    "step_branch",
+]
+
+MAX_PATH_BYTES: Final = 1024
+_MAX_REF_CHARACTERS: Final = 200
+_REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
+_REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_COMMIT_ID = re.compile(r"[0-9a-f]{64}")
+_NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
+
+
+def check_repository(name: str) -> str:
+    """Return `name` if a repository may have it.
+
+    Raises:
+        InvalidInputError: It is not 3 to 63 of ``a-z 0-9 -``, starting with a letter or digit.
+    """
+    if not _REPOSITORY.fullmatch(name):
+        raise InvalidInputError(
+            f"repository name {name!r}: use 3 to 63 of a-z, 0-9 and '-', "
+            "starting with a letter or digit"
+        )
+    return name
+
+
+def _check_ref(kind: str, name: str) -> str:
+    if len(name) > _MAX_REF_CHARACTERS or not _REF.fullmatch(name):
+        raise InvalidInputError(
+            f"{kind} name {name!r}: use up to {_MAX_REF_CHARACTERS} of A-Z, a-z, 0-9, '_', '.' and "
+            "'-', starting with a letter, digit or '_' ('/ ~ ^ @ :' belong to addresses)"
+        )
+    if _COMMIT_ID.fullmatch(name):
+        raise InvalidInputError(f"{kind} name {name!r} reads like a commit id: choose another")
+    return name
+
+
+def check_branch(name: str) -> str:
+    """Return `name` if a branch may have it, else raise InvalidInputError."""
+    return _check_ref("branch", name)
+
+
+def check_tag(name: str) -> str:
+    """Return `name` if a tag may have it, else raise InvalidInputError."""
+    return _check_ref("tag", name)
+
+
+def path_key(path: str) -> bytes:
+    """Return the key of a path: its UTF-8 bytes.
+
+    Raises:
+        InvalidInputError: The path is empty, longer than 1024 bytes, holds a NUL, or is
+            not text that UTF-8 can hold (a lone surrogate, as from an undecodable file name).
+    """
+    try:
+        key = path.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"path {path!r} is not valid UTF-8 text: rename the file"
+        ) from error
+    if not 1 <= len(key) <= MAX_PATH_BYTES:
+        raise InvalidInputError(
+            f"path of {len(key)} bytes ({path[:80]!r}): give 1 to {MAX_PATH_BYTES} bytes"
+        )
+    if b"\0" in key:
+        raise InvalidInputError(f"path {path!r} holds a NUL character: leave it out")
+    return key
+
+
+def _slug(text: str, limit: int) -> str:
+    return _NOT_SLUG.sub("-", text).strip("-.")[:limit].strip("-.") or "x"
+
+
+def run_branch(key: str) -> str:
+    """Return the name of a run's branch: ``run-<slug of its key>-<8 hex of the key's hash>``."""
+    digest = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"run-{_slug(key, 80)}-{digest[:8]}"
+
+
+def step_branch(run: str, step: str) -> str:
+    """Return the name of a step's branch beside its run's branch."""
+    digest = sha256(step.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{run}.{_slug(step, 60)}-{digest[:8]}"

@@ -1,0 +1,100 @@
+"""The object store port: whole immutable objects under text keys, below one root.
+
+Durability: when a put returns, the object survives the death of process and machine
+(memory driver: of neither). An object is there whole or not at all.
+
+Concurrency: any number of threads and processes may share a root. Of several
+``put_if_absent`` to one key, exactly one wins.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["Body", "ObjectInfo", "ObjectStore"]
+
+Body = bytes | bytearray | memoryview | Path | BinaryIO
+"""What can be stored: bytes, a file on disk, or an open binary stream (read to its end)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What the store knows of an object without reading it.
+
+    Attributes:
+        key: Key below the store's root.
+        size: Bytes.
+        etag: Changes whenever the object does; opaque.
+        mtime: When it was written, UTC.
+        checksum: ``algorithm:hex`` of the content where the store has one for free, else "".
+    """
+
+    key: str
+    size: int
+    etag: str
+    mtime: datetime
+    checksum: str = ""
+
+
+class ObjectStore(ABC):
+    """Bytes under keys. Keys are relative, ``/``-separated, without empty, ``.`` or ``..`` parts."""
+
+    @property
+    @abstractmethod
+    def root(self) -> str:
+        """URI of the root, without a slash at the end: ``file:///lake/objects``, ``s3://b/p``."""
+
+    @abstractmethod
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        """Store the object, replacing an earlier one at the key."""
+
+    @abstractmethod
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        """Store the object unless the key is taken; return whether it was stored."""
+
+    @abstractmethod
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        """Replace the object if its etag is still `etag`.
+
+        Raises:
+            PreconditionFailedError: It is not, or the object is gone.
+        """
+
+    @abstractmethod
+    def get(self, key: str) -> bytes:
+        """Return the whole object.
+
+        Raises:
+            ObjectNotFoundError: Nothing at the key.
+        """
+
+    @abstractmethod
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Return up to `length` bytes from byte `start`; less only where the object ends."""
+
+    @abstractmethod
+    def open(self, key: str) -> BinaryIO:
+        """Return a readable, seekable stream of the object; the caller closes it."""
+
+    @abstractmethod
+    def head(self, key: str) -> ObjectInfo:
+        """Return what is known of the object without its bytes."""
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Remove the object; no error where it is not there."""
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects whose key starts with `prefix`, in byte order of their keys."""
+
+    def uri(self, key: str) -> str:
+        """Return the address that other programs (Spark, say) use for the object."""
+        return f"{self.root}/{key}"
+
+    def close(self) -> None:
+        """Give back connections; may be called twice."""
+        return

@@ -1,0 +1,264 @@
+"""How records become bytes and come back.
+
+Value record (what a range stores behind a key, and a staged write after its header)::
+
+    varint  length of identity
+    bytes   identity (32 for an entry, 32 for a range in a metarange)
+    varint  length of data
+    bytes   data
+
+Entry data is a JSON array: address, size, checksum, content type, mtime (µs since 1970
+or null), metadata. Range data is ``[min key (hex), count, size]``. Staged write::
+
+    byte    0 tombstone, 1 entry
+    bytes   record id, 32                 (entry only)
+    bytes   value record                  (entry only)
+
+The record id is computed when a write is staged, so that a commit of a million entries
+hashes nothing but their ids.
+
+Branches, commits and the like are JSON objects. Decoders trust nothing: whatever does
+not parse is a CorruptionError.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from graveler.errors import CorruptionError
+from graveler.identity import entry_identity, record_id, unix_us
+from graveler.model import BranchRecord, Commit, Entry, RangeInfo
+
+__all__ = [
+    "RECORD_ID_BYTES",
+    "TOMBSTONE",
+    "decode_branch",
+    "decode_commit",
+    "decode_entry",
+    "decode_json",
+    "decode_range_info",
+    "decode_value",
+    "encode_branch",
+    "encode_commit",
+    "encode_entry",
+    "encode_json",
+    "encode_range_info",
+    "encode_value",
+    "from_unix_us",
+    "stage_entry",
+    "staged_record_id",
+    "staged_value",
+    "value_identity",
+]
+
+RECORD_ID_BYTES: Final = 32
+TOMBSTONE: Final = b"\x00"
+_LIVE: Final = b"\x01"
+_HEADER: Final = 1 + RECORD_ID_BYTES
+_SHORT: Final = 0x80
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_VARINT_BYTES: Final = 5
+
+_to_json = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
+).encode
+
+
+def encode_json(value: Any) -> bytes:
+    """Return the shortest JSON of `value`, keys sorted, in UTF-8."""
+    return _to_json(value).encode("utf-8", "surrogatepass")
+
+
+def decode_json(raw: bytes, what: str) -> Any:
+    """Return the value; `what` names it in the CorruptionError of bytes that are not JSON."""
+    try:
+        return json.loads(raw.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        raise CorruptionError(f"{what} is not JSON: {raw[:60]!r}") from error
+
+
+def from_unix_us(value: int) -> datetime:
+    """Return the aware UTC time `value` microseconds after 1970."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= _SHORT:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
+        byte = raw[position]
+        value |= (byte & 0x7F) << shift
+        if byte < _SHORT:
+            return value, position + 1
+        shift += 7
+    raise CorruptionError(f"value record: no length at byte {at} of {len(raw)}")
+
+
+def encode_value(identity: bytes, data: bytes) -> bytes:
+    """Return the value record of `identity` and `data`."""
+    return b"".join((_varint(len(identity)), identity, _varint(len(data)), data))
+
+
+def decode_value(raw: bytes) -> tuple[bytes, bytes]:
+    """Return (identity, data) of a value record, or raise CorruptionError."""
+    size, at = _read_varint(raw, 0)
+    identity = raw[at : at + size]
+    length, start = _read_varint(raw, at + size)
+    if len(identity) != size or start + length != len(raw):
+        raise CorruptionError(f"value record of {len(raw)} bytes: lengths {size} and {length}")
+    return identity, raw[start:]
+
+
+def value_identity(raw: bytes) -> bytes:
+    """Return the identity alone: what diff and merge compare."""
+    if len(raw) > RECORD_ID_BYTES and raw[0] == RECORD_ID_BYTES:
+        return raw[1:_HEADER]
+    return decode_value(raw)[0]
+
+
+def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
+    """Return (identity, value record) of an entry; the path is not part of either."""
+    identity = entry_identity(entry)
+    mtime = None if entry.mtime is None else unix_us(entry.mtime)
+    data = encode_json(
+        [
+            entry.address,
+            entry.size,
+            entry.checksum,
+            entry.content_type,
+            mtime,
+            dict(entry.metadata),
+        ]
+    )
+    return identity, encode_value(identity, data)
+
+
+def decode_entry(key: bytes, raw: bytes) -> Entry:
+    """Return the entry of a key and its value record, or raise CorruptionError."""
+    data = decode_value(raw)[1]
+    fields = decode_json(data, f"entry at {key!r}")
+    try:
+        address, size, checksum, content_type, mtime, metadata = fields
+        return Entry(
+            path=key.decode("utf-8"),
+            address=address,
+            size=size,
+            checksum=checksum,
+            content_type=content_type,
+            mtime=None if mtime is None else from_unix_us(mtime),
+            metadata=metadata,
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise CorruptionError(f"entry at {key!r} cannot be read: {data[:80]!r}") from error
+
+
+def encode_range_info(info: RangeInfo) -> bytes:
+    """Return the value record of a range in its metarange (its key there: the last key)."""
+    return encode_value(info.id, encode_json([info.min_key.hex(), info.count, info.size]))
+
+
+def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
+    """Return the range of a metarange's key and value, or raise CorruptionError."""
+    identity, data = decode_value(raw)
+    fields = decode_json(data, f"range ending at {key!r}")
+    try:
+        first, count, size = fields
+        return RangeInfo(identity, bytes.fromhex(first), key, int(count), int(size))
+    except (ValueError, TypeError) as error:
+        raise CorruptionError(f"range ending at {key!r} cannot be read: {data[:80]!r}") from error
+
+
+def stage_entry(key: bytes, entry: Entry) -> bytes:
+    """Return the staged form of an entry, record id included."""
+    identity, value = encode_entry(entry)
+    return b"".join((_LIVE, record_id(key, identity), value))
+
+
+def staged_record_id(raw: bytes) -> bytes:
+    """Return the record id of a staged entry."""
+    return raw[1:_HEADER]
+
+
+def staged_value(raw: bytes) -> bytes | None:
+    """Return the value record of a staged write, None for a tombstone."""
+    if raw[:1] == _LIVE:
+        return raw[_HEADER:]
+    if raw == TOMBSTONE:
+        return None
+    raise CorruptionError(f"staged write starts with {raw[:1]!r}: expected 00 or 01")
+
+
+def encode_branch(record: BranchRecord) -> bytes:
+    """Return the branch record's JSON."""
+    return encode_json(
+        {
+            "name": record.name,
+            "commit": record.commit_id,
+            "staging": record.staging_token,
+            "sealed": record.sealed_tokens,
+            "sealed_order": "oldest-first",
+            "attempt": record.attempt,
+            "fence": record.fence,
+            "hidden": record.hidden,
+            "nonce": record.nonce,
+        }
+    )
+
+
+def decode_branch(raw: bytes) -> BranchRecord:
+    """Return the branch record, or raise CorruptionError."""
+    fields = decode_json(raw, "branch record")
+    try:
+        return BranchRecord(
+            name=fields["name"],
+            commit_id=fields["commit"],
+            staging_token=fields["staging"],
+            sealed_tokens=tuple(fields["sealed"]),
+            attempt=fields["attempt"],
+            fence=fields["fence"],
+            hidden=fields["hidden"],
+            nonce=fields["nonce"],
+        )
+    except (KeyError, TypeError) as error:
+        raise CorruptionError(f"branch record cannot be read: {raw[:120]!r}") from error
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """Return the commit record's JSON; the id is its key."""
+    return encode_json(
+        {
+            "metarange": commit.metarange,
+            "parents": commit.parents,
+            "generation": commit.generation,
+            "message": commit.message,
+            "committer": commit.committer,
+            "created": unix_us(commit.created),
+            "metadata": dict(commit.metadata),
+        }
+    )
+
+
+def decode_commit(identifier: str, raw: bytes) -> Commit:
+    """Return the commit stored under `identifier`, or raise CorruptionError."""
+    fields = decode_json(raw, f"commit {identifier}")
+    try:
+        return Commit(
+            id=identifier,
+            metarange=fields["metarange"],
+            parents=tuple(fields["parents"]),
+            generation=fields["generation"],
+            message=fields["message"],
+            committer=fields["committer"],
+            created=from_unix_us(fields["created"]),
+            metadata=fields["metadata"],
+        )
+    except (KeyError, TypeError, OverflowError) as error:
+        raise CorruptionError(f"commit {identifier} cannot be read: {raw[:120]!r}") from error
