@@ -1,0 +1,182 @@
+"""Settings: what a lake's ``graveler.toml`` says, and the one place that reads the environment.
+
+A lake is a folder with a ``graveler.toml``, or such a file anywhere::
+
+    format = 1
+
+    [kv]
+    uri = "sqlite://kv.sqlite3"          # or rocksdb://kv, postgresql://user@host/database
+
+    [storage]
+    uri = "file://objects"               # where new repositories go: a folder, or s3://bucket/prefix
+
+    [s3]                                 # optional, all of it
+    endpoint_url = "https://minio.example:9000"
+    region = "us-east-1"
+
+    [cache]
+    folder = "cache"                     # ranges kept on local disk
+    max_bytes = 1073741824
+
+    [splitting]                          # of new repositories
+    min_bytes = 0
+    max_bytes = 20971520
+    raggedness = 50000
+
+A path behind ``sqlite://``, ``rocksdb://`` or ``file://`` that does not start with a slash
+is relative to the file's folder, so that a lake can be moved.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from graveler.errors import InvalidInputError, NotFoundError
+
+__all__ = [
+    "CONFIG_NAME",
+    "LakeConfig",
+    "default_committer",
+    "environment",
+    "load_config",
+    "set_environment",
+    "write_default_config",
+]
+
+CONFIG_NAME: Final = "graveler.toml"
+_FORMAT: Final = 1
+_LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
+_GIB: Final = 2**30
+_KNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "kv": frozenset({"uri"}),
+    "storage": frozenset({"uri"}),
+    "s3": frozenset({"endpoint_url", "region", "access_key", "secret_key", "path_style"}),
+    "cache": frozenset({"folder", "max_bytes"}),
+    "splitting": frozenset({"min_bytes", "max_bytes", "raggedness"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LakeConfig:
+    """The settings of one lake, paths made absolute.
+
+    Attributes:
+        location: What to open again to get the same lake: the folder or the file.
+        kv_uri: Where refs and staged entries live.
+        storage_uri: Root below which new repositories keep their objects.
+        storage_options: Endpoint and the like of the object store.
+        cache_folder: Where ranges are cached.
+        cache_max_bytes: Bound of that cache.
+        splitting: ``min_bytes``, ``max_bytes``, ``raggedness`` of new repositories, where given.
+    """
+
+    location: str
+    kv_uri: str
+    storage_uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    cache_folder: Path | None = None
+    cache_max_bytes: int = _GIB
+    splitting: Mapping[str, int] = field(default_factory=dict)
+
+
+def environment(name: str, default: str = "") -> str:
+    """Return the environment variable `name`, or `default` where it is not set."""
+    return os.environ.get(name, default)
+
+
+def set_environment(name: str, value: str) -> None:
+    """Set a variable that programs started from here (a JVM, Spark's workers) must see."""
+    os.environ[name] = value
+
+
+def default_committer() -> str:
+    """Return who commits where nobody is named: GRAVELER_COMMITTER, the user's login, or ""."""
+    return environment("GRAVELER_COMMITTER") or environment("USER") or environment("LOGNAME")
+
+
+def load_config(target: str | Path) -> LakeConfig:
+    """Read the settings of the lake at `target`, a folder or a TOML file.
+
+    Raises:
+        NotFoundError: There is no such lake.
+        InvalidInputError: The file is not what the module's page says.
+    """
+    path = Path(target).expanduser().absolute()
+    file = path / CONFIG_NAME if path.is_dir() else path
+    try:
+        raw = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"no lake at {path}: there is no {CONFIG_NAME}; make one with `graveler init {path}`"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{file} is not TOML: {error}") from error
+    return _config(raw, file=file, location=str(path))
+
+
+def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
+    if raw.get("format") != _FORMAT:
+        raise InvalidInputError(
+            f"{file} has format {raw.get('format')!r}; this graveler reads {_FORMAT}: "
+            "upgrade graveler, or correct the file"
+        )
+    tables: dict[str, Mapping[str, Any]] = {}
+    for name, value in raw.items():
+        if name == "format":
+            continue
+        known = _KNOWN.get(name)
+        if known is None or not isinstance(value, dict):
+            raise InvalidInputError(f"{file}: [{name}] is not known; known are {sorted(_KNOWN)}")
+        if unknown := sorted(set(value) - known):
+            raise InvalidInputError(
+                f"{file}: [{name}] has unknown {unknown}; known are {sorted(known)}"
+            )
+        tables[name] = value
+    folder = file.parent
+    cache = tables.get("cache", {})
+    cache_folder = cache.get("folder", "cache")
+    try:
+        return LakeConfig(
+            location=location,
+            kv_uri=_absolute(tables["kv"]["uri"], folder),
+            storage_uri=_absolute(tables["storage"]["uri"], folder),
+            storage_options={name: str(value) for name, value in tables.get("s3", {}).items()},
+            cache_folder=folder / cache_folder if cache_folder else None,
+            cache_max_bytes=int(cache.get("max_bytes", _GIB)),
+            splitting={name: int(value) for name, value in tables.get("splitting", {}).items()},
+        )
+    except KeyError as error:
+        raise InvalidInputError(f"{file}: {error.args[0]!r} is missing") from None
+
+
+def _absolute(uri: str, folder: Path) -> str:
+    scheme, separator, rest = uri.partition("://")
+    if separator and scheme in _LOCAL_SCHEMES and not rest.startswith("/"):
+        return f"{scheme}://{folder / rest}"
+    return uri
+
+
+def write_default_config(
+    folder: Path, *, kv_uri: str = "sqlite://kv.sqlite3", storage_uri: str = "file://objects"
+) -> Path:
+    """Make `folder` a lake with these settings; return the file written.
+
+    Raises:
+        InvalidInputError: The folder is already a lake, or is a file.
+    """
+    file = folder / CONFIG_NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as out:
+            out.write(
+                "# A graveler lake: refs and staged entries in [kv], bytes in [storage].\n"
+                f'format = {_FORMAT}\n\n[kv]\nuri = "{kv_uri}"\n\n'
+                f'[storage]\nuri = "{storage_uri}"\n'
+            )
+    except FileExistsError:
+        reason = "is a lake already" if file.exists() else "is a file: give a folder"
+        raise InvalidInputError(f"{folder} {reason}") from None
+    return file
