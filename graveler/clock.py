@@ -25,9 +25,11 @@ class SystemClock(Clock):
     """The machine's clock."""
 
     def now(self) -> datetime:
+        """Return the machine's time, UTC."""
         return datetime.now(UTC)
 
     def sleep(self, seconds: float) -> None:
+        """Sleep."""
         time.sleep(seconds)
 
 
@@ -38,10 +40,12 @@ class FakeClock(Clock):
         self._now = start or datetime(2013, 1, 1, tzinfo=UTC)
 
     def now(self) -> datetime:
+        """Return the time set, a microsecond later with each call, so that order shows."""
         self._now += timedelta(microseconds=1)
         return self._now
 
     def sleep(self, seconds: float) -> None:
+        """Move the time on."""
         self._now += timedelta(seconds=seconds)
 
 
@@ -68,11 +72,13 @@ class RandomIds(IdSource):
         self._clock = clock or SystemClock()
 
     def unique(self) -> str:
+        """Return 12 hex digits of time and 20 random ones."""
         milliseconds = int(self._clock.now().timestamp() * 1000) & 0xFFFFFFFFFFFF
         return f"{milliseconds:012x}{uuid.uuid4().hex[:20]}"
 
     def jitter(self) -> float:
-        return random.random()  # noqa: S311, TID251 - spreading retries is no secret
+        """Return a random number."""
+        return random.random()  # noqa: S311 - spreading retries is no secret
 
 
 class SequenceIds(IdSource):
@@ -83,8 +89,10 @@ class SequenceIds(IdSource):
         self._random = random.Random(seed)  # noqa: S311 - a test's seed
 
     def unique(self) -> str:
+        """Return the next number."""
         self._last += 1
         return f"{self._last:032x}"
 
     def jitter(self) -> float:
+        """Return the next number of the seed's sequence."""
         return self._random.random()

@@ -81,7 +81,7 @@ def range_id(record_ids: Iterable[bytes]) -> bytes:
     return sha256(b"".join(record_ids)).digest()
 
 
-def commit_id(  # noqa: PLR0913 - the fields of a commit
+def commit_id(
     *,
     metarange: str,
     parents: tuple[str, ...],

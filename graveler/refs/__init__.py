@@ -1,0 +1,23 @@
+"""Branches, tags and commits; expressions over them; history; protection."""
+
+from graveler.refs.branches import Branches
+from graveler.refs.commits import Commits
+from graveler.refs.expression import resolve
+from graveler.refs.history import is_ancestor, log, merge_base
+from graveler.refs.mover import move
+from graveler.refs.protection import Protection
+from graveler.refs.refs import Refs
+from graveler.refs.tags import Tags
+
+__all__ = [
+    "Branches",
+    "Commits",
+    "Protection",
+    "Refs",
+    "Tags",
+    "is_ancestor",
+    "log",
+    "merge_base",
+    "move",
+    "resolve",
+]

@@ -1,0 +1,99 @@
+"""Branch records: key ``branch/<name>``."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from graveler.clock import IdSource
+from graveler.errors import (
+    AlreadyExistsError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    RefNotFoundError,
+)
+from graveler.kv.store import ABSENT, KVStore, Predicate
+from graveler.model import BranchRecord
+from graveler.names import check_branch
+from graveler.records import decode_branch, encode_branch
+
+__all__ = ["Branches"]
+
+_PREFIX = b"branch/"
+_PREFIX_END = b"branch0"
+
+
+class Branches:
+    """The branch records of one repository."""
+
+    def __init__(self, kv: KVStore, partition: str, ids: IdSource) -> None:
+        self._kv = kv
+        self._partition = partition
+        self._ids = ids
+
+    def find(self, name: str) -> BranchRecord | None:
+        """Return the branch as it is now, or None."""
+        stored = self._kv.get(self._partition, _PREFIX + check_branch(name).encode())
+        return None if stored is None else decode_branch(stored.value)
+
+    def get(self, name: str) -> BranchRecord:
+        """Return the branch as it is now, or raise RefNotFoundError."""
+        return self.get_for_update(name)[0]
+
+    def get_for_update(self, name: str) -> tuple[BranchRecord, Predicate]:
+        """Return the branch and the predicate that replaces exactly this version of it."""
+        stored = self._kv.get(self._partition, _PREFIX + check_branch(name).encode())
+        if stored is None:
+            raise RefNotFoundError(
+                f"no branch {name!r}: `graveler branch list` shows those there are"
+            )
+        return decode_branch(stored.value), stored.predicate
+
+    def replace(self, record: BranchRecord, predicate: Predicate) -> BranchRecord:
+        """Write `record` under a fresh nonce if the branch is as `predicate` says.
+
+        Returns:
+            The record as written.
+
+        Raises:
+            PreconditionFailedError: The branch has moved; nothing was written.
+            OutcomeUnknownError: The reply was lost and somebody wrote since.
+        """
+        written = replace(record, nonce=self._ids.unique())
+        key = _PREFIX + written.name.encode()
+        try:
+            self._kv.set_if(self._partition, key, encode_branch(written), predicate)
+        except OutcomeUnknownError:
+            # the nonce tells whether what is there now is what we wrote
+            seen = self._kv.get(self._partition, key)
+            if seen is not None and decode_branch(seen.value).nonce == written.nonce:
+                return written
+            if predicate is not ABSENT and seen is not None and seen.predicate == predicate:
+                raise PreconditionFailedError(
+                    f"branch {written.name!r}: the write was lost on its way; repeat it"
+                ) from None
+            raise
+        return written
+
+    def create(self, record: BranchRecord) -> BranchRecord:
+        """Write a new branch.
+
+        Raises:
+            AlreadyExistsError: The name is taken.
+        """
+        check_branch(record.name)
+        try:
+            return self.replace(record, ABSENT)
+        except PreconditionFailedError:
+            raise AlreadyExistsError(
+                f"branch {record.name!r} exists: choose another name"
+            ) from None
+
+    def delete(self, name: str) -> None:
+        """Remove the record; no error where it is not there."""
+        self._kv.delete(self._partition, _PREFIX + check_branch(name).encode())
+
+    def list(self) -> Iterator[BranchRecord]:
+        """Yield every branch, hidden ones too, by name."""
+        for key, value in self._kv.scan(self._partition, _PREFIX):
+            if key >= _PREFIX_END:
+                return
+            yield decode_branch(value)

@@ -1,0 +1,119 @@
+"""Commit records: key ``commit/<64 hex>``; immutable, so they are cached without care."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from threading import Lock
+from typing import Final
+
+from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.identity import commit_id
+from graveler.kv.store import KVStore
+from graveler.model import Commit
+from graveler.records import decode_commit, encode_commit
+
+__all__ = ["Commits"]
+
+_PREFIX: Final = b"commit/"
+_CACHED: Final = 10_000
+_SHORTEST_PREFIX: Final = 4
+
+
+class Commits:
+    """The commit records of one repository."""
+
+    def __init__(self, kv: KVStore, partition: str) -> None:
+        self._kv = kv
+        self._partition = partition
+        self._cache: OrderedDict[str, Commit] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, identifier: str) -> Commit | None:
+        """Return the commit of a full id, or None."""
+        with self._lock:
+            commit = self._cache.get(identifier)
+            if commit is not None:
+                self._cache.move_to_end(identifier)
+                return commit
+        stored = self._kv.get(self._partition, _PREFIX + identifier.encode())
+        if stored is None:
+            return None
+        return self._remember(decode_commit(identifier, stored.value))
+
+    def get(self, identifier: str) -> Commit:
+        """Return the commit of a full id, or raise RefNotFoundError."""
+        commit = self.find(identifier)
+        if commit is None:
+            raise RefNotFoundError(f"no commit {identifier}")
+        return commit
+
+    def by_prefix(self, prefix: str) -> Commit | None:
+        """Return the one commit whose id starts with `prefix` (4 or more hex digits), or None.
+
+        Raises:
+            InvalidInputError: Several do.
+        """
+        if len(prefix) < _SHORTEST_PREFIX:
+            return None
+        start = _PREFIX + prefix.encode()
+        found: list[str] = []
+        for key, _ in self._kv.scan(self._partition, start):
+            if not key.startswith(start):
+                break
+            found.append(key[len(_PREFIX) :].decode())
+            if len(found) > 1:
+                raise InvalidInputError(
+                    f"commit prefix {prefix!r} is ambiguous ({found[0][:16]}…, {found[1][:16]}…): "
+                    "give more digits"
+                )
+        return self.get(found[0]) if found else None
+
+    def add(
+        self,
+        *,
+        metarange: str,
+        parents: tuple[str, ...],
+        message: str,
+        committer: str,
+        created: datetime,
+        metadata: Mapping[str, str],
+    ) -> Commit:
+        """Store a commit and return it; storing the same one twice is harmless."""
+        for name, value in metadata.items():
+            if not (isinstance(name, str) and isinstance(value, str)):  # type: ignore[redundant-expr]  # callers without types
+                raise InvalidInputError(
+                    f"commit metadata {name!r}: {value!r}: names and values are text"
+                )
+        commit = Commit(
+            id=commit_id(
+                metarange=metarange,
+                parents=parents,
+                message=message,
+                committer=committer,
+                created=created,
+                metadata=metadata,
+            ),
+            metarange=metarange,
+            parents=parents,
+            generation=1 + max((self.get(parent).generation for parent in parents), default=0),
+            message=message,
+            committer=committer,
+            created=created,
+            metadata=dict(metadata),
+        )
+        self._kv.set(self._partition, _PREFIX + commit.id.encode(), encode_commit(commit))
+        return self._remember(commit)
+
+    def list(self) -> Iterator[Commit]:
+        """Yield every commit stored, by id."""
+        for key, value in self._kv.scan(self._partition, _PREFIX):
+            if not key.startswith(_PREFIX):
+                return
+            yield decode_commit(key[len(_PREFIX) :].decode(), value)
+
+    def _remember(self, commit: Commit) -> Commit:
+        with self._lock:
+            self._cache[commit.id] = commit
+            if len(self._cache) > _CACHED:
+                self._cache.popitem(last=False)
+        return commit

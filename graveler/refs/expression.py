@@ -1,0 +1,80 @@
+"""Ref expressions: ``main``, ``v1``, ``3f2a91``, ``main~2``, ``main^2``, ``main~^2~3``, ``main@``.
+
+A name is looked up as full commit id, branch, tag, then commit id prefix. ``~N`` goes N
+first parents back, ``^N`` to the N-th parent (``^0`` is the commit itself); both default to
+1 and may follow one another. ``@`` after a branch is its committed head.
+"""
+
+import re
+from typing import Final
+
+from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.model import Commit
+from graveler.refs.refs import Refs
+
+__all__ = ["resolve"]
+
+_EXPRESSION: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(@|(?:[~^][0-9]*)*)")
+_MODIFIER: Final = re.compile(r"([~^])([0-9]*)")
+_FULL_ID: Final = re.compile(r"[0-9a-f]{64}")
+_PREFIX: Final = re.compile(r"[0-9a-f]{4,63}")
+_MOST_STEPS: Final = 1_000_000
+
+
+def resolve(refs: Refs, expression: str) -> Commit:
+    """Return the commit an expression names.
+
+    Raises:
+        InvalidInputError: The expression cannot be read, or a prefix is ambiguous.
+        RefNotFoundError: It names nothing.
+    """
+    match = _EXPRESSION.fullmatch(expression)
+    if match is None:
+        raise InvalidInputError(
+            f"ref {expression!r}: give a branch, a tag or a commit id, then ~N, ^N or @ "
+            "(main, v1, 3f2a91c0, main~2, main^2, main@)"
+        )
+    name, modifiers = match.groups()
+    if modifiers == "@":
+        return refs.commits.get(refs.branches.get(name).commit_id)
+    commit = _base(refs, name)
+    for sign, digits in _MODIFIER.findall(modifiers):
+        number = int(digits or 1)
+        if number > _MOST_STEPS:
+            raise InvalidInputError(f"ref {expression!r}: {number} steps are too many")
+        commit = _back(refs, commit, sign, number, expression)
+    return commit
+
+
+def _base(refs: Refs, name: str) -> Commit:
+    if _FULL_ID.fullmatch(name):
+        return refs.commits.get(name)
+    branch = refs.branches.find(name)
+    if branch is not None:
+        return refs.commits.get(branch.commit_id)
+    tagged = refs.tags.find(name)
+    if tagged is not None:
+        return refs.commits.get(tagged)
+    commit = refs.commits.by_prefix(name) if _PREFIX.fullmatch(name) else None
+    if commit is None:
+        raise RefNotFoundError(
+            f"no branch, tag or commit {name!r}: `graveler branch list` and `graveler tag list` "
+            "show those there are"
+        )
+    return commit
+
+
+def _back(refs: Refs, commit: Commit, sign: str, number: int, expression: str) -> Commit:
+    if sign == "^":
+        if number == 0:
+            return commit
+        if number > len(commit.parents):
+            raise RefNotFoundError(
+                f"ref {expression!r}: commit {commit.id[:12]} has {len(commit.parents)} parents"
+            )
+        return refs.commits.get(commit.parents[number - 1])
+    for _ in range(number):
+        if not commit.parents:
+            raise RefNotFoundError(f"ref {expression!r} goes back past the first commit")
+        commit = refs.commits.get(commit.parents[0])
+    return commit

@@ -1,0 +1,64 @@
+"""The one place that moves a branch: read, change, compare-and-set, repeat."""
+
+from collections.abc import Callable
+from typing import Final
+
+from graveler.clock import Clock, IdSource
+from graveler.errors import OutcomeUnknownError, PreconditionFailedError, ThrottledError
+from graveler.model import BranchRecord
+from graveler.refs.refs import Refs
+
+__all__ = ["backoff", "move"]
+
+ATTEMPTS: Final = 200
+_FIRST_WAIT_S: Final = 0.001
+_LONGEST_WAIT_S: Final = 0.1
+
+
+def backoff(clock: Clock, ids: IdSource, attempt: int) -> None:
+    """Wait before try `attempt` + 1: full jitter under a bound that doubles up to 0.1 s."""
+    clock.sleep(ids.jitter() * min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10)))
+
+
+def move(
+    refs: Refs,
+    name: str,
+    change: Callable[[BranchRecord], BranchRecord],
+    *,
+    landed: Callable[[BranchRecord], bool] | None = None,
+) -> BranchRecord:
+    """Replace the branch record by ``change(record)`` in one atomic step.
+
+    Args:
+        refs: The repository's refs.
+        name: The branch.
+        change: Makes the new record from the present one. Runs again after a lost race, so
+            it must do no harm when repeated; what it raises ends the move. Returning the
+            record it was given ends the move with nothing written.
+        landed: Says of the present record whether our change is in it, for the rare case
+            that a reply was lost and somebody else wrote since.
+
+    Returns:
+        The record as written.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        ThrottledError: 200 races lost in a row.
+        OutcomeUnknownError: A reply was lost and nothing tells whether the change landed.
+    """
+    for attempt in range(ATTEMPTS):
+        record, predicate = refs.branches.get_for_update(name)
+        new = change(record)
+        if new is record:
+            return record
+        try:
+            return refs.branches.replace(new, predicate)
+        except PreconditionFailedError:
+            backoff(refs.clock, refs.ids, attempt)
+        except OutcomeUnknownError:
+            if landed is None:
+                raise
+            now = refs.branches.get(name)
+            if landed(now):
+                return now
+    raise ThrottledError(f"branch {name!r} is busy: lost {ATTEMPTS} races; try again")

@@ -1,0 +1,53 @@
+"""Tags: key ``tag/<name>``, the commit id as value; they do not move."""
+
+from collections.abc import Iterator
+
+from graveler.errors import AlreadyExistsError, PreconditionFailedError, RefNotFoundError
+from graveler.kv.store import ABSENT, KVStore
+from graveler.names import check_tag
+
+__all__ = ["Tags"]
+
+_PREFIX = b"tag/"
+
+
+class Tags:
+    """The tags of one repository."""
+
+    def __init__(self, kv: KVStore, partition: str) -> None:
+        self._kv = kv
+        self._partition = partition
+
+    def find(self, name: str) -> str | None:
+        """Return the commit id a tag names, or None."""
+        stored = self._kv.get(self._partition, _PREFIX + check_tag(name).encode())
+        return None if stored is None else stored.value.decode()
+
+    def create(self, name: str, commit_id: str) -> None:
+        """Name a commit; naming the same commit again is no error.
+
+        Raises:
+            AlreadyExistsError: The name stands for another commit.
+        """
+        key = _PREFIX + check_tag(name).encode()
+        try:
+            self._kv.set_if(self._partition, key, commit_id.encode(), ABSENT)
+        except PreconditionFailedError:
+            there = self.find(name)
+            if there != commit_id:
+                raise AlreadyExistsError(
+                    f"tag {name!r} names commit {there}: delete it first, or choose another name"
+                ) from None
+
+    def delete(self, name: str) -> None:
+        """Remove a tag, or raise RefNotFoundError."""
+        if self.find(name) is None:
+            raise RefNotFoundError(f"no tag {name!r}")
+        self._kv.delete(self._partition, _PREFIX + name.encode())
+
+    def list(self) -> Iterator[tuple[str, str]]:
+        """Yield (name, commit id), by name."""
+        for key, value in self._kv.scan(self._partition, _PREFIX):
+            if not key.startswith(_PREFIX):
+                return
+            yield key[len(_PREFIX) :].decode(), value.decode()

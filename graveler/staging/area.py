@@ -1,0 +1,49 @@
+"""Where staged writes live: partition ``staging:<repository uid>:<token>``, key = path."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from graveler.kv.store import KVStore
+from graveler.staging.combine import combine
+
+__all__ = ["StagingArea"]
+
+
+class StagingArea:
+    """The staged writes of one repository, by token.
+
+    Values are opaque here: a staged entry or a tombstone as ``graveler.records`` has it.
+    """
+
+    def __init__(self, kv: KVStore, uid: str) -> None:
+        self._kv = kv
+        self._prefix = f"staging:{uid}:"
+
+    def set(self, token: str, key: bytes, value: bytes) -> None:
+        """Stage one write under `token`."""
+        self._kv.set(self._prefix + token, key, value)
+
+    def set_many(self, token: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        """Stage many writes under `token`, in as few round trips as the driver can."""
+        self._kv.set_many(self._prefix + token, items)
+
+    def get(self, newest_first: Sequence[str], key: bytes) -> bytes | None:
+        """Return the newest staged write of `key` among the tokens, or None."""
+        for token in newest_first:
+            stored = self._kv.get(self._prefix + token, key)
+            if stored is not None:
+                return stored.value
+        return None
+
+    def scan(
+        self, newest_first: Sequence[str], start: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, newest staged write) of the tokens from `start` on, ascending."""
+        return combine([self._kv.scan(self._prefix + token, start) for token in newest_first])
+
+    def is_empty(self, token: str) -> bool:
+        """Return whether nothing is staged under `token`."""
+        return next(self._kv.scan(self._prefix + token), None) is None
+
+    def drop(self, token: str) -> None:
+        """Remove all that is staged under `token`; may be repeated."""
+        self._kv.drop(self._prefix + token)
