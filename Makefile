@@ -1,0 +1,88 @@
+# What a person or CI does with this repository. `make` alone lists it.
+#
+# A fresh machine needs Python 3.11 or later, make and git; every target makes the virtual
+# environment it needs, from the pins and hashes of requirements.lock, and only when the lock
+# or pyproject.toml changed. Choose another interpreter with `make test PYTHON=python3.12`,
+# hand arguments to the program behind a target with `make test ARGS='-k merge'`.
+
+PYTHON ?= python3
+VENV ?= .venv
+DEMO_VENV ?= .venv-demo
+ARGS ?=
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+DEMO_READY := $(DEMO_VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: help demo test check lint types floors bench docs lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+demo: $(DEMO_READY) ## a year of flights through Spark, branches and gates, in minutes
+	$(DEMO_VENV)/bin/graveler demo $(ARGS)
+
+test: $(READY) ## the test suite
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint types floors ## lint, format, types, and which package may import which
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+floors: $(READY)
+	$(BIN)/lint-imports
+
+bench: $(READY) ## the benchmarks
+	$(BIN)/python -m tests.bench $(ARGS)
+
+# mkdocs wants neither its pages beside its configuration nor its output among its pages,
+# and the pages lie best at docs/: so it builds from a copy.
+docs: $(READY) ## the documentation, into docs/_build
+	rm -rf build/docs docs/_build
+	mkdir -p build
+	cp -R docs build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
+
+lock: $(READY) ## compile requirements.lock again; ARGS=--upgrade takes newer versions
+	$(BIN)/uv pip compile pyproject.toml --extra all --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  --output-file requirements.lock $(ARGS)
+
+clean: ## remove everything that the other targets made
+	rm -rf $(VENV) $(DEMO_VENV) build dist docs/_build demo-lake
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+
+# $(call environment,FOLDER) makes a virtual environment with the lock's uv in it: pip checks
+# its hash, then uv checks everybody else's, four times as fast as pip would.
+define environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+  echo "graveler needs Python 3.11 or later, and '$(PYTHON)' is not: name one, as in make PYTHON=python3.12" >&2; \
+  exit 1; }
+@echo "Installing into $(1) from requirements.lock: a minute or two, the first time only."
+@$(PYTHON) -m venv $(1)
+@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock >$(1)/uv.lock
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check \
+  --no-deps --require-hashes --requirement $(1)/uv.lock
+endef
+
+$(READY): requirements.lock pyproject.toml
+	$(call environment,$(VENV))
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes \
+	  --requirement requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Only what the demo needs; as constraints the lock still gives every pin and every hash.
+$(DEMO_READY): requirements.lock pyproject.toml
+	$(call environment,$(DEMO_VENV))
+	@$(DEMO_VENV)/bin/uv pip install --quiet --python $(DEMO_VENV)/bin/python \
+	  --constraint requirements.lock --editable '.[demo]'
+	@touch $@

@@ -1,0 +1,11 @@
+"""graveler on PySpark: a session, reading a version of a table, writing the next one.
+
+Spark reads and writes the files themselves, at its own speed; the driver alone turns paths
+into files and files into entries. No file is copied, and executors need no access to refs.
+"""
+
+from graveler.spark.reading import read
+from graveler.spark.session import session
+from graveler.spark.writing import write
+
+__all__ = ["read", "session", "write"]

@@ -1,0 +1,33 @@
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
+    copy = tmp_path / "build" / "docs"
+    shutil.copytree(ROOT / "docs", copy, ignore=shutil.ignore_patterns("_build"))
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "mkdocs.yml", tmp_path / "docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", "docs/mkdocs.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    built = {page.relative_to(tmp_path / "docs" / "_build") for page in tmp_path.rglob("*.html")}
+    written = {page.relative_to(copy).with_suffix(".html") for page in copy.rglob("*.md")}
+    assert Path("index.html") in written
+    assert sorted(written - built) == []
+
+
+def test_design_notes_are_numbered_without_a_double():
+    names = [note.name for note in (ROOT / "docs" / "design").glob("*.md")]
+    assert [name for name in names if not re.match(r"\d{4}-[a-z0-9-]+\.md|index\.md", name)] == []
+    numbers = [name[:4] for name in names if name != "index.md"]
+    assert sorted(set(numbers)) == sorted(numbers)

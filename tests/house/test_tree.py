@@ -1,0 +1,66 @@
+"""What no file of the tree may say, and what the README may promise."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# each written so that it does not match itself
+FORBIDDEN = {
+    "a package registry's host": r"\b(?:pypi|pythonhosted|npmjs|crates|maven\.apache)\.(?:org|io|com)\b",
+    "an index address": r"--(?:extra-)?index-url[ =]\S*://",
+    "a path of one machine": r"(?<![\w.}])/(?:work|root)/|/(?:home|Users)/\w",
+    "the number of an issue": r"(?i)\bissues? #?\d|(?<![\w&\"'(/])#\d+\b(?!;)",
+}
+
+
+def tree() -> list[Path]:
+    """Every file that is, or would be, committed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    files = [ROOT / name for name in listed.split("\0") if name]
+    return [file for file in files if file.is_file() and not file.is_symlink()]
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_names(what):
+    pattern = re.compile(FORBIDDEN[what])
+    files = tree()
+    assert len(files) > 20
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()[:120]}"
+        for file in files
+        for number, line in enumerate(file.read_text("utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("a package registry's host", "index = https://" + "pypi" + ".org/simple"),
+        ("an index address", "pip install --index-url" + " https://example.org"),
+        ("a path of one machine", "see /" + "work/main/graveler"),
+        ("a path of one machine", "see /" + "home/ann/graveler"),
+        ("the number of an issue", "fixes #" + "12"),
+        ("the number of an issue", "see issue" + " 12"),
+    ],
+)
+def test_the_patterns_match_what_they_are_for(what, line):
+    assert re.search(FORBIDDEN[what], line)
+
+
+def test_the_readme_promises_only_commands_that_make_has():
+    promised = set(re.findall(r"\bmake ([a-z]+)", (ROOT / "README.md").read_text("utf-8")))
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    assert {"demo", "test"} <= promised
+    assert sorted(promised - targets) == []
