@@ -1,8 +1,11 @@
-"""What every test shares: how hard hypothesis tries."""
+"""What every test shares: how hard hypothesis tries, and one Spark."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from graveler.config import environment
+from tests.fixtures_postgres import postgres_socket, postgres_url  # noqa: F401 - fixtures
+from graveler.spark import session
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 # the same examples on every run: a red CI is then about the change, not about the draw
@@ -16,3 +19,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci" if environment("CI") else "dev")
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One local Spark for the whole test run: a second one would cost seconds."""
+    running = session(master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
+    yield running
+    running.stop()

@@ -1,0 +1,149 @@
+"""Reading a version of a table: the files' own addresses go to Spark, never a pattern."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.spark.partitions import DataFile, FileGroup, group_files
+from graveler.spark.ports import View
+from graveler.spark.session import session
+from graveler.spark.uris import is_hidden, is_pattern, spark_uri
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["read"]
+
+_LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
+# these settings are the session's: two reads that plan at a time would restore each other's
+_planning = threading.Lock()
+
+
+def read(
+    view: View,
+    path: str,
+    *,
+    format: str = "parquet",  # noqa: A002 - Spark's own word
+    schema: "StructType | str | None" = None,
+    spark: "SparkSession | None" = None,
+    options: Mapping[str, str] | None = None,
+) -> "DataFrame":
+    """Return the table at `path` as `view` has it now.
+
+    The files are looked up once, here: what is committed later does not show in the frame.
+    ``key=value`` folders below `path` become columns. Their types are Spark's guess where
+    one guess fits all files, else text; a `schema` decides them. As everywhere in Spark, files
+    and folders whose names start with ``_`` or ``.`` are passed over.
+
+    Args:
+        view: A ref, branch, run, step or candidate.
+        path: A file, or a folder: a prefix that ends with ``/``.
+        format: Spark's name of the file format.
+        schema: Columns and types, partition columns among them; with one, an empty folder is
+            an empty frame.
+        spark: The session; the running one, else a local one, where it is not given.
+        options: Spark's options of the format.
+
+    Raises:
+        ObjectNotFoundError: There is no file, and no schema to make an empty frame of.
+        InvalidInputError: Spark cannot read these files together.
+    """
+    files = _files(view, path)
+    if not files and schema is None:
+        raise ObjectNotFoundError(
+            f"nothing to read below {path!r}: write it first, or give a schema to get an empty "
+            "frame"
+        )
+    spark = spark or _running()
+    if not files:
+        return spark.createDataFrame([], schema)
+    columns, groups = group_files(files)
+    source = _Source(spark, format, schema, {**(options or {}), "__globPaths__": "false"})
+    with _planning:
+        frames = source.frames(groups, columns)
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def _running() -> "SparkSession":
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return session()
+
+
+def _files(view: View, path: str) -> list[DataFile]:
+    if path and not path.endswith("/"):
+        try:
+            found = [(path.rpartition("/")[2], view.stat(path))]
+        except ObjectNotFoundError as error:
+            raise ObjectNotFoundError(f"{error}; a folder's path ends with '/'") from None
+    else:
+        below = ((entry.path.removeprefix(path), entry) for entry in view.entries(path))
+        found = [(name, entry) for name, entry in below if not is_hidden(name)]
+    files = [DataFile(name, spark_uri(view.repository.uri(entry.address))) for name, entry in found]
+    for file in files:
+        if is_hidden(file.uri.rpartition("/")[2]):
+            raise InvalidInputError(
+                f"Spark passes over {file.uri!r} because of its name: put a copy into the lake"
+            )
+        # of several paths, one that looks like a pattern makes Spark read the others twice
+        if len(files) > 1 and is_pattern(file.uri):
+            raise InvalidInputError(
+                f"Spark takes {file.uri!r} for a pattern: read it alone, or keep it at an "
+                "address without { } [ ] * and ?"
+            )
+    return files
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Spark's reader with everything but the files."""
+
+    spark: "SparkSession"
+    format: str
+    schema: "StructType | str | None"
+    options: Mapping[str, str]
+
+    def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
+        # the default lists a cluster's worth of folders: ten thousand tasks for as many files
+        parallelism = str(2 * self.spark.sparkContext.defaultParallelism)
+        with self._setting(_LISTING, parallelism):
+            frames = [self._frame(group) for group in groups]
+            if all(len({frame.schema[name].dataType for frame in frames}) == 1 for name in columns):
+                return frames
+            with self._setting(_INFERENCE, "false"):
+                return [self._frame(group) for group in groups]
+
+    def _frame(self, group: FileGroup) -> "DataFrame":
+        from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
+
+        reader = self.spark.read.format(self.format).options(**self.options)
+        if self.schema is not None:
+            reader = reader.schema(self.schema)
+        if group.base:
+            reader = reader.option("basePath", group.base)
+        frame = reader.load(list(group.uris))
+        for name, value in group.constants:
+            constant = lit(value).cast(
+                frame.schema[name].dataType if name in frame.columns else "string"
+            )
+            frame = frame.withColumn(name, constant)
+        return frame
+
+    @contextmanager
+    def _setting(self, name: str, value: str) -> Iterator[None]:
+        before = self.spark.conf.get(name)
+        self.spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            self.spark.conf.set(name, before or value)

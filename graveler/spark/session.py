@@ -1,0 +1,79 @@
+"""A Spark session that starts on a laptop without being told anything."""
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from graveler.config import environment, set_environment
+from graveler.errors import MissingDependencyError
+from graveler.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["session"]
+
+_LOCALHOST: Final = "127.0.0.1"
+
+_ANYWHERE: Final[Mapping[str, str]] = {
+    # an hour is the same hour wherever the driver runs
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+_ON_ONE_MACHINE: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    # a laptop's host name is often not an address that it can bind to
+    "spark.driver.bindAddress": _LOCALHOST,
+    "spark.driver.host": _LOCALHOST,
+    "spark.driver.memory": "1g",
+    # Spark's own defaults are a cluster's: a small job would be mostly scheduling
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def session(
+    *,
+    master: str = "local[*]",
+    app_name: str = "graveler",
+    config: Mapping[str, str] | None = None,
+) -> "SparkSession":
+    """Return a Spark session, started with a Java that was looked for.
+
+    On one machine (``local…``) it has no web page, listens to this machine only and is set
+    for small jobs. As with Spark's own builder, a session that runs already is returned, with
+    those of the settings that can still change.
+
+    Args:
+        master: Spark's master URL.
+        app_name: What the session is called.
+        config: Spark settings that win over these defaults.
+
+    Raises:
+        MissingDependencyError: PySpark or Java is not installed; the message says how to.
+    """
+    if find_spec("pyspark") is None:
+        raise MissingDependencyError(
+            'PySpark is not installed: run `pip install "graveler[spark]"`'
+        )
+    set_environment("JAVA_HOME", str(find_java().path))
+    if not environment("PYSPARK_PYTHON"):
+        # workers would otherwise be the PATH's python3, without the packages of this one
+        set_environment("PYSPARK_PYTHON", sys.executable)
+    settings = dict(_ANYWHERE)
+    if master.startswith("local"):
+        settings |= _ON_ONE_MACHINE
+        settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "graveler-spark")
+        if not environment("SPARK_LOCAL_IP"):
+            set_environment("SPARK_LOCAL_IP", _LOCALHOST)
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy: only where it is used
+
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in (settings | dict(config or {})).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -1,0 +1,111 @@
+"""Writing the next version of a table: Spark writes files, the driver links them.
+
+Nothing is copied or renamed. A job that fails leaves files that no path names, which garbage
+collection finds; readers of the branch see the new files only when all of them are staged.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from graveler.errors import AlreadyExistsError, InvalidInputError
+from graveler.model import Entry
+from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.spark.durable import settle
+from graveler.spark.ports import Target
+from graveler.spark.uris import is_hidden, spark_uri
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Mode", "write"]
+
+Mode = Literal["append", "overwrite", "error"]
+
+_MODES: Final = ("append", "overwrite", "error")
+_JOB = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.])")
+
+
+def write(  # noqa: PLR0913 - what Spark's own writer is told
+    target: Target,
+    df: "DataFrame",
+    path: str,
+    *,
+    mode: Mode = "append",
+    format: str = "parquet",  # noqa: A002 - Spark's own word
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+) -> list[Entry]:
+    """Write a frame as files below `path` and stage them on `target`; the caller commits.
+
+    Args:
+        target: A branch, run or step.
+        df: What to write.
+        path: The table's folder.
+        mode: ``append`` adds to what is there. ``overwrite`` replaces it: the whole folder,
+            or with `partition_by` the partitions that `df` has rows for. The same rows
+            overwritten with the same rows are no change. ``error`` refuses if anything is there.
+        format: Spark's name of the file format.
+        partition_by: Columns that become ``key=value`` folders.
+        options: Spark's options of the format.
+
+    Returns:
+        The entries of the files written, in byte order of their paths.
+
+    Raises:
+        AlreadyExistsError: Mode ``error``, and there is something at `path`.
+        InvalidInputError: Spark cannot write to the repository's storage.
+    """
+    if mode not in _MODES:
+        raise InvalidInputError(f"mode {mode!r}: choose one of {', '.join(_MODES)}")
+    folder = f"{path.rstrip('/')}/"
+    if mode == "error" and (there := next(target.entries(folder), None)):
+        raise AlreadyExistsError(
+            f"{there.path!r} is there already: write with mode 'append' or 'overwrite'"
+        )
+    store = target.repository.objects
+    address = target.new_address()
+    writer = df.write.format(format).mode("append").options(**(options or {}))
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.save(spark_uri(store.uri(address)))
+
+    files = _written(store, f"{address}/")
+    checksums = settle(store, list(files.values()))
+    entries = [
+        Entry(
+            path=folder + (_JOB.sub("", name) if mode == "overwrite" else name),
+            address=info.key,
+            size=info.size,
+            checksum=checksum,
+            mtime=info.mtime,
+        )
+        for (name, info), checksum in zip(files.items(), checksums, strict=True)
+    ]
+    entries.sort(key=lambda entry: entry.path.encode())
+    target.link_many(entries)
+    if mode == "overwrite":
+        target.delete_many(_replaced(target, folder, entries, whole=not partition_by))
+    return entries
+
+
+def _written(store: ObjectStore, prefix: str) -> dict[str, ObjectInfo]:
+    """Return the data files below `prefix` by name, and remove what Spark put beside them."""
+    files = {}
+    for info in list(store.list(prefix)):
+        name = info.key.removeprefix(prefix)
+        if is_hidden(name):
+            store.delete(info.key)
+        else:
+            files[name] = info
+    return files
+
+
+def _replaced(target: Target, folder: str, entries: Sequence[Entry], *, whole: bool) -> list[str]:
+    kept = {entry.path for entry in entries}
+    touched = {path.rpartition("/")[0] for path in kept}
+    return [
+        entry.path
+        for entry in target.entries(folder)
+        if entry.path not in kept and (whole or entry.path.rpartition("/")[0] in touched)
+    ]

@@ -1,0 +1,11 @@
+"""A branch of a repository on disk, to read from and write to with Spark."""
+
+import pytest
+
+import graveler
+
+
+@pytest.fixture
+def branch(tmp_path):
+    with graveler.open(tmp_path / "lake") as lake:
+        yield lake.create_repository("tables").create_branch("dev")

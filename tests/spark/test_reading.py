@@ -1,0 +1,175 @@
+import pytest
+from pyspark.sql.types import DateType, IntegerType, StringType
+
+from graveler import spark as gspark
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+
+DAYS = "id int, day string"
+LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
+
+
+def rows(frame):
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def csv(branch, path, *ids):
+    branch.put(path, "".join(f"{number}\n" for number in ids).encode())
+
+
+def link(branch, path, file):
+    branch.link(path, address=f"file://{file}", size=file.stat().st_size)
+
+
+def test_a_folder_named_by_an_hour_is_read(spark, branch):
+    csv(branch, "input/2013/01/01/15:00/flights.csv", 1, 2)
+    csv(branch, "input/2013/01/01/16:00/flights.csv", 3)
+    hour = gspark.read(branch, "input/2013/01/01/15:00/", format="csv", spark=spark)
+    day = gspark.read(branch, "input/2013/01/01/", format="csv", spark=spark)
+    assert rows(hour) == [("1",), ("2",)]
+    assert rows(day) == [("1",), ("2",), ("3",)]
+
+
+def test_linked_files_in_folders_named_by_an_hour_are_read(spark, branch, tmp_path):
+    for number, hour in enumerate(("15:00", "16:00 %20")):
+        folder = tmp_path / "landing" / hour
+        folder.mkdir(parents=True)
+        (folder / "a b.csv").write_text(f"{number}\n")
+        link(branch, f"t/{hour}/a.csv", folder / "a b.csv")
+    assert rows(gspark.read(branch, "t/", format="csv", spark=spark)) == [("0",), ("1",)]
+
+
+def test_one_file_is_read_by_its_path(spark, branch):
+    csv(branch, "t/a.csv", 1)
+    csv(branch, "t/a.csv.old", 2)
+    assert rows(gspark.read(branch, "t/a.csv", format="csv", spark=spark)) == [("1",)]
+
+
+def test_options_and_schema_are_sparks(spark, branch):
+    branch.put("t/a.csv", b"id;day\n1;x\n")
+    frame = gspark.read(
+        branch,
+        "t/",
+        format="csv",
+        schema=DAYS,
+        spark=spark,
+        options={"header": "true", "sep": ";"},
+    )
+    assert rows(frame) == [(1, "x")]
+
+
+def test_a_file_that_is_not_there_is_an_error_that_tells_folders_end_with_a_slash(spark, branch):
+    csv(branch, "t/a.csv", 1)
+    with pytest.raises(ObjectNotFoundError, match=r"'t'.*ends with '/'"):
+        gspark.read(branch, "t", format="csv", schema="id int", spark=spark)
+
+
+def test_an_empty_folder_is_an_error(spark, branch):
+    with pytest.raises(ObjectNotFoundError, match=r"'t/'.*schema"):
+        gspark.read(branch, "t/", spark=spark)
+
+
+def test_an_empty_folder_with_a_schema_is_an_empty_frame(spark, branch):
+    frame = gspark.read(branch, "t/", schema=DAYS, spark=spark)
+    assert frame.columns == ["id", "day"]
+    assert rows(frame) == []
+
+
+def test_marker_files_are_passed_over(spark, branch):
+    csv(branch, "t/a.csv", 1)
+    csv(branch, "t/_SUCCESS", 2)
+    csv(branch, "t/_temporary/0/a.csv", 3)
+    csv(branch, "t/.a.csv.crc", 4)
+    assert rows(gspark.read(branch, "t/", format="csv", spark=spark)) == [("1",)]
+
+
+def test_a_linked_file_that_spark_would_pass_over_is_refused(spark, branch, tmp_path):
+    (tmp_path / "_a.csv").write_text("1\n")
+    link(branch, "t/a.csv", tmp_path / "_a.csv")
+    with pytest.raises(InvalidInputError, match="passes over"):
+        gspark.read(branch, "t/", format="csv", spark=spark)
+
+
+def test_a_file_named_like_a_pattern_is_read_alone_and_refused_among_others(
+    spark, branch, tmp_path
+):
+    file = tmp_path / "a[1].csv"
+    file.write_text("1\n")
+    (tmp_path / "a1.csv").write_text("2\n")
+    link(branch, "t/a.csv", file)
+    assert rows(gspark.read(branch, "t/", format="csv", spark=spark)) == [("1",)]
+    csv(branch, "t/b.csv", 3)
+    with pytest.raises(InvalidInputError, match="pattern"):
+        gspark.read(branch, "t/", format="csv", spark=spark)
+
+
+def test_many_files_are_read_once_each_and_the_session_is_left_as_it_was(spark, branch):
+    before = spark.conf.get(LISTING)
+    for number in range(40):  # more than Spark lists without a job
+        csv(branch, f"t/{number}.csv", number)
+    frame = gspark.read(branch, "t/", format="csv", schema="id int", spark=spark)
+    assert rows(frame) == [(number,) for number in range(40)]
+    assert spark.conf.get(LISTING) == before
+
+
+def test_a_frame_is_of_the_version_it_was_made_of(spark, branch):
+    csv(branch, "t/a.csv", 1)
+    frame = gspark.read(branch, "t/", format="csv", spark=spark)
+    csv(branch, "t/a.csv", 2)
+    csv(branch, "t/b.csv", 3)
+    assert rows(frame) == [("1",)]
+
+
+def test_the_running_session_is_used_where_none_is_given(spark, branch):
+    csv(branch, "t/a.csv", 1)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    assert gspark.read(branch, "t/", format="csv").sparkSession is spark
+    assert spark.conf.get("spark.sql.shuffle.partitions") == partitions
+
+
+def test_partition_columns_come_back_from_several_writes(spark, branch):
+    for number in (1, 2):
+        frame = spark.createDataFrame([(number, f"2013-01-0{number}", None)], DAYS + ", x string")
+        gspark.write(branch, frame, "t/", partition_by=["day", "x"])
+    frame = gspark.read(branch, "t/", spark=spark)
+    assert frame.schema["day"].dataType == DateType()
+    assert [(row.id, str(row.day), row.x) for row in frame.orderBy("id").collect()] == [
+        (1, "2013-01-01", None),
+        (2, "2013-01-02", None),
+    ]
+
+
+def test_a_partition_column_of_mixed_types_is_text(spark, branch):
+    for number, day in enumerate(("01", "x")):
+        gspark.write(
+            branch, spark.createDataFrame([(number, day)], DAYS), "t/", partition_by=["day"]
+        )
+    frame = gspark.read(branch, "t/", spark=spark)
+    assert frame.schema["day"].dataType == StringType()
+    assert rows(frame) == [(0, "01"), (1, "x")]
+    assert spark.conf.get(INFERENCE) == "true"
+
+
+def test_partition_columns_come_from_the_paths_of_files_stored_one_by_one(spark, branch):
+    csv(branch, "t/day=15%3A00/a.csv", 1)
+    csv(branch, "t/day=__HIVE_DEFAULT_PARTITION__/a.csv", 2)
+    frame = gspark.read(branch, "t/", format="csv", schema=DAYS, spark=spark)
+    assert rows(frame.na.fill("none")) == [(1, "15:00"), (2, "none")]
+
+
+def test_files_written_and_files_stored_make_one_table(spark, branch):
+    gspark.write(branch, spark.createDataFrame([(1, 7)], "id int, n int"), "t/", partition_by=["n"])
+    gspark.write(branch, spark.createDataFrame([(2,)], "id int").coalesce(1), "one/")
+    (entry,) = branch.entries("one/")
+    branch.put("t/n=8/copy.parquet", branch.get(entry.path))
+    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "7"), (2, "8")]
+    typed = gspark.read(branch, "t/", schema="id int, n int", spark=spark)
+    assert typed.schema["n"].dataType == IntegerType()
+    assert rows(typed) == [(1, 7), (2, 8)]
+
+
+def test_tables_of_different_partitions_are_not_read_as_one(spark, branch):
+    csv(branch, "t/day=1/a.csv", 1)
+    csv(branch, "t/a.csv", 2)
+    with pytest.raises(InvalidInputError, match=r"'day'.*one table at a time"):
+        gspark.read(branch, "t/", format="csv", spark=spark)
