@@ -10,7 +10,12 @@ deleted while it runs may or may not be seen, everything else is.
 Durability: when a write returns, it survives the death of the process and, but for the
 memory driver, of the machine.
 
-Concurrency: any number of threads may share a store.
+Concurrency: any number of threads may share a store. A store that a forked process
+inherited is either opened anew behind the scenes or refuses to work; it never touches
+what belongs to the parent.
+
+A predicate stands for a value, not for a write: a key that was changed and changed back
+looks unchanged to ``set_if``. Who must tell the two apart puts a nonce into the value.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +26,16 @@ from typing import Any, Final, Self
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["ABSENT", "MAX_KEY_BYTES", "PRESENT", "KVStore", "Predicate", "Stored", "check_key"]
+__all__ = [
+    "ABSENT",
+    "MAX_KEY_BYTES",
+    "PRESENT",
+    "KVStore",
+    "Predicate",
+    "Stored",
+    "check_key",
+    "check_partition",
+]
 
 MAX_KEY_BYTES: Final = 1024
 """Longest key and longest partition name that every driver takes (DynamoDB's limit)."""
@@ -55,16 +69,31 @@ class Stored:
     predicate: Predicate
 
 
+def check_partition(partition: str) -> None:
+    """Refuse a partition name that some driver could not store.
+
+    Raises:
+        InvalidInputError: It is empty, longer than 1024 bytes, holds a NUL, or is not text
+            that UTF-8 can hold.
+    """
+    try:
+        length = len(partition.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"partition {partition!r} is not valid UTF-8 text") from error
+    if not 1 <= length <= MAX_KEY_BYTES:
+        raise InvalidInputError(f"partition of {length} bytes: give 1 to {MAX_KEY_BYTES}")
+    if "\0" in partition:
+        raise InvalidInputError(f"partition {partition!r} holds a NUL character: leave it out")
+
+
 def check_key(partition: str, key: bytes) -> None:
     """Refuse what some driver could not store.
 
     Raises:
-        InvalidInputError: Partition or key is empty or longer than 1024 bytes.
+        InvalidInputError: The partition is not a valid name, or the key is empty or longer
+            than 1024 bytes.
     """
-    if not 1 <= len(partition.encode()) <= MAX_KEY_BYTES:
-        raise InvalidInputError(
-            f"partition of {len(partition)} characters: give 1 to {MAX_KEY_BYTES} bytes"
-        )
+    check_partition(partition)
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise InvalidInputError(
             f"key of {len(key)} bytes in {partition!r}: give 1 to {MAX_KEY_BYTES}"
@@ -94,7 +123,10 @@ class KVStore(ABC):
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
         """Write `value` if the key is as `predicate` says, in one atomic step.
 
+        An empty value is a value: the key is there.
+
         Raises:
+            InvalidInputError: The predicate is none that this store gives.
             PreconditionFailedError: It is not; nothing was written.
             OutcomeUnknownError: The reply was lost; read back to know.
         """
@@ -109,11 +141,18 @@ class KVStore(ABC):
 
     @abstractmethod
     def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) ascending from the first key at or after `start`."""
+        """Yield (key, value) ascending from the first key at or after `start`.
+
+        The store may be written to while the scan runs, by the same thread too.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Give back files, connections and locks; may be called twice."""
+        """Give back files, connections and locks; may be called twice.
+
+        Every other call on a closed store raises StateError; so does a scan under way,
+        when it next reaches for the store.
+        """
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,25 @@
+"""Mutable metadata: the key-value port and its drivers."""
+
+from graveler.kv.registry import open_kv
+from graveler.kv.store import (
+    ABSENT,
+    MAX_KEY_BYTES,
+    PRESENT,
+    KVStore,
+    Predicate,
+    Stored,
+    check_key,
+    check_partition,
+)
+
+__all__ = [
+    "ABSENT",
+    "MAX_KEY_BYTES",
+    "PRESENT",
+    "KVStore",
+    "Predicate",
+    "Stored",
+    "check_key",
+    "check_partition",
+    "open_kv",
+]

@@ -1,0 +1,51 @@
+"""How drivers cut long reads and long writes: pages of a scan, chunks of ``set_many``."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from graveler.kv.store import MAX_KEY_BYTES, check_key, check_partition
+
+__all__ = ["chunks", "pages"]
+
+_FIRST_PAGE: Final = 64
+_LARGEST_PAGE: Final = 1024
+_CHUNK: Final = 10_000
+
+
+def pages(
+    read: Callable[[bytes, int], list[tuple[bytes, bytes]]], start: bytes
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what `read` gives, page after page, holding nothing in between.
+
+    Args:
+        read: Given a start and a limit, returns up to so many items from there on, ascending.
+        start: Where the first page starts.
+    """
+    # Many scans want a handful of items, some want millions: pages grow. Beyond a
+    # thousand rows they gain nothing, they only wait longer in memory.
+    limit = _FIRST_PAGE
+    while True:
+        page = read(start, limit)
+        yield from page
+        if len(page) < limit:
+            return
+        start = page[-1][0] + b"\0"  # the smallest key after the last one
+        limit = min(limit * 4, _LARGEST_PAGE)
+
+
+def chunks(
+    partition: str, items: Iterable[tuple[bytes, bytes]]
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield `items` in lists, each key checked.
+
+    A chunk is complete before it is yielded: whatever `items` does to make its next
+    item, it does outside the driver's transaction.
+    """
+    check_partition(partition)
+    source = iter(items)
+    while chunk := list(islice(source, _CHUNK)):
+        for key, _ in chunk:
+            if not 1 <= len(key) <= MAX_KEY_BYTES:
+                check_key(partition, key)
+        yield chunk

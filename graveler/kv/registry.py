@@ -1,0 +1,79 @@
+"""From a URI to the driver that answers for it."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from graveler.errors import InvalidInputError
+from graveler.kv.store import KVStore
+
+__all__ = ["open_kv"]
+
+
+def _path(uri: str) -> Path:
+    scheme, _, rest = uri.partition("://")
+    path = Path(unquote(rest))
+    if not path.is_absolute():
+        raise InvalidInputError(f"{uri!r}: give an absolute path, as in {scheme}:///lake/kv")
+    return path
+
+
+def _driver(module: str, name: str) -> Callable[..., KVStore]:
+    # Loaded when it is asked for: a driver may need an extra, and takes its time.
+    driver: Callable[..., KVStore] = getattr(import_module(f"graveler.kv.{module}"), name)
+    return driver
+
+
+def _memory(uri: str) -> KVStore:
+    if uri != "mem://":
+        raise InvalidInputError(f"{uri!r}: memory has no names, give 'mem://'")
+    return _driver("memory", "MemoryKVStore")()
+
+
+def _sqlite(uri: str) -> KVStore:
+    return _driver("sqlite", "SQLiteKVStore")(_path(uri))
+
+
+def _rocksdb(uri: str) -> KVStore:
+    return _driver("rocksdb", "RocksDBKVStore")(_path(uri))
+
+
+def _postgres(uri: str) -> KVStore:
+    return _driver("sql", "PostgresKVStore")(uri)
+
+
+_DRIVERS: Final[dict[str, Callable[[str], KVStore]]] = {
+    "mem": _memory,
+    "sqlite": _sqlite,
+    "rocksdb": _rocksdb,
+    "postgresql": _postgres,
+    "postgresql+psycopg": _postgres,
+}
+
+
+def open_kv(uri: str) -> KVStore:
+    """Open the key-value store at `uri`; what is not there yet is made.
+
+    Args:
+        uri: ``mem://`` (a new, empty store each time), ``sqlite:///folder/file.sqlite3``,
+            ``rocksdb:///folder`` or ``postgresql://user@host/database``. Paths are absolute
+            and may be percent-encoded, as ``Path.as_uri`` gives them.
+
+    Raises:
+        InvalidInputError: No driver of that name, or the path is not usable.
+        MissingDependencyError: The driver's extra is not installed.
+        LakeLockedError: The folder takes one process, and another one has it.
+        BackendUnavailableError: The database does not answer.
+        CorruptionError: What is at the path is damaged, or no such database.
+    """
+    # Only the scheme goes into the message: the rest may hold a password.
+    scheme, separator, _ = uri.partition("://")
+    driver = _DRIVERS.get(scheme) if separator else None
+    if driver is None:
+        raise InvalidInputError(
+            f"no key-value driver for {scheme if separator else uri!r}: give one of "
+            + ", ".join(f"{name}://" for name in _DRIVERS)
+        )
+    return driver(uri)

@@ -1,0 +1,242 @@
+"""RocksDB: a folder for one process that writes hard.
+
+RocksDB lets one process at a time into a folder. Stores that this process opens on the
+same folder share one handle.
+"""
+
+# What the methods do is said once, at the port.
+# ruff: noqa: D102
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+from rocksdict import (
+    DbClosedError,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+
+from graveler.errors import (
+    BackendUnavailableError,
+    CorruptionError,
+    GravelerError,
+    InvalidInputError,
+    LakeLockedError,
+    OutcomeUnknownError,
+    StateError,
+    StorageFullError,
+)
+from graveler.kv.batches import chunks, pages
+from graveler.kv.forking import abandon, watch
+from graveler.kv.predicates import changed, check_predicate, holds
+from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
+
+__all__ = ["RocksDBKVStore"]
+
+
+def _options() -> Options:
+    # Without raw mode rocksdict puts a type byte before each key and value.
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_keep_log_file_num(5)
+    # A torn last record was never acknowledged; damage before it is damage. The default
+    # would silently leave out all that follows the damage.
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    return options
+
+
+def _prefix(partition: str) -> bytes:
+    # The length before the name: no name and key together read like another name and key.
+    name = partition.encode()
+    return len(name).to_bytes(2, "big") + name
+
+
+def _end(prefix: bytes) -> bytes:
+    # UTF-8 has no byte 0xff, so the last one can always be raised.
+    return prefix[:-1] + bytes([prefix[-1] + 1])
+
+
+class _Handle:
+    """An open folder and the lock that makes read, compare and write one step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lock = Lock()
+        self.users = 0
+        self.inherited_from: int | None = None
+        with _translated(folder):
+            self.db = Rdict(str(folder), _options())
+        self.durably = WriteOptions()
+        self.durably.sync = True
+
+
+class _Handles:
+    """The folders this process has open."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.by_folder: dict[Path, _Handle] = {}
+
+    def acquire(self, folder: Path) -> _Handle:
+        with self.lock:
+            handle = self.by_folder.get(folder)
+            if handle is None:
+                handle = self.by_folder[folder] = _Handle(folder)
+            handle.users += 1
+            return handle
+
+    def release(self, folder: Path, handle: _Handle) -> None:
+        with self.lock:
+            handle.users -= 1
+            if handle.users == 0 and handle.inherited_from is None:
+                del self.by_folder[folder]
+                with handle.lock, _translated(folder):
+                    handle.db.close()
+
+    def after_fork_in_child(self) -> None:
+        for handle in self.by_folder.values():
+            handle.inherited_from = os.getppid()
+            abandon(handle)
+        self.lock = Lock()
+        self.by_folder = {}
+
+
+_handles: Final = _Handles()
+watch(_handles)
+
+
+@contextmanager
+def _translated(folder: Path, *, conditional: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except DbClosedError as error:
+        raise _closed(folder) from error
+    except Exception as error:
+        if type(error) is not Exception:  # rocksdict raises nothing narrower
+            raise
+        raise _translate(folder, str(error), conditional=conditional) from error
+
+
+def _translate(folder: Path, text: str, *, conditional: bool) -> GravelerError:
+    message = f"{folder}: {text}"
+    if "lock hold by current process" in text or "While lock file" in text:
+        return LakeLockedError(
+            f"{message}: RocksDB lets one process into a folder, and another one has this one "
+            "open. Close it there, or use SQLite or PostgreSQL for several processes"
+        )
+    if "No space left" in text:
+        return StorageFullError(f"{message}: free space on its disk, open the store again, repeat")
+    if text.startswith("Corruption"):
+        return CorruptionError(f"{message}: keep the folder, restore it from a backup")
+    if any(reason in text for reason in ("Permission denied", "Read-only", "File exists")):
+        return InvalidInputError(f"{message}: give a folder that this user may write to")
+    # What a failed write to the log left behind, nobody knows.
+    kind = OutcomeUnknownError if conditional else BackendUnavailableError
+    return kind(f"{message}: look at the disk and its system log")
+
+
+def _closed(folder: Path) -> StateError:
+    return StateError(f"the store in {folder} is closed: open it again")
+
+
+class RocksDBKVStore(KVStore):
+    """A key-value store in one RocksDB folder, for one process.
+
+    Args:
+        folder: The folder; made when missing.
+
+    Raises:
+        LakeLockedError: Another process has the folder open.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder).resolve()
+        self._closed = False
+        self._handle = _handles.acquire(self._folder)
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        check_key(partition, key)
+        with self._open() as handle:
+            value: bytes | None = handle.db.get(_prefix(partition) + key)
+        return None if value is None else Stored(value, value)
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        check_key(partition, key)
+        with self._open() as handle, handle.lock:
+            handle.db.put(_prefix(partition) + key, value, handle.durably)
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        check_partition(partition)
+        prefix = _prefix(partition)
+        with self._open():
+            pass
+        for chunk in chunks(partition, items):
+            batch = WriteBatch(raw_mode=True)
+            for key, value in chunk:
+                batch.put(prefix + key, value)
+            with self._open() as handle, handle.lock:
+                handle.db.write(batch, handle.durably)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_predicate(predicate)
+        full_key = _prefix(partition) + key
+        with self._open(conditional=True) as handle, handle.lock:
+            if not holds(predicate, handle.db.get(full_key)):
+                raise changed(partition, key, predicate)
+            handle.db.put(full_key, value, handle.durably)
+
+    def delete(self, partition: str, key: bytes) -> None:
+        check_key(partition, key)
+        with self._open() as handle, handle.lock:
+            handle.db.delete(_prefix(partition) + key, handle.durably)
+
+    def drop(self, partition: str) -> None:
+        check_partition(partition)
+        prefix = _prefix(partition)
+        with self._open() as handle, handle.lock:
+            handle.db.delete_range(prefix, _end(prefix), handle.durably)
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        check_partition(partition)
+        prefix = _prefix(partition)
+        options = ReadOptions()
+        options.set_iterate_upper_bound(_end(prefix))
+        with self._open():
+            pass
+
+        def read(first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+            # An iterator kept over a yield would pin old files, and the lock past close().
+            with self._open() as handle:
+                items: Iterator[tuple[Any, bytes]] = handle.db.items(
+                    from_key=prefix + first, read_opt=options
+                )
+                return [(key[len(prefix) :], value) for key, value in islice(items, limit)]
+
+        return pages(read, start)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            _handles.release(self._folder, self._handle)
+
+    @contextmanager
+    def _open(self, *, conditional: bool = False) -> Iterator[_Handle]:
+        if self._closed:
+            raise _closed(self._folder)
+        if self._handle.inherited_from is not None:
+            raise LakeLockedError(
+                f"{self._folder} was opened by process {self._handle.inherited_from}, of which "
+                f"this one, {os.getpid()}, is a fork: RocksDB lets one process into a folder. "
+                "Use SQLite or PostgreSQL for several processes"
+            )
+        with _translated(self._folder, conditional=conditional):
+            yield self._handle

@@ -1,0 +1,297 @@
+"""SQLite: one file, many processes of one host; the standard library's module.
+
+Write-ahead log with ``synchronous=FULL``, so that an acknowledged write survives a power
+cut and readers never wait for a writer. Writers take turns; one that waits too long gives
+up with BackendUnavailableError.
+"""
+
+# What the methods do is said once, at the port.
+# ruff: noqa: D102
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Final, TypeVar
+
+from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.errors import (
+    BackendUnavailableError,
+    CorruptionError,
+    GravelerError,
+    InternalError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    StateError,
+    StorageFullError,
+)
+from graveler.kv.batches import chunks, pages
+from graveler.kv.forking import abandon, watch
+from graveler.kv.predicates import changed, check_predicate
+from graveler.kv.store import (
+    ABSENT,
+    PRESENT,
+    KVStore,
+    Predicate,
+    Stored,
+    check_key,
+    check_partition,
+)
+
+__all__ = ["SQLiteKVStore"]
+
+_T = TypeVar("_T")
+
+_ATTEMPTS: Final = 6
+_LONGEST_PAUSE: Final = 0.05
+_DROP_AT_ONCE: Final = 10_000
+
+_CREATE: Final = """
+CREATE TABLE IF NOT EXISTS kv (
+    partition TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
+    PRIMARY KEY (partition, key)
+) STRICT, WITHOUT ROWID"""
+_GET: Final = "SELECT value FROM kv WHERE partition = ? AND key = ?"
+_SET: Final = (
+    "INSERT INTO kv VALUES (?, ?, ?)"
+    " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
+)
+_SET_ABSENT: Final = "INSERT INTO kv VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_SET_PRESENT: Final = "UPDATE kv SET value = ? WHERE partition = ? AND key = ?"
+_SET_EQUAL: Final = "UPDATE kv SET value = ? WHERE partition = ? AND key = ? AND value = ?"
+_DELETE: Final = "DELETE FROM kv WHERE partition = ? AND key = ?"
+_PAGE: Final = "SELECT key, value FROM kv WHERE partition = ? AND key >= ? ORDER BY key LIMIT ?"
+_NTH: Final = "SELECT key FROM kv WHERE partition = ? ORDER BY key LIMIT 1 OFFSET ?"
+_DROP: Final = "DELETE FROM kv WHERE partition = ?"
+_DROP_BEFORE: Final = "DELETE FROM kv WHERE partition = ? AND key < ?"
+
+
+class _Connections:
+    """Connections that one thread at a time uses: as many as there are threads at once."""
+
+    def __init__(self, path: Path, busy_seconds: float) -> None:
+        self._path = path
+        self._busy_seconds = busy_seconds
+        self._lock = Lock()
+        self._all: list[sqlite3.Connection] = []
+        self._idle: list[sqlite3.Connection] = []
+        self.closed = False
+
+    @contextmanager
+    def borrow(self) -> Iterator[sqlite3.Connection]:
+        connection = self._take()
+        try:
+            yield connection
+        finally:
+            self._give_back(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            self.closed = True
+            idle, self._idle = self._idle, []
+            for connection in idle:
+                self._all.remove(connection)
+                connection.close()
+
+    def _take(self) -> sqlite3.Connection:
+        with self._lock:
+            if self.closed:
+                raise StateError(f"the store in {self._path} is closed: open it again")
+            if self._idle:
+                # The last one given back: its pages are still in its cache.
+                return self._idle.pop()
+            connection = self._connect()
+            self._all.append(connection)
+            return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if self.closed:
+                self._all.remove(connection)
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+
+class SQLiteKVStore(KVStore):
+    """A key-value store in one SQLite file.
+
+    Args:
+        path: The file; it and its folder are made when missing.
+        patience_seconds: How long a write waits for other writers before it gives up.
+        clock: Where pauses come from.
+        ids: Where the jitter of the pauses comes from.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        patience_seconds: float = 30.0,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        self._path = Path(path).absolute()
+        self._patience_seconds = patience_seconds
+        self._clock = clock or SystemClock()
+        self._ids = ids or RandomIds(self._clock)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInputError(f"cannot make the folder of {self._path}: {error}") from error
+        self._connections = self._new_connections()
+        try:
+            self._run(self._prepare)
+        except BaseException:
+            self.close()
+            raise
+        watch(self)
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        check_key(partition, key)
+        row = self._run(lambda c: c.execute(_GET, (partition, key)).fetchone())
+        return None if row is None else Stored(row[0], row[0])
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        check_key(partition, key)
+        self._run(lambda c: c.execute(_SET, (partition, key, value)))
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        self._check_open()
+        for chunk in chunks(partition, items):
+            self._write_chunk(partition, chunk)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_predicate(predicate)
+        parameters: tuple[str | bytes, ...]
+        if predicate is ABSENT:
+            statement, parameters = _SET_ABSENT, (partition, key, value)
+        elif predicate is PRESENT:
+            statement, parameters = _SET_PRESENT, (value, partition, key)
+        else:
+            statement, parameters = _SET_EQUAL, (value, partition, key, predicate)
+        written = self._run(lambda c: c.execute(statement, parameters).rowcount, conditional=True)
+        if written != 1:
+            raise changed(partition, key, predicate)
+
+    def delete(self, partition: str, key: bytes) -> None:
+        check_key(partition, key)
+        self._run(lambda c: c.execute(_DELETE, (partition, key)))
+
+    def drop(self, partition: str) -> None:
+        check_partition(partition)
+        # In bites, so that other writers get their turn in between.
+        while self._run(lambda c: self._drop_some(c, partition)):
+            pass
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        check_partition(partition)
+        self._check_open()
+
+        def read(first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+            return self._run(lambda c: c.execute(_PAGE, (partition, first, limit)).fetchall())
+
+        return pages(read, start)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def after_fork_in_child(self) -> None:
+        """Leave the parent's connections alone: SQLite forbids to carry them over a fork."""
+        abandon(self._connections)
+        closed = self._connections.closed
+        self._connections = self._new_connections()
+        if closed:
+            self._connections.close()
+
+    def _new_connections(self) -> _Connections:
+        return _Connections(self._path, self._patience_seconds / _ATTEMPTS)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        with closing(connection.execute("PRAGMA journal_mode = WAL")) as cursor:
+            mode = cursor.fetchone()[0]
+        if mode != "wal":
+            raise InvalidInputError(
+                f"{self._path} cannot have a write-ahead log (journal mode {mode!r}), as on some "
+                "network file systems: use a local folder, or PostgreSQL"
+            )
+        connection.execute(_CREATE)
+
+    def _check_open(self) -> None:
+        with self._connections.borrow():
+            pass
+
+    def _write_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.executemany(_SET, ((partition, key, value) for key, value in chunk))
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+        self._run(write)
+
+    @staticmethod
+    def _drop_some(connection: sqlite3.Connection, partition: str) -> bool:
+        row = connection.execute(_NTH, (partition, _DROP_AT_ONCE)).fetchone()
+        if row is None:
+            connection.execute(_DROP, (partition,))
+        else:
+            connection.execute(_DROP_BEFORE, (partition, row[0]))
+        return row is not None
+
+    def _run(self, work: Callable[[sqlite3.Connection], _T], *, conditional: bool = False) -> _T:
+        """Do `work`, again where another writer was in the way."""
+        attempt = 1
+        while True:
+            try:
+                with self._connections.borrow() as connection:
+                    return work(connection)
+            except sqlite3.Error as error:
+                busy = _primary_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+                if not busy or attempt == _ATTEMPTS:
+                    raise self._translated(error, conditional=conditional) from error
+            self._clock.sleep(self._ids.jitter() * _LONGEST_PAUSE)
+            attempt += 1
+
+    def _translated(self, error: sqlite3.Error, *, conditional: bool) -> GravelerError:
+        code = _primary_code(error)
+        message = f"{self._path}: {error}"
+        if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return BackendUnavailableError(
+                f"{message}: other writers held it for {self._patience_seconds:g} seconds; repeat"
+            )
+        if code == sqlite3.SQLITE_FULL:
+            return StorageFullError(f"{message}: free space on its disk and repeat")
+        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            return CorruptionError(f"{message}: keep the file, restore it from a backup")
+        if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
+            return InvalidInputError(
+                f"{message}: the file and its folder must be writable by user id {os.geteuid()}"
+            )
+        if code == sqlite3.SQLITE_IOERR:
+            # What a failed fsync left behind, nobody knows.
+            kind = OutcomeUnknownError if conditional else BackendUnavailableError
+            return kind(f"{message}: look at the disk and its system log")
+        return InternalError(f"{message} ({getattr(error, 'sqlite_errorname', 'no code')})")
+
+
+def _primary_code(error: sqlite3.Error) -> int | None:
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

