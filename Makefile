@@ -38,7 +38,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 floors: $(READY)
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: $(READY) ## the benchmarks
 	$(BIN)/python -m tests.bench $(ARGS)
