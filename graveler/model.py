@@ -12,6 +12,7 @@ __all__ = [
     "Commit",
     "Conflict",
     "Entry",
+    "Prefix",
     "RangeInfo",
     "Summary",
 ]
@@ -39,6 +40,13 @@ class Entry:
     content_type: str = ""
     mtime: datetime | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Paths folded into one line of a listing by its delimiter; ends with the delimiter."""
+
+    path: str
 
 
 class ChangeKind(StrEnum):

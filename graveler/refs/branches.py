@@ -18,7 +18,6 @@ from graveler.records import decode_branch, encode_branch
 __all__ = ["Branches"]
 
 _PREFIX = b"branch/"
-_PREFIX_END = b"branch0"
 
 
 class Branches:
@@ -93,7 +92,12 @@ class Branches:
 
     def list(self) -> Iterator[BranchRecord]:
         """Yield every branch, hidden ones too, by name."""
-        for key, value in self._kv.scan(self._partition, _PREFIX):
-            if key >= _PREFIX_END:
+        return self.starting_with("")
+
+    def starting_with(self, prefix: str) -> Iterator[BranchRecord]:
+        """Yield the branches whose name starts with `prefix`, by name."""
+        start = _PREFIX + prefix.encode()
+        for key, value in self._kv.scan(self._partition, start):
+            if not key.startswith(start):
                 return
             yield decode_branch(value)

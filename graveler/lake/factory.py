@@ -1,0 +1,67 @@
+"""From settings to a lake: which drivers, where."""
+
+from pathlib import Path
+
+from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.config import (
+    CONFIG_NAME,
+    LakeConfig,
+    load_config,
+    write_default_config,
+)
+from graveler.errors import InvalidInputError
+from graveler.kv.registry import open_kv
+from graveler.lake.lake import Lake
+
+__all__ = ["connect", "init", "open"]
+
+
+def init(
+    folder: str | Path, *, kv_uri: str = "sqlite://kv.sqlite3", storage_uri: str = "file://objects"
+) -> Lake:
+    """Make a new lake in `folder` and open it.
+
+    Args:
+        folder: Made where it is missing.
+        kv_uri: Where refs and staged entries live: ``sqlite://kv.sqlite3``, ``rocksdb://kv``,
+            ``postgresql://user@host/database``.
+        storage_uri: Where bytes go: ``file://objects``, ``s3://bucket/prefix``.
+
+    Raises:
+        InvalidInputError: The folder is a lake already.
+    """
+    path = Path(folder).expanduser().absolute()
+    write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri)
+    return connect(load_config(path))
+
+
+def open(target: str | Path) -> Lake:  # noqa: A001 - graveler.open reads best
+    """Open the lake at `target`: its folder, or a ``graveler.toml`` anywhere.
+
+    A folder that is missing or empty becomes a lake with the defaults: SQLite for refs and
+    staging, files for objects.
+
+    Raises:
+        NotFoundError: The TOML file is not there.
+        InvalidInputError: The folder holds other things, or the settings cannot be read.
+        LakeLockedError: Another process holds a lake that takes one process only (RocksDB).
+    """
+    path = Path(target).expanduser().absolute()
+    if path.suffix != ".toml" and not (path / CONFIG_NAME).exists():
+        if path.is_dir() and any(path.iterdir()):
+            raise InvalidInputError(
+                f"{path} is not empty and not a lake (it has no {CONFIG_NAME}): "
+                "give another folder, or make it one with `graveler init`"
+            )
+        try:
+            write_default_config(path)
+        except InvalidInputError:
+            if not (path / CONFIG_NAME).exists():  # else: another process was quicker
+                raise
+    return connect(load_config(path))
+
+
+def connect(config: LakeConfig, *, clock: Clock | None = None, ids: IdSource | None = None) -> Lake:
+    """Open the lake that `config` describes; tests give their own clock and ids."""
+    clock = clock or SystemClock()
+    return Lake(config, open_kv(config.kv_uri), clock=clock, ids=ids or RandomIds(clock))

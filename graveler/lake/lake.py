@@ -1,0 +1,178 @@
+"""A lake: its repositories, and the drivers they share."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from graveler.clock import Clock, IdSource
+from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splitting
+from graveler.config import LakeConfig, default_committer
+from graveler.errors import (
+    AlreadyExistsError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    RepositoryNotFoundError,
+)
+from graveler.kv.store import ABSENT, KVStore
+from graveler.lake.repository import Repository
+from graveler.model import BranchRecord
+from graveler.names import check_branch, check_repository
+from graveler.objects.registry import open_store
+from graveler.objects.store import ObjectStore
+from graveler.records import decode_json, encode_json
+from graveler.refs import Refs
+from graveler.repository import Stores
+from graveler.staging import StagingArea
+
+__all__ = ["Lake"]
+
+_PARTITION: Final = "lake"
+_PREFIX: Final = b"repository/"
+
+
+class Lake:
+    """Repositories that share a key-value store and a place for objects.
+
+    Close it, or use it as a context manager; any number of threads may share one.
+
+    Attributes:
+        location: What ``graveler.open`` takes to reach the same lake from another process.
+    """
+
+    def __init__(self, config: LakeConfig, kv: KVStore, *, clock: Clock, ids: IdSource) -> None:
+        self.location = config.location
+        self._config = config
+        self._kv = kv
+        self._clock = clock
+        self._ids = ids
+        self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
+        self._stores: dict[str, ObjectStore] = {}
+
+    def __repr__(self) -> str:
+        return f"<Lake {self.location}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back files and connections; may be called twice."""
+        for store in self._stores.values():
+            store.close()
+        self._stores.clear()
+        self._kv.close()
+
+    def repositories(self) -> list[str]:
+        """Return the names of the repositories, sorted."""
+        names = []
+        for key, _ in self._kv.scan(_PARTITION, _PREFIX):
+            if not key.startswith(_PREFIX):
+                break
+            names.append(key[len(_PREFIX) :].decode())
+        return names
+
+    def repository(self, name: str) -> Repository:
+        """Return a repository, or raise RepositoryNotFoundError."""
+        stored = self._kv.get(_PARTITION, _PREFIX + check_repository(name).encode())
+        if stored is None:
+            there = ", ".join(self.repositories()) or "none"
+            raise RepositoryNotFoundError(
+                f"no repository {name!r} in {self.location} (there are: {there}): "
+                f"make it with `graveler repo create {name}`"
+            )
+        return self._open(name, decode_json(stored.value, f"repository {name}"))
+
+    def create_repository(
+        self,
+        name: str,
+        *,
+        storage: str | None = None,
+        default_branch: str = "main",
+        exist_ok: bool = False,
+        splitting: Splitting | None = None,
+    ) -> Repository:
+        """Make a repository with an empty first commit on its default branch.
+
+        Args:
+            name: 3 to 63 of ``a-z 0-9 -``.
+            storage: Root URI of its objects (``s3://bucket/flights``, a folder); below the
+                lake's storage where not given.
+            default_branch: Name of the first branch.
+            exist_ok: Return the repository that has the name, if one has.
+            splitting: Where its ranges end; the lake's setting where not given.
+
+        Raises:
+            AlreadyExistsError: The name is taken.
+        """
+        check_repository(name)
+        check_branch(default_branch)
+        rule = splitting or Splitting(**self._config.splitting)
+        uid = self._ids.unique()
+        settings: dict[str, Any] = {
+            "uid": uid,
+            "storage": storage or f"{self._config.storage_uri}/{name}",
+            "default_branch": default_branch,
+            "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
+        }
+        repository = self._open(name, settings)
+        refs = repository.stores.refs
+        root = refs.commits.add(
+            metarange=EMPTY_METARANGE,
+            parents=(),
+            message="Repository created",
+            committer=default_committer(),
+            created=self._clock.now(),
+            metadata={},
+        )
+        refs.branches.create(
+            BranchRecord(default_branch, commit_id=root.id, staging_token=self._ids.unique())
+        )
+        key = _PREFIX + name.encode()
+        try:  # the last write: until here nobody can see the repository
+            self._kv.set_if(_PARTITION, key, encode_json(settings), ABSENT)
+        except (PreconditionFailedError, OutcomeUnknownError):
+            there = self._kv.get(_PARTITION, key)
+            if there is not None and there.value == encode_json(settings):
+                return repository
+            if not exist_ok:
+                raise AlreadyExistsError(
+                    f"repository {name!r} exists: choose another name"
+                ) from None
+            return self.repository(name)
+        return repository
+
+    def _open(self, name: str, settings: Mapping[str, Any]) -> Repository:
+        uid = settings["uid"]
+        objects = self._open_store(settings["storage"])
+        low, high, raggedness = settings["splitting"]
+        stores = Stores(
+            name=name,
+            uid=uid,
+            location=self.location,
+            default_branch=settings["default_branch"],
+            kv=self._kv,
+            objects=objects,
+            ranges=RangeStore(objects, self._cache),
+            staging=StagingArea(self._kv, uid),
+            refs=Refs(self._kv, uid, clock=self._clock, ids=self._ids),
+            splitting=Splitting(low, high, raggedness),
+            clock=self._clock,
+            ids=self._ids,
+            open_store=self._open_store,
+        )
+        return Repository(self, stores)
+
+    def _open_store(self, uri: str) -> ObjectStore:
+        store = self._stores.get(uri)
+        if store is None:
+            target = uri if "://" in uri else f"file://{Path(uri).expanduser().absolute()}"
+            store = self._stores[uri] = open_store(target, self._config.storage_options)
+        return store

@@ -1,0 +1,207 @@
+"""A repository: branches, tags, history, merges and runs, as its users see them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from graveler.config import default_committer
+from graveler.gates import Gate
+from graveler.gates.gate import Check
+from graveler.model import BranchRecord, Change, Commit
+from graveler.refs import log, resolve
+from graveler.repository import Branch, MergeResult, Ref, Stores, branching, diffing, merging
+from graveler.runs import Run, Runs
+
+if TYPE_CHECKING:
+    from graveler.lake.lake import Lake
+
+__all__ = ["Repository"]
+
+
+class Repository:
+    """One versioned tree of paths, with its branches and its history.
+
+    Attributes:
+        lake: The lake it belongs to.
+        stores: Its ports and settings.
+        runs: Its pipeline runs.
+    """
+
+    def __init__(self, lake: "Lake", stores: Stores) -> None:
+        self.lake = lake
+        self.stores = stores
+        self.runs = Runs(stores)
+
+    def __repr__(self) -> str:
+        return f"<Repository {self.name} of {self.lake.location}>"
+
+    @property
+    def name(self) -> str:
+        """Name of the repository."""
+        return self.stores.name
+
+    @property
+    def storage(self) -> str:
+        """Root URI of its objects."""
+        return self.stores.storage
+
+    def branch(self, name: str) -> Branch:
+        """Return a branch to read and write, or raise RefNotFoundError."""
+        self.stores.refs.branches.get(name)
+        return Branch(self.stores, name)
+
+    def create_branch(self, name: str, source: str = "main", *, exist_ok: bool = False) -> Branch:
+        """Make a branch at the commit that `source` names; it copies nothing.
+
+        Raises:
+            AlreadyExistsError: The name is taken, and `exist_ok` is not set.
+        """
+        branching.create_branch(self.stores, name, source, exist_ok=exist_ok)
+        return Branch(self.stores, name)
+
+    def delete_branch(self, name: str) -> None:
+        """Remove a branch and what is staged on it; its commits stay."""
+        branching.delete_branch(self.stores, name)
+
+    def branches(self, *, hidden: bool = False) -> Iterator[BranchRecord]:
+        """Yield the branches by name; those of runs only with `hidden`."""
+        for record in self.stores.refs.branches.list():
+            if hidden or not record.hidden:
+                yield record
+
+    def ref(self, expression: str) -> Ref:
+        """Return the read-only view of the commit that `expression` names now.
+
+        Args:
+            expression: A branch (its committed head), a tag, a commit id or prefix, and
+                ``~N``, ``^N`` or ``@`` behind it.
+        """
+        return Ref(self.stores, self.commit(expression), name=expression)
+
+    def commit(self, expression: str) -> Commit:
+        """Return the commit that `expression` names."""
+        return resolve(self.stores.refs, expression)
+
+    def log(
+        self, ref: str = "main", *, limit: int | None = None, first_parent: bool = False
+    ) -> Iterator[Commit]:
+        """Yield the history of `ref`, children before parents.
+
+        Args:
+            ref: Where to begin.
+            limit: At most so many.
+            first_parent: Follow first parents only: what was published, run by run.
+        """
+        history = log(self.stores.refs.commits, self.commit(ref).id, first_parent=first_parent)
+        for count, commit in enumerate(history):
+            if limit is not None and count >= limit:
+                return
+            yield commit
+
+    def diff(self, left: str, right: str, *, prefix: str = "") -> Iterator[Change]:
+        """Yield what differs from `left` to `right` below `prefix`, in byte order of paths."""
+        return diffing.diff_commits(
+            self.stores, self.commit(left), self.commit(right), prefix=prefix
+        )
+
+    def merge(
+        self,
+        source: str,
+        into: str,
+        *,
+        message: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        strategy: str | None = None,
+        committer: str = "",
+    ) -> MergeResult:
+        """Merge what `source` names into the branch `into`, always by a merge commit.
+
+        Args:
+            source: A ref expression.
+            into: A branch.
+            message: Of the merge commit.
+            metadata: Of the merge commit.
+            strategy: ``source-wins`` or ``dest-wins`` take that side of every conflict.
+            committer: Who.
+
+        Raises:
+            MergeConflictError: Both sides changed a path, differently; the branch stays.
+        """
+        return merging.merge_into(
+            self.stores,
+            self.commit(source),
+            into,
+            message=message or f"merge {source} into {into}",
+            metadata=dict(metadata or {}),
+            committer=committer or default_committer(),
+            strategy=strategy,
+        )
+
+    def tag(self, name: str, ref: str = "main") -> Commit:
+        """Name the commit that `ref` names; a tag does not move."""
+        commit = self.commit(ref)
+        self.stores.refs.tags.create(name, commit.id)
+        return commit
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags and the commit ids they name."""
+        return dict(self.stores.refs.tags.list())
+
+    def delete_tag(self, name: str) -> None:
+        """Remove a tag."""
+        self.stores.refs.tags.delete(name)
+
+    def protect(self, pattern: str) -> None:
+        """Let branches that match a shell pattern (``main``, ``release-*``) take merges only."""
+        self.stores.refs.protection.add(pattern)
+
+    def unprotect(self, pattern: str) -> None:
+        """Take a pattern away again."""
+        self.stores.refs.protection.remove(pattern)
+
+    def protected(self) -> list[str]:
+        """Return the patterns of protected branches."""
+        return self.stores.refs.protection.patterns()
+
+    def range_reuse(self, commit: Commit) -> tuple[int, int]:
+        """Return how many ranges a commit wrote, and how many it has from its parents."""
+        return diffing.range_reuse(self.stores, commit)
+
+    def run(
+        self,
+        key: str,
+        *,
+        into: str = "main",
+        gates: Iterable[Gate | Check] = (),
+        on_failure: str = "park",
+        metadata: Mapping[str, str] | None = None,
+        strategy: str | None = None,
+    ) -> AbstractContextManager[Run]:
+        """Work on a branch of its own and publish it: commit on success, park on failure.
+
+        ::
+
+            with repo.run("hourly 2013-01-01T05:00", gates=[no_empty_hours]) as run:
+                run.put(path, data)
+
+        Args:
+            key: Names the run by what it makes; a later attempt of the same key goes on from
+                what an unfinished one committed.
+            into: The branch that moves, in one step, once every gate has passed.
+            gates: Checks on what that branch would become.
+            on_failure: ``park`` keeps what is committed for the next attempt, ``drop`` does not.
+            metadata: Pairs kept on the run and on its merge commit.
+            strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+
+        Raises:
+            GateFailedError: A gate refused; the target did not move.
+            MergeConflictError: The target changed the same paths meanwhile.
+        """
+        return self.runs.run(
+            key,
+            into=into,
+            gates=gates,
+            on_failure=on_failure,
+            metadata=metadata,
+            strategy=strategy,
+        )

@@ -1,0 +1,151 @@
+"""A branch: a view that can be written."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from graveler.config import default_committer
+from graveler.model import Change, Commit, Entry
+from graveler.objects.store import Body
+from graveler.repository import branching, committing, diffing, reading, writing
+from graveler.repository.stores import Stores
+from graveler.repository.view import View
+
+__all__ = ["Branch"]
+
+
+class Branch(View):
+    """A branch as its writers see it: staged writes over the committed head.
+
+    Reads see what is staged. ``repository.ref(name)`` is the committed head alone.
+    """
+
+    def __init__(self, repository: Stores, name: str, *, fence: str = "") -> None:
+        self.repository = repository
+        self._name = name
+        self._fence = fence
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name} of {self.repository.name}>"
+
+    @property
+    def name(self) -> str:
+        """Name of the branch."""
+        return self._name
+
+    @property
+    def head(self) -> Commit:
+        """The commit the branch is at."""
+        refs = self.repository.refs
+        return refs.commits.get(refs.branches.get(self._name).commit_id)
+
+    def find_value(self, key: bytes) -> bytes | None:
+        """Return the value record at the key, staged or committed, or None."""
+        return reading.find(self.repository, self._name, key)
+
+    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record), staged writes included."""
+        return reading.scan_branch(self.repository, self._name, start, prefix)
+
+    def put(
+        self,
+        path: str,
+        body: Body,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Entry:
+        """Store bytes and stage their entry at `path`.
+
+        Args:
+            path: Where, 1 to 1024 bytes of UTF-8.
+            body: Bytes, a file on disk (``Path``) or an open binary stream.
+            content_type: Media type; part of the entry's identity.
+            metadata: The caller's pairs; part of the identity too.
+
+        Raises:
+            ProtectedBranchError: The branch takes merges only.
+            StorageFullError: No space; nothing was staged.
+        """
+        return writing.put(
+            self.repository,
+            self._name,
+            path,
+            body,
+            fence=self._fence,
+            content_type=content_type,
+            metadata=dict(metadata or {}),
+        )
+
+    def link(
+        self, path: str, *, address: str, size: int | None = None, checksum: str | None = None
+    ) -> Entry:
+        """Stage an entry for a file that is already in a store; no byte is copied.
+
+        Args:
+            path: Where it shall appear.
+            address: Key below the repository's storage (``data/…``) or a full URI.
+            size: Bytes; asked of the store where not given.
+            checksum: ``algorithm:hex``. Without one the address stands in for the content.
+
+        Raises:
+            ObjectNotFoundError: The store was asked and has no such object.
+        """
+        entry = writing.resolve_link(self.repository, path, address, size, checksum)
+        writing.link_entries(self.repository, self._name, [entry], fence=self._fence)
+        return entry
+
+    def link_many(self, entries: Iterable[Entry]) -> int:
+        """Stage entries of files that are already in a store, many to a round trip.
+
+        The store is not asked: size and checksum are as the entries say.
+
+        Returns:
+            How many were staged.
+        """
+        return writing.link_entries(self.repository, self._name, entries, fence=self._fence)
+
+    def delete(self, path: str) -> None:
+        """Stage the deletion of `path`; no error where it is not there."""
+        self.delete_many([path])
+
+    def delete_many(self, paths: Iterable[str]) -> int:
+        """Stage the deletion of many paths; return how many were named."""
+        return writing.delete_paths(self.repository, self._name, paths, fence=self._fence)
+
+    def new_address(self) -> str:
+        """Return a fresh key prefix, ``data/<unique>``, below which another program may write.
+
+        Files written there are linked afterwards; those that are not are garbage.
+        """
+        return writing.new_address(self.repository)
+
+    def uncommitted(self) -> Iterator[Change]:
+        """Yield what a commit would change, in byte order of the paths."""
+        return diffing.uncommitted(self.repository, self._name)
+
+    def commit(
+        self,
+        message: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        committer: str = "",
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Commit what is staged and return the commit.
+
+        Raises:
+            NoChangesError: Nothing is staged that differs from the head.
+            ProtectedBranchError: The branch takes merges only.
+        """
+        return committing.commit(
+            self.repository,
+            self._name,
+            fence=self._fence,
+            message=message,
+            metadata=dict(metadata or {}),
+            committer=committer or default_committer(),
+            allow_empty=allow_empty,
+        )
+
+    def reset(self) -> None:
+        """Discard what is staged."""
+        branching.reset(self.repository, self._name, fence=self._fence)

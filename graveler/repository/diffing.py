@@ -1,0 +1,68 @@
+"""What differs: between two trees, and between a branch's head and its staged writes."""
+
+from collections.abc import Iterator
+
+from graveler.committed import diff, get
+from graveler.committed.metarange import read as read_metarange
+from graveler.model import BranchRecord, Change, ChangeKind, Commit
+from graveler.names import path_key
+from graveler.records import decode_entry, staged_value, value_identity
+from graveler.repository.reading import newest_first, settled
+from graveler.repository.stores import Stores
+
+__all__ = ["diff_commits", "range_reuse", "uncommitted"]
+
+
+def _change(key: bytes, before: bytes | None, after: bytes | None) -> Change:
+    if before is None:
+        kind = ChangeKind.ADDED
+    else:
+        kind = ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
+    return Change(
+        path=key.decode(),
+        kind=kind,
+        before=None if before is None else decode_entry(key, before),
+        after=None if after is None else decode_entry(key, after),
+    )
+
+
+def diff_commits(
+    stores: Stores, left: Commit, right: Commit, *, prefix: str = ""
+) -> Iterator[Change]:
+    """Yield what differs from `left` to `right` below `prefix`, in byte order of the paths.
+
+    Cost: both metaranges and the ranges that differ.
+    """
+    raw_prefix = path_key(prefix) if prefix else b""
+    for change in diff(stores.ranges, left.metarange, right.metarange, prefix=raw_prefix):
+        yield _change(change.key, change.left_value, change.right_value)
+
+
+def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
+    """Yield what a commit of the branch would change, in byte order of the paths."""
+
+    def read(record: BranchRecord) -> list[Change]:
+        tree = stores.refs.commits.get(record.commit_id).metarange
+        changes = []
+        for key, write in stores.staging.scan(newest_first(record)):
+            before, after = get(stores.ranges, tree, key), staged_value(write)
+            if before is None and after is None:
+                continue
+            if before and after and value_identity(before) == value_identity(after):
+                continue
+            changes.append(_change(key, before, after))
+        return changes
+
+    yield from settled(stores, name, read)
+
+
+def range_reuse(stores: Stores, commit: Commit) -> tuple[int, int]:
+    """Return how many of a commit's ranges are new to it, and how many its parents had."""
+    parents = {
+        info.id
+        for parent in commit.parents
+        for info in read_metarange(stores.ranges, stores.refs.commits.get(parent).metarange)
+    }
+    ids = [info.id for info in read_metarange(stores.ranges, commit.metarange)]
+    reused = sum(identifier in parents for identifier in ids)
+    return len(ids) - reused, reused

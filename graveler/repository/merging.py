@@ -1,0 +1,164 @@
+"""Merge: a three-way merge of trees, then one compare-and-set of the destination."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from graveler.committed import Resolve, merge
+from graveler.errors import (
+    ConflictError,
+    InvalidInputError,
+    MergeConflictError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    ThrottledError,
+)
+from graveler.model import Commit, Conflict
+from graveler.refs import is_ancestor, merge_base
+from graveler.refs.mover import backoff
+from graveler.repository.stores import Stores
+
+__all__ = ["STRATEGIES", "MergeResult", "build_merge", "merge_into", "merge_trees"]
+
+STRATEGIES: Final = (None, "source-wins", "dest-wins")
+_ATTEMPTS: Final = 200
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """What a merge did.
+
+    Attributes:
+        commit: The merge commit, or the destination's head where nothing had to be done.
+        already: The destination held the source before.
+    """
+
+    commit: Commit
+    already: bool
+
+
+def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
+    stores: Stores,
+    *,
+    base: str,
+    source: str,
+    dest: str,
+    strategy: str | None,
+    what: str,
+    resolve: Resolve | None = None,
+) -> str:
+    """Return the metarange of the merged tree.
+
+    Raises:
+        MergeConflictError: Both sides changed a path, differently; it lists them all.
+        InvalidInputError: An unknown strategy.
+    """
+    if strategy not in STRATEGIES:
+        raise InvalidInputError(f"strategy {strategy!r}: give one of {STRATEGIES}")
+    merged = merge(
+        stores.ranges,
+        base,
+        source,
+        dest,
+        strategy=strategy,
+        splitting=stores.splitting,
+        resolve=resolve,
+    )
+    if merged.conflicts:
+        raise MergeConflictError(_conflict_message(what, merged.conflicts), merged.conflicts)
+    return merged.metarange
+
+
+def _conflict_message(what: str, conflicts: tuple[Conflict, ...]) -> str:
+    shown = ", ".join(repr(conflict.path) for conflict in conflicts[:_SHOWN])
+    more = f" and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
+    paths = "path was" if len(conflicts) == 1 else "paths were"
+    return (
+        f"{what}: {len(conflicts)} {paths} changed differently on both sides ({shown}{more}): "
+        "change one side, or merge with strategy source-wins or dest-wins"
+    )
+
+
+def build_merge(  # noqa: PLR0913 - the fields of a commit
+    stores: Stores,
+    *,
+    source: Commit,
+    dest: Commit,
+    message: str,
+    metadata: Mapping[str, str],
+    committer: str,
+    strategy: str | None,
+) -> Commit | None:
+    """Return the stored commit that merges `source` into `dest`, or None if `dest` holds it.
+
+    No branch moves: the commit is what the destination would become.
+    """
+    commits = stores.refs.commits
+    base = merge_base(commits, source.id, dest.id)
+    if base is None:
+        raise ConflictError(f"{source.id[:12]} and {dest.id[:12]} have no history in common")
+    if base.id == source.id:
+        return None
+    tree = merge_trees(
+        stores,
+        base=base.metarange,
+        source=source.metarange,
+        dest=dest.metarange,
+        strategy=strategy,
+        what=message,
+    )
+    return commits.add(
+        metarange=tree,
+        parents=(dest.id, source.id),
+        message=message,
+        committer=committer,
+        created=stores.clock.now(),
+        metadata=metadata,
+    )
+
+
+def merge_into(  # noqa: PLR0913 - the fields of a commit
+    stores: Stores,
+    source: Commit,
+    into: str,
+    *,
+    message: str,
+    metadata: Mapping[str, str],
+    committer: str,
+    strategy: str | None,
+) -> MergeResult:
+    """Merge a commit into a branch; a race that is lost is merged again on the new head.
+
+    What is staged on the destination stays staged. Always a merge commit, never a silent
+    fast-forward, so that history says what was published together.
+
+    Raises:
+        MergeConflictError: Both sides changed a path, differently; the branch did not move.
+    """
+    refs = stores.refs
+    for attempt in range(_ATTEMPTS):
+        record, predicate = refs.branches.get_for_update(into)
+        dest = refs.commits.get(record.commit_id)
+        made = build_merge(
+            stores,
+            source=source,
+            dest=dest,
+            message=message,
+            metadata=metadata,
+            committer=committer,
+            strategy=strategy,
+        )
+        if made is None:
+            return MergeResult(dest, already=True)
+        try:
+            refs.branches.replace(replace(record, commit_id=made.id), predicate)
+        except PreconditionFailedError:
+            backoff(stores.clock, stores.ids, attempt)
+            continue
+        except OutcomeUnknownError:
+            now = refs.branches.get(into)
+            if not is_ancestor(refs.commits, made.id, now.commit_id):
+                continue
+        return MergeResult(made, already=False)
+    raise ThrottledError(f"branch {into!r} is busy: lost {_ATTEMPTS} races; try again")

@@ -1,0 +1,71 @@
+"""Everything the use cases of one repository need, in one frozen bundle."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graveler.clock import Clock, IdSource
+from graveler.committed import RangeStore, Splitting
+from graveler.errors import InvalidInputError
+from graveler.kv.store import KVStore
+from graveler.objects.store import ObjectStore
+from graveler.refs import Refs
+from graveler.staging import StagingArea
+
+__all__ = ["Stores"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The ports and settings of one repository.
+
+    Attributes:
+        name: Repository name.
+        uid: Unique to this creation of it; part of every partition name.
+        location: What ``graveler.open`` takes to reach the same lake from another process.
+        default_branch: The branch a new repository starts with.
+        kv: Mutable metadata.
+        objects: The repository's own storage.
+        ranges: Committed metadata, in the same storage.
+        staging: Uncommitted entries.
+        refs: Branches, tags, commits.
+        splitting: Where new ranges end.
+        clock: Time.
+        ids: Unique names.
+        open_store: Opens the object store of another root, for linked files.
+    """
+
+    name: str
+    uid: str
+    location: str
+    default_branch: str
+    kv: KVStore
+    objects: ObjectStore
+    ranges: RangeStore
+    staging: StagingArea
+    refs: Refs
+    splitting: Splitting
+    clock: Clock
+    ids: IdSource
+    open_store: Callable[[str], ObjectStore]
+
+    @property
+    def storage(self) -> str:
+        """Root URI of the repository's own storage."""
+        return self.objects.root
+
+    def locate(self, address: str) -> tuple[ObjectStore, str]:
+        """Return the store and the key of an entry's address.
+
+        Raises:
+            InvalidInputError: A full URI that names no file.
+        """
+        if "://" not in address:
+            return self.objects, address
+        root, _, key = address.rpartition("/")
+        if not key or root.endswith(":/"):
+            raise InvalidInputError(f"address {address!r} names no file")
+        return self.open_store(root), key
+
+    def uri(self, address: str) -> str:
+        """Return the address as other programs know it."""
+        return address if "://" in address else self.objects.uri(address)

@@ -1,0 +1,93 @@
+"""Reading a tree: what refs, branches, runs and candidates have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from graveler.errors import ObjectNotFoundError
+from graveler.model import Entry, Prefix
+from graveler.names import path_key
+from graveler.records import decode_entry
+from graveler.repository.listing import list_entries
+from graveler.repository.stores import Stores
+
+__all__ = ["View"]
+
+
+class View(ABC):
+    """A tree of entries that can be read.
+
+    Attributes:
+        repository: The repository's ports and settings.
+    """
+
+    repository: Stores
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the view is of: a branch name, a ref expression."""
+
+    @abstractmethod
+    def find_value(self, key: bytes) -> bytes | None:
+        """Return the value record at the key, or None."""
+
+    @abstractmethod
+    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record) from `start` on while keys start with `prefix`."""
+
+    def list(
+        self, prefix: str = "", *, after: str = "", delimiter: str = ""
+    ) -> Iterator[Entry | Prefix]:
+        """Yield the entries below `prefix` in byte order of their paths.
+
+        Args:
+            prefix: Start of the paths; "" for all.
+            after: Leave out paths up to and including this one, to go on where one stopped.
+            delimiter: Fold what lies behind it into one ``Prefix`` each, as folders ("/").
+        """
+        return list_entries(self.scan_values, prefix=prefix, after=after, delimiter=delimiter)
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """Yield the entries below `prefix`, nothing folded."""
+        for key, value in self.scan_values(path_key(prefix) if prefix else b"", prefix.encode()):
+            yield decode_entry(key, value)
+
+    def stat(self, path: str) -> Entry:
+        """Return the entry at `path`, or raise ObjectNotFoundError."""
+        key = path_key(path)
+        value = self.find_value(key)
+        if value is None:
+            raise ObjectNotFoundError(f"nothing at {path!r} in {self.name!r}")
+        return decode_entry(key, value)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is an entry at `path`."""
+        return self.find_value(path_key(path)) is not None
+
+    def get(self, path: str) -> bytes:
+        """Return the bytes of the file at `path`.
+
+        Raises:
+            ObjectNotFoundError: No entry at the path, or its object is gone from the store.
+        """
+        entry = self.stat(path)
+        store, key = self.repository.locate(entry.address)
+        return store.get(key)
+
+    def open(self, path: str) -> BinaryIO:
+        """Return a readable, seekable stream of the file at `path`; the caller closes it."""
+        entry = self.stat(path)
+        store, key = self.repository.locate(entry.address)
+        return store.open(key)
+
+    def paths(self, prefix: str) -> Sequence[str]:
+        """Return the physical URIs of the files at or below `prefix`, for other programs.
+
+        A prefix that is the path of a file gives that file alone.
+        """
+        if prefix and not prefix.endswith("/"):
+            value = self.find_value(path_key(prefix))
+            if value is not None:
+                return [self.repository.uri(decode_entry(path_key(prefix), value).address)]
+        return [self.repository.uri(entry.address) for entry in self.entries(prefix)]

@@ -1,0 +1,181 @@
+"""Staging writes: write under the live token, look again, repeat where a commit began.
+
+A write is acknowledged only if the branch still takes writes under the same token after
+the write was made: then the next commit holds it. Else it is made again under the new
+token; what was written under the old one has the same identity, so twice is once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Final
+
+from graveler.errors import FencedError, InvalidInputError, RefNotFoundError, ThrottledError
+from graveler.model import BranchRecord, Entry
+from graveler.names import path_key
+from graveler.objects.store import Body
+from graveler.records import TOMBSTONE, stage_entry
+from graveler.refs.mover import backoff
+from graveler.repository.stores import Stores
+
+__all__ = ["check_fence", "delete_paths", "link_entries", "new_address", "put", "resolve_link"]
+
+_ATTEMPTS: Final = 100
+_CHUNK: Final = 20_000
+_LONGEST_SUFFIX: Final = 24
+
+
+def check_fence(record: BranchRecord, fence: str) -> None:
+    """Raise FencedError unless a writer that holds `fence` may write to the branch."""
+    if record.fence == fence:
+        return
+    if not fence:
+        raise FencedError(
+            f"branch {record.name!r} belongs to a run (attempt {record.attempt}): "
+            "write through the run, or on a branch of your own"
+        )
+    raise FencedError(
+        f"branch {record.name!r} is at attempt {record.attempt} of its run, opened since: "
+        "this attempt is over, nothing of the write was kept"
+    )
+
+
+def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:
+    try:
+        record = stores.refs.branches.get(name)
+    except RefNotFoundError:
+        if fence:
+            raise FencedError(
+                f"branch {name!r} of the run is gone: the run was published, parked or taken over"
+            ) from None
+        raise
+    check_fence(record, fence)
+    return record
+
+
+def _stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, bytes]]) -> None:
+    record = _branch(stores, name, fence)
+    if not fence:
+        stores.refs.protection.check(name)
+    for attempt in range(_ATTEMPTS):
+        token = record.staging_token
+        if len(items) == 1:
+            stores.staging.set(token, *items[0])
+        else:
+            stores.staging.set_many(token, items)
+        record = _branch(stores, name, fence)
+        if record.staging_token == token:
+            return
+        backoff(stores.clock, stores.ids, attempt)
+    raise ThrottledError(
+        f"branch {name!r} began a commit during each of {_ATTEMPTS} tries to write; try again"
+    )
+
+
+def new_address(stores: Stores) -> str:
+    """Return a fresh key prefix in the repository's storage: ``data/<unique>``."""
+    return f"data/{stores.ids.unique()}"
+
+
+def _suffix(path: str) -> str:
+    """Return the extensions of a path, which readers of the bare object go by."""
+    suffix = "".join(PurePosixPath(path).suffixes[-2:]).lower()
+    plain = suffix.replace(".", "")
+    return suffix if plain.isascii() and plain.isalnum() and len(suffix) <= _LONGEST_SUFFIX else ""
+
+
+def put(  # noqa: PLR0913 - what an upload has
+    stores: Stores,
+    name: str,
+    path: str,
+    body: Body,
+    *,
+    fence: str,
+    content_type: str,
+    metadata: dict[str, str],
+) -> Entry:
+    """Store the bytes under a new address and stage their entry."""
+    key = path_key(path)
+    _branch(stores, name, fence)  # refuse before megabytes are stored
+    if not fence:
+        stores.refs.protection.check(name)
+    address = new_address(stores) + _suffix(path)
+    info = stores.objects.put(address, body)
+    entry = Entry(
+        path=path,
+        address=address,
+        size=info.size,
+        checksum=info.checksum,
+        content_type=content_type,
+        mtime=stores.clock.now(),
+        metadata=metadata,
+    )
+    _stage(stores, name, fence, [(key, stage_entry(key, entry))])
+    return entry
+
+
+def resolve_link(
+    stores: Stores, path: str, address: str, size: int | None, checksum: str | None
+) -> Entry:
+    """Return the entry of a file that is already in a store, asking it only for what is missing.
+
+    Raises:
+        ObjectNotFoundError: The size was not given and there is no such object.
+    """
+    mtime = stores.clock.now()
+    if size is None:
+        store, key = stores.locate(address)
+        info = store.head(key)
+        size, mtime = info.size, info.mtime
+        if checksum is None:
+            checksum = info.checksum
+    return Entry(path=path, address=address, size=size, checksum=checksum or "", mtime=mtime)
+
+
+def _checked(entry: Entry) -> tuple[bytes, bytes]:
+    if not entry.address or entry.address.startswith(("_graveler/", "/")):
+        raise InvalidInputError(
+            f"entry {entry.path!r}: address {entry.address!r} is neither a full URI nor a key "
+            "below the repository's data/"
+        )
+    if entry.size < 0:
+        raise InvalidInputError(f"entry {entry.path!r}: size {entry.size} is negative")
+    key = path_key(entry.path)
+    return key, stage_entry(key, entry)
+
+
+def _chunks(items: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    source = iter(items)
+    while chunk := list(islice(source, _CHUNK)):
+        yield chunk
+
+
+def link_entries(stores: Stores, name: str, entries: Iterable[Entry], *, fence: str) -> int:
+    """Stage entries of files that are already in a store, many to a round trip.
+
+    Entries without mtime get the present time. Not atomic: after an error some chunks of
+    20,000 are staged, and linking again is harmless.
+
+    Returns:
+        How many.
+    """
+    now = stores.clock.now()
+    staged = (
+        _checked(entry if entry.mtime is not None else replace(entry, mtime=now))
+        for entry in entries
+    )
+    count = 0
+    for chunk in _chunks(staged):
+        _stage(stores, name, fence, chunk)
+        count += len(chunk)
+    return count
+
+
+def delete_paths(stores: Stores, name: str, paths: Iterable[str], *, fence: str) -> int:
+    """Stage the deletion of paths; one that is not there is no error. Return how many."""
+    count = 0
+    for chunk in _chunks((path_key(path), TOMBSTONE) for path in paths):
+        _stage(stores, name, fence, chunk)
+        count += len(chunk)
+    return count

@@ -1,0 +1,241 @@
+"""Publishing a run: candidate, gates, compare-and-set, until the judged candidate is what lands."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from graveler.config import default_committer
+from graveler.errors import (
+    FencedError,
+    GateFailedError,
+    MergeConflictError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    StateError,
+    ThrottledError,
+)
+from graveler.gates import Candidate, Gate, RunContext, Verdict, judge
+from graveler.model import Commit
+from graveler.refs import is_ancestor
+from graveler.refs.mover import backoff
+from graveler.repository.diffing import uncommitted
+from graveler.repository.merging import build_merge
+from graveler.repository.stores import Stores
+from graveler.repository.writing import check_fence
+from graveler.runs.lifecycle import drop_branch, drop_step_branches, park
+from graveler.runs.record import RunHandle, RunRecord, RunRecords
+from graveler.runs.state import RunEvent, RunState, next_state
+
+__all__ = ["PublishResult", "publish"]
+
+_ATTEMPTS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """What publishing did.
+
+    Attributes:
+        commit: The commit that holds the run on the target.
+        already: The target held all of it before this call.
+        verdicts: What the gates said of the candidate that landed.
+    """
+
+    commit: Commit
+    already: bool
+    verdicts: tuple[Verdict, ...] = ()
+
+
+def publish(
+    stores: Stores,
+    records: RunRecords,
+    run: RunHandle,
+    *,
+    gates: Iterable[Gate],
+    strategy: str | None,
+) -> PublishResult:
+    """Make the run's committed head part of its target, if every gate lets it.
+
+    May be called again: a run that is published answers with its commit. Gates run outside
+    any lock; where the target moved meanwhile, the candidate is built and judged anew, and a
+    gate whose inputs did not change keeps its verdict.
+
+    Raises:
+        GateFailedError: A gate refused; the run is parked, the target did not move.
+        MergeConflictError: The target changed the same paths; the run is parked.
+        FencedError: A newer attempt owns the run.
+        StateError: Writes are staged on the run's branch but not committed.
+    """
+    gates = tuple(gates)
+    record = _mine(records.get(run.key), run)
+    if record.state is RunState.PUBLISHED:
+        return PublishResult(stores.refs.commits.get(record.commit), True, record.verdicts)
+    next_state(run.key, record.state, RunEvent.CANDIDATE)
+    head = _committed_head(stores, run)
+    try:
+        result = _publish(stores, records, record, run, head, gates, strategy)
+    except (GateFailedError, MergeConflictError) as refusal:
+        park(stores, records, run.key, fence=run.fence, reason=str(refusal))
+        raise
+    drop_step_branches(stores, record)
+    drop_branch(stores, run.branch)
+    return result
+
+
+def _mine(record: RunRecord | None, run: RunHandle) -> RunRecord:
+    if record is None or record.fence != run.fence:
+        attempt = "gone" if record is None else f"at attempt {record.attempt}"
+        raise FencedError(f"run {run.key!r} is {attempt}; this is attempt {run.attempt}")
+    return record
+
+
+def _committed_head(stores: Stores, run: RunHandle) -> Commit:
+    branch = stores.refs.branches.find(run.branch)
+    if branch is None:
+        raise FencedError(f"run {run.key!r}: its branch is gone, the run is over")
+    check_fence(branch, run.fence)
+    left = next(uncommitted(stores, run.branch), None)
+    if left is not None:
+        raise StateError(
+            f"run {run.key!r} has writes that are not committed ({left.path!r} is one): "
+            "commit them or reset the run, then publish"
+        )
+    return stores.refs.commits.get(branch.commit_id)
+
+
+def _publish(  # noqa: PLR0913 - one attempt's constants
+    stores: Stores,
+    records: RunRecords,
+    record: RunRecord,
+    run: RunHandle,
+    head: Commit,
+    gates: tuple[Gate, ...],
+    strategy: str | None,
+) -> PublishResult:
+    for attempt in range(_ATTEMPTS):
+        target, predicate = stores.refs.branches.get_for_update(record.into)
+        dest = stores.refs.commits.get(target.commit_id)
+        candidate = build_merge(
+            stores,
+            source=head,
+            dest=dest,
+            message=f"run {run.key}",
+            metadata=_metadata(record, gates),
+            committer=default_committer(),
+            strategy=strategy,
+        )
+        if candidate is None:  # the run changed nothing, or is in already
+            _landed(records, run, head=head, commit=dest.id, verdicts=())
+            return PublishResult(dest, already=True)
+        verdicts = _judge(stores, records, record, candidate, dest, gates)
+        _announce(records, run, head=head, candidate=candidate, verdicts=verdicts)
+        try:
+            stores.refs.branches.replace(replace(target, commit_id=candidate.id), predicate)
+        except PreconditionFailedError:
+            _lost(records, run)
+            backoff(stores.clock, stores.ids, attempt)
+            continue
+        except OutcomeUnknownError:
+            now = stores.refs.branches.get(record.into)
+            if not is_ancestor(stores.refs.commits, candidate.id, now.commit_id):
+                _lost(records, run)
+                continue
+        _landed(records, run, head=head, commit=candidate.id, verdicts=verdicts)
+        return PublishResult(candidate, already=False, verdicts=verdicts)
+    raise ThrottledError(
+        f"run {run.key!r}: {record.into!r} moved during each of {_ATTEMPTS} tries to publish"
+    )
+
+
+def _metadata(record: RunRecord, gates: tuple[Gate, ...]) -> Mapping[str, str]:
+    ours = {
+        "graveler.run": record.key,
+        "graveler.attempt": str(record.attempt),
+        "graveler.published": "true",
+    }
+    if gates:
+        ours["graveler.gates"] = ",".join(gate.name for gate in gates)
+    return {**record.metadata, **ours}
+
+
+def _judge(
+    stores: Stores,
+    records: RunRecords,
+    record: RunRecord,
+    candidate: Commit,
+    dest: Commit,
+    gates: tuple[Gate, ...],
+) -> tuple[Verdict, ...]:
+    context = RunContext(record.key, record.attempt, record.metadata)
+    view = Candidate(stores, candidate, target=dest, into=record.into, run=context)
+    verdicts = judge(view, gates)
+    refusals = [verdict for verdict in verdicts if verdict.refuses]
+    if refusals:
+        records.update(record.key, lambda there: replace(_still(there, record), verdicts=verdicts))
+        said = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
+        raise GateFailedError(f"run {record.key!r} was refused: {said}", verdicts)
+    return verdicts
+
+
+def _still(there: RunRecord | None, record: RunRecord) -> RunRecord:
+    if there is None or there.fence != record.fence:
+        raise FencedError(f"run {record.key!r} was opened again while it was judged")
+    return there
+
+
+def _announce(
+    records: RunRecords,
+    run: RunHandle,
+    *,
+    head: Commit,
+    candidate: Commit,
+    verdicts: tuple[Verdict, ...],
+) -> None:
+    """Say on the run which candidate is about to land, so that a successor can look for it."""
+
+    def change(there: RunRecord | None) -> RunRecord:
+        there = _mine(there, run)
+        return replace(
+            there,
+            state=next_state(run.key, there.state, RunEvent.CANDIDATE),
+            head=head.id,
+            candidate=candidate.id,
+            verdicts=verdicts,
+        )
+
+    records.update(run.key, change)
+
+
+def _lost(records: RunRecords, run: RunHandle) -> None:
+    def change(there: RunRecord | None) -> RunRecord:
+        there = _mine(there, run)
+        state = next_state(run.key, there.state, RunEvent.LOST)
+        return replace(there, state=state, candidate="")
+
+    records.update(run.key, change)
+
+
+def _landed(
+    records: RunRecords,
+    run: RunHandle,
+    *,
+    head: Commit,
+    commit: str,
+    verdicts: tuple[Verdict, ...],
+) -> None:
+    def change(there: RunRecord | None) -> RunRecord:
+        if there is None or there.fence != run.fence or there.state is RunState.PUBLISHED:
+            # a newer attempt has found the candidate landed, and has gone on from there
+            return there or records.get(run.key)
+        return replace(
+            there,
+            state=next_state(run.key, there.state, RunEvent.LANDED),
+            head=head.id,
+            commit=commit,
+            previous=head.id,
+            candidate="",
+            reason="",
+            verdicts=verdicts,
+        )
+
+    records.update(run.key, change)

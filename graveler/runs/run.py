@@ -1,0 +1,148 @@
+"""One attempt of a run: its branch to read and write, its steps, its end."""
+
+from collections.abc import Iterable, Mapping
+
+from graveler.errors import NoChangesError
+from graveler.gates import Gate, as_gate
+from graveler.gates.gate import Check
+from graveler.model import Commit
+from graveler.repository.branch import Branch
+from graveler.repository.stores import Stores
+from graveler.runs import lifecycle
+from graveler.runs.publishing import PublishResult, publish
+from graveler.runs.record import RunHandle, RunRecord, RunRecords
+from graveler.runs.state import RunState
+from graveler.runs.step import Step, open_step
+
+__all__ = ["Run"]
+
+
+class Run(Branch):
+    """An attempt of a run, on the run's branch.
+
+    What is committed here directly stays when the run is parked and opened again; work that
+    a retry does again belongs in a step, which replaces what its earlier try wrote.
+
+    Attributes:
+        handle: Names this attempt, for other processes.
+        result: What publishing did, once it did.
+    """
+
+    def __init__(self, repository: Stores, records: RunRecords, handle: RunHandle) -> None:
+        super().__init__(repository, handle.branch, fence=handle.fence)
+        self.handle = handle
+        self.result: PublishResult | None = None
+        self._records = records
+
+    def __repr__(self) -> str:
+        return f"<Run {self.key!r} attempt {self.attempt} of {self.repository.name}>"
+
+    @property
+    def key(self) -> str:
+        """What the run is called."""
+        return self.handle.key
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt of the run this is, from 1."""
+        return self.handle.attempt
+
+    @property
+    def branch(self) -> str:
+        """Name of the run's branch."""
+        return self.handle.branch
+
+    @property
+    def record(self) -> RunRecord:
+        """The run's record as it is now; a newer attempt may have changed it."""
+        return self._records.get(self.key)
+
+    @property
+    def state(self) -> RunState:
+        """Where the run stands."""
+        return self.record.state
+
+    @property
+    def into(self) -> str:
+        """The branch the run publishes to."""
+        return self.record.into
+
+    def step(
+        self, name: str, *, try_number: int = 1, metadata: Mapping[str, str] | None = None
+    ) -> Step:
+        """Start a try of a step, on a branch of its own; use it in a ``with`` block.
+
+        Args:
+            name: The step; its tries replace one another.
+            try_number: The caller's count of tries, kept in the commit.
+            metadata: Pairs for the commit.
+
+        Raises:
+            FencedError: A newer attempt owns the run.
+        """
+        return open_step(
+            self.repository,
+            self._records,
+            self.handle,
+            name=name,
+            try_number=try_number,
+            metadata=dict(metadata or {}),
+            previous=self.record.previous,
+        )
+
+    def commit(
+        self,
+        message: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        committer: str = "",
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Commit what is staged on the run's branch; the commit names the run."""
+        ours = {"graveler.run": self.key, "graveler.attempt": str(self.attempt)}
+        return super().commit(
+            message,
+            metadata={**(metadata or {}), **ours},
+            committer=committer,
+            allow_empty=allow_empty,
+        )
+
+    def commit_staged(self) -> Commit | None:
+        """Commit what is staged, if anything is."""
+        try:
+            return self.commit(f"run {self.key}")
+        except NoChangesError:
+            return None
+
+    def publish(
+        self,
+        gates: Iterable[Gate | Check] = (),
+        *,
+        strategy: str | None = None,
+    ) -> PublishResult:
+        """Publish the run's committed head, if every gate lets it; may be called again.
+
+        Raises:
+            GateFailedError: A gate refused; the run is parked, the target did not move.
+            MergeConflictError: The target changed the same paths; the run is parked.
+            FencedError: A newer attempt owns the run.
+            StateError: Writes are staged but not committed.
+        """
+        self.result = publish(
+            self.repository,
+            self._records,
+            self.handle,
+            gates=[as_gate(gate) for gate in gates],
+            strategy=strategy,
+        )
+        return self.result
+
+    def park(self, reason: str = "") -> RunRecord:
+        """Set the run aside for a newer attempt; no error once it is parked or published."""
+        return lifecycle.park(
+            self.repository, self._records, self.key, fence=self.handle.fence, reason=reason
+        )
+
+    def abandon(self, reason: str = "") -> RunRecord:
+        """Give the run up: its branch goes, its record stays."""
+        return lifecycle.abandon(self.repository, self._records, self.key, reason=reason)

@@ -1,0 +1,66 @@
+"""The states of a run and what may happen in each."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from graveler.errors import RunStateError
+
+__all__ = ["TRANSITIONS", "RunEvent", "RunState", "next_state"]
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    NONE = "NONE"
+    OPEN = "OPEN"
+    PUBLISHING = "PUBLISHING"
+    PUBLISHED = "PUBLISHED"
+    PARKED = "PARKED"
+    REAPED = "REAPED"
+
+
+class RunEvent(StrEnum):
+    """What may happen to a run."""
+
+    OPENED = "open"
+    CANDIDATE = "publish"
+    LANDED = "the target moved to the candidate"
+    LOST = "the target moved elsewhere"
+    PARKED = "park"
+    ABANDONED = "abandon"
+
+
+TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = {
+    (RunState.NONE, RunEvent.OPENED): RunState.OPEN,
+    (RunState.OPEN, RunEvent.OPENED): RunState.OPEN,
+    (RunState.PARKED, RunEvent.OPENED): RunState.OPEN,
+    (RunState.PUBLISHED, RunEvent.OPENED): RunState.OPEN,
+    (RunState.REAPED, RunEvent.OPENED): RunState.OPEN,
+    # only after the newcomer has seen that the candidate did not land
+    (RunState.PUBLISHING, RunEvent.OPENED): RunState.OPEN,
+    (RunState.OPEN, RunEvent.CANDIDATE): RunState.PUBLISHING,
+    (RunState.OPEN, RunEvent.LANDED): RunState.PUBLISHED,  # nothing to merge
+    (RunState.PUBLISHING, RunEvent.LANDED): RunState.PUBLISHED,
+    (RunState.PUBLISHING, RunEvent.LOST): RunState.OPEN,
+    (RunState.OPEN, RunEvent.PARKED): RunState.PARKED,
+    (RunState.PARKED, RunEvent.PARKED): RunState.PARKED,  # orchestrators call twice
+    (RunState.OPEN, RunEvent.ABANDONED): RunState.REAPED,
+    (RunState.PARKED, RunEvent.ABANDONED): RunState.REAPED,
+    (RunState.REAPED, RunEvent.ABANDONED): RunState.REAPED,
+}
+
+
+def next_state(key: str, state: RunState, event: RunEvent) -> RunState:
+    """Return the state that follows.
+
+    Raises:
+        RunStateError: The event cannot happen in that state.
+    """
+    after = TRANSITIONS.get((state, event))
+    if after is None:
+        raise RunStateError(
+            f"run {key!r} is {state}: cannot {event}; a new attempt (`repo.runs.open`) goes on "
+            "from what is committed"
+        )
+    return after

@@ -1,0 +1,346 @@
+"""A step: a part of a run on a branch of its own, which joins the run when it succeeds.
+
+Steps work side by side and never see each other's half-written files. A step that runs
+again replaces what its earlier success wrote: the branch of the new try starts from the
+run's head with that work taken back, and joining takes back whatever else an earlier try
+joined meanwhile. Another step's later change to a path stays.
+
+The commit that joins a step names, in its metadata, the trees before and after the step's
+own work (``graveler.step_base``, ``graveler.step_head``); the difference of the two is what
+a later try takes back. It travels with the branch, so it moves by the same compare-and-set.
+"""
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from graveler.committed import CONFLICT, Unresolved, apply, diff, get
+from graveler.config import default_committer
+from graveler.errors import (
+    AlreadyExistsError,
+    FencedError,
+    NoChangesError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    RefNotFoundError,
+    ThrottledError,
+)
+from graveler.identity import record_id
+from graveler.model import BranchRecord, Commit
+from graveler.names import step_branch
+from graveler.records import value_identity
+from graveler.refs import is_ancestor, move
+from graveler.refs.mover import backoff
+from graveler.repository.branch import Branch
+from graveler.repository.merging import merge_trees
+from graveler.repository.stores import Stores
+from graveler.repository.writing import check_fence
+from graveler.runs.lifecycle import drop_branch
+from graveler.runs.record import RunHandle, RunRecords
+
+__all__ = ["Step", "find_step", "open_step"]
+
+_ATTEMPTS: Final = 200
+_log = logging.getLogger(__name__)
+
+
+def _identity(value: bytes | None) -> bytes | None:
+    return None if value is None else value_identity(value)
+
+
+def find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | None:
+    """Return the commit by which the step last joined the run, or None.
+
+    Looks back from `head` over the run's own commits only.
+    """
+    commit = stores.refs.commits.find(head)
+    while commit is not None:
+        metadata = commit.metadata
+        if metadata.get("graveler.run") != key or "graveler.published" in metadata:
+            return None
+        if metadata.get("graveler.step") == step:
+            return commit
+        commit = stores.refs.commits.find(commit.parents[0]) if commit.parents else None
+    return None
+
+
+def _without(stores: Stores, tree: str, joined: Commit) -> str:
+    """Return `tree` with the work of an earlier success of a step taken back.
+
+    A path goes back to what it was before that work if it is still as the work left it;
+    one that somebody has changed since stays.
+    """
+    base = stores.refs.commits.find(joined.metadata["graveler.step_base"])
+    head = stores.refs.commits.find(joined.metadata["graveler.step_head"])
+    if base is None or head is None:
+        _log.warning("step %s: earlier work is no longer known", joined.metadata["graveler.step"])
+        return tree
+    changes = (
+        (
+            change.key,
+            None
+            if change.left_value is None
+            else record_id(change.key, value_identity(change.left_value)),
+            change.left_value,
+        )
+        for change in diff(stores.ranges, base.metarange, head.metarange)
+        if _identity(get(stores.ranges, tree, change.key)) == _identity(change.right_value)
+    )
+    return apply(stores.ranges, tree, changes, stores.splitting).metarange
+
+
+def open_step(  # noqa: PLR0913 - what a try is made of
+    stores: Stores,
+    records: RunRecords,
+    run: RunHandle,
+    *,
+    name: str,
+    try_number: int,
+    metadata: Mapping[str, str],
+    previous: str,
+) -> "Step":
+    """Start a try of the step `name` on a branch of its own, and fence its earlier tries.
+
+    Raises:
+        FencedError: A newer attempt owns the run.
+    """
+    branch = step_branch(run.branch, name)
+    number, fence = records.next_try(branch)
+    fork = _run_head(stores, run)
+    earlier = find_step(stores, fork.id, key=run.key, step=name)
+    if earlier is None and previous:
+        earlier = find_step(stores, previous, key=run.key, step=name)
+    start = fork
+    if earlier is not None:
+        tree = _without(stores, fork.metarange, earlier)
+        if tree != fork.metarange:
+            start = stores.refs.commits.add(
+                metarange=tree,
+                parents=(fork.id,),
+                message=f"{name}: earlier try taken back",
+                committer=default_committer(),
+                created=stores.clock.now(),
+                metadata={"graveler.run": run.key},
+            )
+    record = BranchRecord(
+        name=branch,
+        commit_id=start.id,
+        staging_token=stores.ids.unique(),
+        attempt=number,
+        fence=fence,
+        hidden=True,
+    )
+    _take_branch(stores, record)
+    try:
+        _run_head(stores, run)  # opened again meanwhile: leave no branch behind
+    except FencedError:
+        drop_branch(stores, branch)
+        raise
+    return Step(
+        stores,
+        records,
+        run,
+        record=record,
+        name=name,
+        try_number=try_number,
+        metadata=metadata,
+        fork=fork,
+        start=start,
+        earlier=earlier,
+    )
+
+
+def _run_head(stores: Stores, run: RunHandle) -> Commit:
+    record = stores.refs.branches.find(run.branch)
+    if record is None:
+        raise FencedError(f"run {run.key!r}: its branch is gone, the run is over")
+    check_fence(record, run.fence)
+    return stores.refs.commits.get(record.commit_id)
+
+
+def _take_branch(stores: Stores, record: BranchRecord) -> None:
+    def change(there: BranchRecord) -> BranchRecord:
+        if there.attempt > record.attempt:
+            raise FencedError(f"step branch {record.name!r}: a newer try was started meanwhile")
+        return record
+
+    try:
+        stores.refs.branches.create(record)
+    except AlreadyExistsError:
+        old = stores.refs.branches.find(record.name)
+        move(stores.refs, record.name, change, landed=lambda now: now.fence == record.fence)
+        if old is not None:
+            for token in (old.staging_token, *old.sealed_tokens):
+                stores.staging.drop(token)
+
+
+class Step(Branch):
+    """One try of a step, to read and write; a context manager.
+
+    Leaving the block commits what is staged and joins the step to the run's branch in one
+    commit; an exception drops it all.
+
+    Attributes:
+        step: Name of the step.
+        try_number: The caller's count of tries, kept in the commit.
+        result: After joining: the run's commit, or None where the step changed nothing.
+    """
+
+    def __init__(  # noqa: PLR0913 - made by open_step alone
+        self,
+        repository: Stores,
+        records: RunRecords,
+        run: RunHandle,
+        *,
+        record: BranchRecord,
+        name: str,
+        try_number: int,
+        metadata: Mapping[str, str],
+        fork: Commit,
+        start: Commit,
+        earlier: Commit | None,
+    ) -> None:
+        super().__init__(repository, record.name, fence=record.fence)
+        self.step = name
+        self.try_number = try_number
+        self.result: Commit | None = None
+        self.run = run
+        self._records = records
+        self._number = record.attempt
+        self._metadata = dict(metadata)
+        self._fork = fork
+        self._start = start
+        self._earlier = earlier
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.join()
+        else:
+            self.discard()
+
+    def commit(
+        self,
+        message: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        committer: str = "",
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Commit on the step's own branch; the run sees it when the step joins."""
+        ours = {"graveler.run": self.run.key, "graveler.step": self.step}
+        return super().commit(
+            message,
+            metadata={**(metadata or {}), **ours},
+            committer=committer,
+            allow_empty=allow_empty,
+        )
+
+    def discard(self) -> None:
+        """Drop the step's branch; nothing of this try remains."""
+        there = self.repository.refs.branches.find(self._name)
+        if there is not None and there.fence == self._fence:
+            drop_branch(self.repository, self._name)
+
+    def join(self) -> Commit | None:
+        """Commit what is staged and bring the step's work into the run's branch, in one commit.
+
+        Returns:
+            The commit on the run's branch, None where the step changed nothing.
+
+        Raises:
+            FencedError: A newer try of the step, or attempt of the run, was opened.
+            MergeConflictError: Another step changed the same paths, differently.
+        """
+        with suppress(NoChangesError):
+            self.commit(f"{self.step} (try {self.try_number})")
+        done = self.head
+        for attempt in range(_ATTEMPTS):
+            joined = self._try_join(done)
+            if joined is not None:
+                self.result = joined if joined.id != self._fork.id else None
+                self.discard()
+                return self.result
+            backoff(self.repository.clock, self.repository.ids, attempt)
+        raise ThrottledError(f"run {self.run.key!r} is busy: lost {_ATTEMPTS} races; try again")
+
+    def _try_join(self, done: Commit) -> Commit | None:
+        """Join on the run's present head; None where the race was lost."""
+        stores, refs = self.repository, self.repository.refs
+        try:
+            there, predicate = refs.branches.get_for_update(self.run.branch)
+        except RefNotFoundError:
+            raise FencedError(
+                f"run {self.run.key!r}: its branch is gone, the run is over"
+            ) from None
+        check_fence(there, self.run.fence)
+        head = refs.commits.get(there.commit_id)
+        tree = self._joined_tree(head, done)
+        if tree == head.metarange and self._earlier is None:
+            return self._fork
+        made = refs.commits.add(
+            metarange=tree,
+            parents=(head.id,),
+            message=f"{self.step} (try {self.try_number})",
+            committer=default_committer(),
+            created=stores.clock.now(),
+            metadata={
+                **self._metadata,
+                "graveler.run": self.run.key,
+                "graveler.attempt": str(self.run.attempt),
+                "graveler.step": self.step,
+                "graveler.try": str(self.try_number),
+                "graveler.step_number": str(self._number),
+                "graveler.step_base": self._start.id,
+                "graveler.step_head": done.id,
+            },
+        )
+        try:
+            refs.branches.replace(replace(there, commit_id=made.id), predicate)
+        except PreconditionFailedError:
+            return None
+        except OutcomeUnknownError:
+            now = refs.branches.get(self.run.branch)
+            if not is_ancestor(refs.commits, made.id, now.commit_id):
+                return None
+        return made
+
+    def _joined_tree(self, head: Commit, done: Commit) -> str:
+        stores = self.repository
+        dest = head.metarange
+        latest = find_step(stores, head.id, key=self.run.key, step=self.step)
+        if latest is not None and int(latest.metadata["graveler.step_number"]) > self._number:
+            raise FencedError(f"step {self.step!r}: a newer try has joined the run already")
+        if self._records.last_try_fence(self._name) != self._fence:
+            raise FencedError(f"step {self.step!r}: a newer try was started")
+        known = self._earlier.id if self._earlier is not None else ""
+        if latest is not None and latest.id != known:
+            dest = _without(stores, dest, latest)  # an earlier try joined while this one ran
+
+        def settle(
+            key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
+        ) -> bytes | Literal[Unresolved.CONFLICT] | None:
+            taken_back = _identity(get(stores.ranges, self._start.metarange, key))
+            if taken_back != _identity(base) and taken_back == _identity(source):
+                return dest  # somebody else has changed what we only took back
+            return CONFLICT
+
+        return merge_trees(
+            stores,
+            base=self._fork.metarange,
+            source=done.metarange,
+            dest=dest,
+            strategy=None,
+            what=f"step {self.step!r} of run {self.run.key!r}",
+            resolve=settle,
+        )
