@@ -20,7 +20,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .PHONY: help demo test check lint types floors bench docs lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEMO_READY) ## a year of flights through Spark, branches and gates, in minutes
 	$(DEMO_VENV)/bin/graveler demo $(ARGS)
