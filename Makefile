@@ -22,7 +22,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
 
-demo: $(DEMO_READY) ## a year of flights through Spark, branches and gates, in minutes
+demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
 	$(DEMO_VENV)/bin/graveler demo $(ARGS)
 
 test: $(READY) ## the test suite
