@@ -1,0 +1,35 @@
+"""Committed trees: ranges and metaranges, and how they are built, compared and merged."""
+
+from graveler.committed.apply import Applied, StagedChange, apply
+from graveler.committed.diff import RawChange, diff
+from graveler.committed.merge import CONFLICT, Merged, Resolve, Unresolved, merge
+from graveler.committed.metarange import EMPTY_METARANGE, get, scan
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore, StoreStats
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
+from graveler.committed.verify import Problem, verify_metarange, verify_range
+
+__all__ = [
+    "CONFLICT",
+    "EMPTY_METARANGE",
+    "Applied",
+    "Merged",
+    "Problem",
+    "RangeCache",
+    "RangeStore",
+    "RangeWriter",
+    "RawChange",
+    "Resolve",
+    "Splitting",
+    "StagedChange",
+    "StoreStats",
+    "Unresolved",
+    "apply",
+    "diff",
+    "get",
+    "merge",
+    "scan",
+    "verify_metarange",
+    "verify_range",
+]

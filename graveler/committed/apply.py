@@ -1,0 +1,82 @@
+"""A tree and sorted changes give a new tree: the heart of a commit."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from graveler.committed import metarange
+from graveler.committed.range_store import RangeStore
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.rewrite import Tally, rewrite
+from graveler.committed.splitting import Splitting
+from graveler.committed.table import Record
+from graveler.model import Summary
+
+__all__ = ["Applied", "StagedChange", "apply"]
+
+StagedChange = tuple[bytes, bytes | None, bytes | None]
+"""Key, record id, value record; both None for a tombstone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What applying changes gave.
+
+    Attributes:
+        metarange: Id of the new tree; the base's own where nothing changed.
+        summary: Paths that differ, and range files.
+    """
+
+    metarange: str
+    summary: Summary
+
+
+def apply(
+    store: RangeStore, base: str, changes: Iterable[StagedChange], splitting: Splitting
+) -> Applied:
+    """Return the tree that `base` becomes by `changes`.
+
+    Ranges that no key touches are taken over by id, unopened. Where a change has the
+    identity that is there already, the base's record stays (its address too).
+
+    Args:
+        store: Where trees are.
+        base: Metarange id.
+        changes: In key order, each key once.
+        splitting: Where new ranges end.
+
+    Raises:
+        UnsortedKeysError: Changes are not in key order.
+        CorruptionError: A range of the base cannot be read.
+    """
+    infos = metarange.read(store, base)
+    with RangeWriter(store, splitting) as writer:
+        if infos:
+            tally = rewrite(store, writer, infos, changes, _overwrite)
+            if not tally.total:
+                return Applied(base, Summary(ranges_reused=len(infos)))
+            result = writer.finish()
+        else:
+            writer.add_all(
+                (key, identifier, value)
+                for key, identifier, value in changes
+                if identifier is not None and value is not None
+            )
+            result = writer.finish()
+            tally = Tally(added=sum(info.count for info in result))
+    summary = Summary(
+        added=tally.added,
+        changed=tally.changed,
+        removed=tally.removed,
+        ranges_reused=writer.reused,
+        ranges_written=writer.written,
+    )
+    return Applied(metarange.write(store, result), summary)
+
+
+def _overwrite(change: StagedChange, found: Record | None) -> Record | None:
+    key, identifier, value = change
+    if identifier is None or value is None:
+        return None
+    if found is not None and found[1] == identifier:
+        return found
+    return key, identifier, value

@@ -1,0 +1,91 @@
+"""What differs between two trees, in time proportional to the difference.
+
+Ranges that both trees have are never opened; within the others records are compared by
+key and identity. An entry whose bytes moved to another address has not changed.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from graveler.committed.metarange import prefix_end, read, stream, within
+from graveler.committed.range_store import RangeStore
+from graveler.committed.sweep import Side, segments, split_common
+from graveler.records import value_identity
+
+__all__ = ["RawChange", "diff", "diff_ranges", "same_content"]
+
+
+class RawChange(NamedTuple):
+    """One key whose identity differs between two trees.
+
+    Attributes:
+        key: The key.
+        left_value: Value record on the left, None where the key is missing.
+        right_value: Value record on the right, None where the key is missing.
+    """
+
+    key: bytes
+    left_value: bytes | None
+    right_value: bytes | None
+
+
+def diff(store: RangeStore, left: str, right: str, *, prefix: bytes = b"") -> Iterator[RawChange]:
+    """Yield the keys under `prefix` that differ from tree `left` to tree `right`, in key order.
+
+    Args:
+        store: Where both trees are.
+        left: Metarange id.
+        right: Metarange id.
+        prefix: Only keys that start so; ranges without any are not opened.
+    """
+    if left == right:
+        return iter(())
+    stop = prefix_end(prefix)
+    return diff_ranges(
+        store,
+        within(read(store, left), prefix, stop),
+        within(read(store, right), prefix, stop),
+        start=prefix,
+        stop=stop,
+    )
+
+
+def diff_ranges(
+    store: RangeStore, left: Side, right: Side, *, start: bytes = b"", stop: bytes | None = None
+) -> Iterator[RawChange]:
+    """Yield the differences of two lists of ranges, from key `start` up to `stop`."""
+    _, rest = split_common(left, right)
+    for lefts, rights in segments(*rest):
+        yield from _joined(stream(store, lefts, start, stop), stream(store, rights, start, stop))
+
+
+def same_content(one: bytes | None, other: bytes | None) -> bool:
+    """Return whether two value records have the same identity; None (missing) equals None."""
+    if one is None or other is None:
+        return one is other
+    return one == other or value_identity(one) == value_identity(other)
+
+
+def _joined(
+    lefts: Iterator[tuple[bytes, bytes]], rights: Iterator[tuple[bytes, bytes]]
+) -> Iterator[RawChange]:
+    left, right = next(lefts, None), next(rights, None)
+    while left is not None and right is not None:
+        if left[0] == right[0]:
+            if not (left[1] == right[1] or same_content(left[1], right[1])):
+                yield RawChange(left[0], left[1], right[1])
+            left, right = next(lefts, None), next(rights, None)
+        elif left[0] < right[0]:
+            yield RawChange(left[0], left[1], None)
+            left = next(lefts, None)
+        else:
+            yield RawChange(right[0], None, right[1])
+            right = next(rights, None)
+    if left is not None:
+        yield RawChange(left[0], left[1], None)
+        for key, value in lefts:
+            yield RawChange(key, value, None)
+    if right is not None:
+        yield RawChange(right[0], None, right[1])
+        for key, value in rights:
+            yield RawChange(key, None, value)

@@ -1,0 +1,90 @@
+"""Tables at hand: opened ones in memory, and files on disk where a folder is given."""
+
+import tempfile
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from graveler.committed.disk_cache import DiskCache
+from graveler.committed.table import Table
+
+__all__ = ["RangeCache"]
+
+_MEMORY_BYTES: Final = 128 << 20
+
+
+class RangeCache:
+    """Least recently used tables go first, in memory and on disk alike.
+
+    Tables are immutable and named by content, so nothing here ever becomes out of date.
+    Only checked tables may be added: see `graveler.committed.table_check`.
+
+    Args:
+        folder: Where files are kept, shared with other processes; None: in memory only.
+        max_bytes: Bound on disk. Memory takes that much too, 128 MiB at most if there
+            is a folder.
+    """
+
+    def __init__(self, folder: Path | None, max_bytes: int) -> None:
+        self._disk = None if folder is None else DiskCache(folder, max_bytes)
+        self._memory_max = max_bytes if folder is None else min(max_bytes, _MEMORY_BYTES)
+        self._memory_bytes = 0
+        self._opened: OrderedDict[str, Table] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def damaged(self) -> int:
+        """Files that were found damaged on disk, and dropped."""
+        return 0 if self._disk is None else self._disk.damaged
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the tables held open."""
+        return self._memory_bytes
+
+    def get(self, name: str) -> Table | None:
+        """Return the table, None where it has to be fetched."""
+        with self._lock:
+            table = self._opened.get(name)
+            if table is not None:
+                self._opened.move_to_end(name)
+                return table
+        loaded = None if self._disk is None else self._disk.load(name)
+        if loaded is None:
+            return None
+        return self._hold(name, Table(*loaded, name=name))
+
+    def add(self, name: str, data: bytes, record_ids: bytes) -> Table:
+        """Keep a table that was fetched and checked; return it opened."""
+        if self._disk is not None:
+            self._disk.add(name, data, record_ids)
+        return self._hold(name, Table(data, record_ids, name=name))
+
+    def adopt(self, name: str, path: Path, record_ids: bytes) -> None:
+        """Keep a table that was written here; its file is moved in, or read into memory."""
+        if self._disk is not None:
+            with self._lock:
+                self._release(name)
+            self._disk.adopt(name, path, record_ids)
+        else:
+            self._hold(name, Table(path.read_bytes(), record_ids, name=name))
+
+    def scratch(self) -> tempfile.TemporaryDirectory[str]:
+        """Return a new folder for a writer's files, on the cache's own disk where possible."""
+        place = None if self._disk is None else self._disk.scratch()
+        return tempfile.TemporaryDirectory(prefix="graveler-", dir=place)
+
+    def _hold(self, name: str, table: Table) -> Table:
+        with self._lock:
+            self._release(name)
+            self._opened[name] = table
+            self._memory_bytes += table.memory_bytes
+            while self._memory_bytes > self._memory_max:
+                self._release(next(iter(self._opened)))
+        return table
+
+    def _release(self, name: str) -> None:
+        table = self._opened.pop(name, None)
+        if table is not None:
+            self._memory_bytes -= table.memory_bytes

@@ -1,0 +1,107 @@
+"""Ranges and metaranges by id: published once, opened checked.
+
+One object per table, ``<prefix>/<id in hex>``, ranges and metaranges side by side.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from graveler.committed.metarange_memory import MetarangeMemory
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.table import Table
+from graveler.committed.table_check import TableKind, check_table
+from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.objects.store import ObjectStore
+from graveler.sstable.reader import TableReader
+
+__all__ = ["RangeStore", "StoreStats"]
+
+
+@dataclass(slots=True)
+class StoreStats:
+    """What a store was asked to do, and what reached the object store.
+
+    Attributes:
+        ranges_read: Ranges opened, from the cache or not.
+        ranges_written: Ranges put.
+        metaranges_read: Metaranges read, from memory or not.
+        metaranges_written: Metaranges put.
+        fetched: Tables read from the object store, second tries included.
+    """
+
+    ranges_read: int = 0
+    ranges_written: int = 0
+    metaranges_read: int = 0
+    metaranges_written: int = 0
+    fetched: int = 0
+
+
+class RangeStore:
+    """The committed tables of one repository; threads may share it.
+
+    Args:
+        objects: The repository's storage.
+        cache: May be shared by the stores of several repositories: names are content.
+        prefix: Folder of the tables in `objects`.
+    """
+
+    def __init__(
+        self, objects: ObjectStore, cache: RangeCache, *, prefix: str = "_graveler"
+    ) -> None:
+        self.objects = objects
+        self.cache = cache
+        self.stats = StoreStats()
+        self.metaranges = MetarangeMemory()
+        self._prefix = prefix
+
+    def key(self, identifier: bytes) -> str:
+        """Return the object key of a range or metarange."""
+        return f"{self._prefix}/{identifier.hex()}"
+
+    def open(self, identifier: bytes, kind: TableKind = TableKind.RANGE) -> Table:
+        """Return the table of that id, checked when it comes from the object store.
+
+        Raises:
+            CorruptionError: It is damaged, twice in a row, or not there: a table that a
+                tree names must be.
+        """
+        if kind is TableKind.RANGE:
+            self.stats.ranges_read += 1
+        table = self.cache.get(identifier.hex())
+        if table is not None:
+            return table
+        try:
+            try:
+                return self._fetch(identifier, kind)
+            except CorruptionError:
+                # damaged on the way, perhaps: what is stored gets a second look
+                return self._fetch(identifier, kind)
+        except ObjectNotFoundError as error:
+            raise CorruptionError(
+                f"{kind} {identifier.hex()} is missing from {self.objects.root}: "
+                "run `graveler fsck` to see which commits need it"
+            ) from error
+
+    def _fetch(self, identifier: bytes, kind: TableKind) -> Table:
+        self.stats.fetched += 1
+        key = self.key(identifier)
+        data = self.objects.get(key)
+        record_ids = check_table(TableReader(data, name=key), identifier, kind)
+        return self.cache.add(identifier.hex(), data, record_ids)
+
+    def publish(self, kind: TableKind, identifier: bytes, path: Path, record_ids: bytes) -> bool:
+        """Put a finished table file and keep it in the cache; return whether it was put.
+
+        Nothing happens where the object store has a table of that id. That one's
+        records have the same keys and identities but perhaps other addresses, and they
+        are the ones that count: what was written here must not be read, here only, in
+        their place.
+        """
+        put = self.objects.put_if_absent(self.key(identifier), path)
+        if put:
+            if kind is TableKind.RANGE:
+                self.stats.ranges_written += 1
+            else:
+                self.stats.metaranges_written += 1
+            self.cache.adopt(identifier.hex(), path, record_ids)
+        return put

@@ -1,0 +1,193 @@
+"""Sorted records in, ranges out: cut by the splitting rule, named by content, published."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from xxhash import xxh64_intdigest
+
+from graveler.committed.range_store import RangeStore
+from graveler.committed.splitting import HASH_MASK, HASH_SEED, Splitting
+from graveler.committed.table import Record
+from graveler.committed.table_check import TableKind, table_properties
+from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
+from graveler.identity import range_id
+from graveler.model import RangeInfo
+from graveler.names import MAX_PATH_BYTES
+from graveler.sstable.writer import TableWriter
+
+__all__ = ["RangeWriter"]
+
+
+class RangeWriter:
+    """Writes the ranges of one tree, in key order.
+
+    Use it in a ``with``: leaving drops what is not finished.
+
+    Args:
+        store: Where ranges are published.
+        splitting: Where a range ends.
+        hold: Publish nothing before `finish`: for a tree that may yet be refused.
+    """
+
+    def __init__(self, store: RangeStore, splitting: Splitting, *, hold: bool = False) -> None:
+        self._store = store
+        self._splitting = splitting
+        self._hold = hold
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._infos: list[RangeInfo] = []
+        self._pending: list[tuple[bytes, Path, bytes]] = []
+        self._table: TableWriter | None = None
+        self._path = Path()
+        self._first = b""
+        self._last = b""
+        self._size = 0
+        self._ids: list[bytes] = []
+        self._finished = False
+        self.written = 0
+        self.reused = 0
+
+    def __enter__(self) -> "RangeWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        table, self._table = self._table, None
+        try:
+            if table is not None:
+                table.__exit__(kind, error, trace)  # turns RocksDB's errors into ours
+        finally:
+            self.abort()
+
+    def add(self, key: bytes, record_id: bytes, value: bytes) -> None:
+        """Write one record; `add_all` is the faster way for many.
+
+        Raises:
+            UnsortedKeysError: The key does not come after everything added before.
+            InvalidInputError: The key is empty or longer than 1024 bytes.
+        """
+        self.add_all(((key, record_id, value),))
+
+    def add_all(self, records: Iterable[Record]) -> None:
+        """Write records in key order; raises as `add` does."""
+        least, most = self._splitting.min_bytes, self._splitting.max_bytes
+        raggedness = self._splitting.raggedness
+        write = None if self._table is None else self._table.add
+        keep = self._ids.append
+        last, size = self._last, self._size
+        try:
+            # one pass of a million turns: everything it touches is a local name, and the
+            # splitting rule is written out (a test holds it to Splitting.ends_range)
+            for key, record_id, value in records:
+                if key <= last or len(key) > MAX_PATH_BYTES:
+                    raise _refusal(key, last)
+                if write is None:
+                    write = self._start(key)
+                write(key, value)
+                keep(record_id)
+                last = key
+                size += len(key) + len(value)
+                if size >= least and (
+                    size >= most or (xxh64_intdigest(key, HASH_SEED) & HASH_MASK) % raggedness == 0
+                ):
+                    self._last, self._size = last, size
+                    self._close()
+                    write = None
+                    size = 0
+        finally:
+            self._last, self._size = last, size
+
+    def add_range(self, info: RangeInfo) -> None:
+        """Take over an existing range; ends the current one."""
+        self.add_ranges((info,))
+
+    def add_ranges(self, infos: Sequence[RangeInfo]) -> None:
+        """Take over existing ranges that follow each other in one tree."""
+        if not infos:
+            return
+        if infos[0].min_key <= self._last:
+            raise _refusal(infos[0].min_key, self._last)
+        self._close()
+        self._infos += infos
+        self._last = infos[-1].max_key
+        self.reused += len(infos)
+
+    def finish(self) -> tuple[RangeInfo, ...]:
+        """End the last range, publish what was held, return all ranges in key order."""
+        if self._finished:
+            raise StateError("the ranges of this writer are finished: make another writer")
+        self._close()
+        for identifier, path, record_ids in self._pending:
+            self._publish(identifier, path, record_ids)
+        self.abort()
+        return tuple(self._infos)
+
+    def abort(self) -> None:
+        """Drop what is not published; after `finish`, nothing."""
+        self._finished = True
+        if self._table is not None:
+            self._table.abort()
+            self._table = None
+        self._pending.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _start(self, key: bytes) -> Callable[[bytes, bytes], None]:
+        if self._finished:
+            raise StateError("the ranges of this writer are finished: make another writer")
+        if self._folder is None:
+            self._folder = self._store.cache.scratch()
+        self._path = Path(self._folder.name) / f"{self.written}.sst"
+        self._table = TableWriter(self._path)
+        self._first = key
+        return self._table.add
+
+    def _close(self) -> None:
+        if self._table is None:
+            return
+        record_ids = b"".join(self._ids)
+        info = RangeInfo(
+            id=range_id((record_ids,)),
+            min_key=self._first,
+            max_key=self._last,
+            count=len(self._ids),
+            size=self._size,
+        )
+        properties = table_properties(
+            TableKind.RANGE,
+            min_key=info.min_key,
+            max_key=info.max_key,
+            count=info.count,
+            size=info.size,
+        )
+        self._table.finish(info.id, properties)
+        self._table = None
+        self._ids.clear()
+        self._size = 0
+        self._infos.append(info)
+        self.written += 1
+        if self._hold:
+            self._pending.append((info.id, self._path, record_ids))
+        else:
+            self._publish(info.id, self._path, record_ids)
+
+    def _publish(self, identifier: bytes, path: Path, record_ids: bytes) -> None:
+        self._store.publish(TableKind.RANGE, identifier, path, record_ids)
+        path.unlink(missing_ok=True)  # still there unless the cache took it
+
+
+def _refusal(key: bytes, last: bytes) -> InvalidInputError:
+    if not 1 <= len(key) <= MAX_PATH_BYTES:
+        return InvalidInputError(
+            f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {MAX_PATH_BYTES} bytes"
+        )
+    return UnsortedKeysError(
+        f"key {key!r} after {last!r}: records of a range must come in ascending key order, "
+        "each key once"
+    )

@@ -1,0 +1,42 @@
+"""One opened table file: its records, and the record id of each."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from graveler.records import RECORD_ID_BYTES
+from graveler.sstable.reader import TableReader
+
+__all__ = ["Record", "Table"]
+
+Record = tuple[bytes, bytes, bytes]
+"""Key, record id, value record."""
+
+_STEP: Final = RECORD_ID_BYTES
+
+
+class Table:
+    """A range or metarange file in memory, checked; shared by threads, never changed."""
+
+    __slots__ = ("_reader", "memory_bytes", "record_ids")
+
+    def __init__(self, data: bytes, record_ids: bytes, *, name: str) -> None:
+        self._reader = TableReader(data, name=name)
+        self.record_ids = record_ids
+        self.memory_bytes = len(data) + len(record_ids)
+
+    def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Return key and value of each record from `start` on, in key order."""
+        return self._reader.items(start)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value behind `key`, None where there is no such record."""
+        return self._reader.get(key)
+
+    def records(self) -> list[Record]:
+        """Return every record with its id, without hashing anything."""
+        ids = self.record_ids
+        places = range(0, len(ids), _STEP)
+        return [
+            (key, ids[at : at + _STEP], value)
+            for (key, value), at in zip(self._reader.items(), places, strict=True)
+        ]

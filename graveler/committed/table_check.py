@@ -1,0 +1,85 @@
+"""Is this table what its name says? Recomputes a range's or metarange's id from its records.
+
+The checksums of the blocks prove that the bytes are those that somebody wrote; only the
+id proves that they are the records the tree asked for.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from graveler.errors import CorruptionError
+from graveler.identity import range_id, record_id
+from graveler.records import value_identity
+from graveler.sstable.reader import TableReader
+
+__all__ = ["TableKind", "check_table", "table_properties"]
+
+
+class TableKind(StrEnum):
+    """What a table holds: entries behind paths, or ranges behind their last keys."""
+
+    RANGE = "range"
+    METARANGE = "metarange"
+
+
+def table_properties(
+    kind: TableKind, *, min_key: bytes, max_key: bytes, count: int, size: int
+) -> dict[str, str]:
+    """Return the user properties of a table's file.
+
+    Args:
+        kind: Range or metarange.
+        min_key: The table's first key.
+        max_key: The table's last key.
+        count: Records.
+        size: Logical bytes: the sum of key and value lengths.
+    """
+    return {
+        "type": kind.value,
+        "min_key": min_key.hex(),
+        "max_key": max_key.hex(),
+        "count": str(count),
+        "size": str(size),
+    }
+
+
+def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> bytes:
+    """Return the record ids of a sound table, 32 bytes each, in key order.
+
+    Raises:
+        CorruptionError: A block is damaged, keys do not ascend, the records give another
+            id, or the properties do not describe them.
+    """
+    ids: list[bytes] = []
+    first = last = b""
+    size = 0
+    for key, value in _ascending(reader, identifier):
+        ids.append(record_id(key, value_identity(value)))
+        size += len(key) + len(value)
+        first = first or key
+        last = key
+    found = range_id(ids)
+    if found != identifier:
+        raise CorruptionError(
+            f"{kind} {identifier.hex()} holds the records of {found.hex()} ({len(ids)} of them)"
+        )
+    expected = table_properties(kind, min_key=first, max_key=last, count=len(ids), size=size)
+    properties = reader.user_properties
+    for name, says in expected.items():
+        if properties.get(name) != says:
+            raise CorruptionError(
+                f"{kind} {identifier.hex()}: property {name} is {properties.get(name)!r}, "
+                f"its records say {says!r}"
+            )
+    return b"".join(ids)
+
+
+def _ascending(reader: TableReader, identifier: bytes) -> Iterator[tuple[bytes, bytes]]:
+    last = b""
+    for key, value in reader.items():
+        if key <= last:
+            raise CorruptionError(
+                f"table {identifier.hex()}: key {key!r} does not come after {last!r}"
+            )
+        yield key, value
+        last = key

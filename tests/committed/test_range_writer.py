@@ -1,0 +1,159 @@
+from pathlib import Path
+
+import pytest
+
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
+from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
+from graveler.identity import range_id
+from graveler.objects.memory import MemoryStore
+from tests.committed.trees import CRUMBS, WHOLE, new_store, record
+
+
+def numbered(count, start=0):
+    return [record(f"key-{number:05d}") for number in range(start, start + count)]
+
+
+@pytest.mark.parametrize(
+    "splitting",
+    [
+        CRUMBS,
+        Splitting(raggedness=7),
+        Splitting(min_bytes=300, max_bytes=700, raggedness=2),
+        Splitting(max_bytes=1),
+    ],
+)
+def test_ranges_end_where_the_splitting_rule_says(splitting):
+    records = numbered(300)
+    expected, size, keys = [], 0, []
+    for key, _, value in records:
+        size += len(key) + len(value)
+        keys.append(key)
+        if splitting.ends_range(key, size):
+            expected.append((keys, size))
+            size, keys = 0, []
+    if keys:
+        expected.append((keys, size))
+    with RangeWriter(new_store(), splitting) as writer:
+        writer.add_all(records)
+        infos = writer.finish()
+    assert [(info.min_key, info.max_key, info.count, info.size) for info in infos] == [
+        (keys[0], keys[-1], len(keys), size) for keys, size in expected
+    ]
+
+
+def test_a_range_is_named_by_its_records_and_readable_by_that_name():
+    store = new_store()
+    records = numbered(50)
+    with RangeWriter(store, WHOLE) as writer:
+        for key, identifier, value in records:
+            writer.add(key, identifier, value)
+        (info,) = writer.finish()
+    assert info.id == range_id(identifier for _, identifier, _ in records)
+    assert store.open(info.id).records() == records
+    assert store.open(info.id).get(b"key-00007") == records[7][2]
+    assert store.open(info.id).get(b"key-00007x") is None
+
+
+def test_a_reused_range_ends_the_current_one_and_is_not_written():
+    store = new_store()
+    with RangeWriter(store, WHOLE) as writer:
+        writer.add_all(numbered(3, start=10))
+        (middle,) = writer.finish()
+    written = store.stats.ranges_written
+    with RangeWriter(store, WHOLE) as writer:
+        writer.add_all(numbered(2))
+        writer.add_range(middle)
+        writer.add_all(numbered(2, start=20))
+        infos = writer.finish()
+    assert [info.count for info in infos] == [2, 3, 2]
+    assert infos[1] is middle
+    assert (writer.written, writer.reused) == (2, 1)
+    assert store.stats.ranges_written == written + 2
+
+
+@pytest.mark.parametrize("key", ["key-00002", "key-00001", "a"])
+def test_a_key_that_does_not_ascend_is_refused(key):
+    with RangeWriter(new_store(), WHOLE) as writer:
+        writer.add_all(numbered(3))
+        with pytest.raises(UnsortedKeysError, match="ascending"):
+            writer.add_all([record(key)])
+
+
+def test_the_order_holds_across_breaks_and_reused_ranges():
+    store = new_store()
+    with RangeWriter(store, WHOLE) as writer:
+        writer.add_all(numbered(3, start=10))
+        (info,) = writer.finish()
+    with RangeWriter(store, Splitting(max_bytes=1)) as writer:
+        writer.add_all([record("b")])
+        with pytest.raises(UnsortedKeysError):
+            writer.add(*record("b"))
+        writer.add_range(info)
+        with pytest.raises(UnsortedKeysError):
+            writer.add(*record("key-00012"))
+        with pytest.raises(UnsortedKeysError):
+            writer.add_range(info)
+
+
+@pytest.mark.parametrize("key", ["", "k" * 1025])
+def test_a_key_of_a_length_that_no_path_has_is_refused(key):
+    with RangeWriter(new_store(), WHOLE) as writer, pytest.raises(InvalidInputError, match="1024"):
+        writer.add(*record(key))
+
+
+def test_a_key_of_1024_bytes_is_taken():
+    with RangeWriter(new_store(), WHOLE) as writer:
+        writer.add(*record("k" * 1024))
+        assert writer.finish()[0].count == 1
+
+
+def test_nothing_written_means_no_ranges():
+    with RangeWriter(new_store(), WHOLE) as writer:
+        writer.add_ranges(())
+        assert writer.finish() == ()
+
+
+def test_a_finished_writer_takes_nothing_more():
+    with RangeWriter(new_store(), WHOLE) as writer:
+        writer.add(*record("a"))
+        writer.finish()
+        with pytest.raises(StateError):
+            writer.add(*record("b"))
+        with pytest.raises(StateError):
+            writer.finish()
+
+
+def test_a_writer_that_holds_publishes_at_the_end_only():
+    store = new_store()
+    with RangeWriter(store, CRUMBS, hold=True) as writer:
+        writer.add_all(numbered(30))
+        assert list(store.objects.list()) == []
+        infos = writer.finish()
+    assert len(list(store.objects.list())) == len(infos) > 1
+
+
+def test_leaving_without_finishing_leaves_no_files(tmp_path: Path):
+    store = RangeStore(MemoryStore(), RangeCache(tmp_path, 1 << 20))
+    with RangeWriter(store, CRUMBS, hold=True) as writer:
+        writer.add_all(numbered(30))
+        assert any(path.is_file() for path in tmp_path.rglob("*"))
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+    assert list(store.objects.list()) == []
+
+
+def test_a_range_that_the_store_has_already_is_not_read_from_our_file():
+    objects = MemoryStore()
+    first, second = (RangeStore(objects, RangeCache(None, 1 << 20)) for _ in range(2))
+    found = []
+    for store, address in ((first, "1@one"), (second, "1@other")):
+        with RangeWriter(store, WHOLE) as writer:
+            writer.add(*record("a", address))
+            found += writer.finish()
+    assert found[0].id == found[1].id
+    # one range, and the addresses in it are those that everybody else reads
+    for store in (first, second):
+        assert store.open(found[0].id).get(b"a") == record("a", "1@one")[2]
+    assert second.stats.ranges_written == 0

@@ -1,0 +1,110 @@
+"""Trees written as text, for tests: ``forest.tree("a b", "c=2")`` has two ranges.
+
+A key without ``=`` has content ``1``. ``c=2@x`` is content 2 at address x: only the
+content enters the identity.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+
+from graveler.committed import metarange
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
+from graveler.identity import record_id
+from graveler.model import RangeInfo
+from graveler.objects.memory import MemoryStore
+from graveler.objects.store import ObjectStore
+from graveler.records import decode_value, encode_value
+
+WHOLE = Splitting(raggedness=1 << 62)
+"""Ranges end only where the walk ends them."""
+CRUMBS = Splitting(max_bytes=400, raggedness=3)
+"""Ranges of two or three records, some cut by size."""
+
+Change = tuple[bytes, bytes | None, bytes | None]
+
+
+def value(text: str) -> bytes:
+    """Return the value record of ``content`` or ``content@address``."""
+    return encode_value(sha256(text.partition("@")[0].encode()).digest(), text.encode())
+
+
+def record(key: str, text: str = "1") -> tuple[bytes, bytes, bytes]:
+    raw = value(text)
+    return key.encode(), record_id(key.encode(), decode_value(raw)[0]), raw
+
+
+def parse(line: str) -> dict[str, str]:
+    pairs = (item.partition("=") for item in line.split())
+    return {key: text or "1" for key, _, text in pairs}
+
+
+def changes(line: str) -> list[Change]:
+    """Return sorted changes; ``-key`` is a tombstone."""
+    found: list[Change] = []
+    for key, text in parse(line).items():
+        found.append((key[1:].encode(), None, None) if key.startswith("-") else record(key, text))
+    return sorted(found, key=lambda change: change[0])
+
+
+def between(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+    """Return the changes that make `after` of `before`."""
+    found: list[Change] = []
+    for key in sorted(before.keys() | after.keys(), key=str.encode):
+        if key not in after:
+            found.append((key.encode(), None, None))
+        elif before.get(key) != after[key]:
+            found.append(record(key, after[key]))
+    return found
+
+
+def text_of(raw: bytes | None) -> str | None:
+    return None if raw is None else decode_value(raw)[1].decode()
+
+
+def new_store(objects: ObjectStore | None = None) -> RangeStore:
+    return RangeStore(objects or MemoryStore(), RangeCache(None, 1 << 26))
+
+
+def write_ranges(store: RangeStore, ranges: Iterable[str]) -> str:
+    infos: list[RangeInfo] = []
+    for line in ranges:
+        with RangeWriter(store, WHOLE) as writer:
+            writer.add_all(record(key, text) for key, text in parse(line).items())
+            infos += writer.finish()
+    return metarange.write(store, infos)
+
+
+class Forest:
+    """Trees over one object store; each `fresh` store starts counting from nothing."""
+
+    def __init__(self, objects: ObjectStore | None = None) -> None:
+        self.objects = objects or MemoryStore()
+
+    def fresh(self) -> RangeStore:
+        return new_store(self.objects)
+
+    def tree(self, *ranges: str) -> str:
+        return write_ranges(self.fresh(), ranges)
+
+    def ranges(self, tree: str) -> list[str]:
+        """Return the tree as `tree` takes it."""
+        store = self.fresh()
+        return [
+            " ".join(_line(store.open(info.id).items())) for info in metarange.read(store, tree)
+        ]
+
+    def contents(self, tree: str) -> dict[str, str]:
+        return contents(self.fresh(), tree)
+
+
+def contents(store: RangeStore, tree: str) -> dict[str, str]:
+    return {key.decode(): text_of(raw) or "" for key, raw in metarange.scan(store, tree)}
+
+
+def _line(items: Iterator[tuple[bytes, bytes]]) -> Iterator[str]:
+    for key, raw in items:
+        text = text_of(raw)
+        yield key.decode() if text == "1" else f"{key.decode()}={text}"
