@@ -1,0 +1,90 @@
+"""The blocks of a table: found by handle, verified, decompressed."""
+
+from functools import cached_property
+from mmap import mmap
+from typing import Final
+
+from graveler.sstable.block import entries
+from graveler.sstable.checksum import CHECKSUMS
+from graveler.sstable.compression import decompress
+from graveler.sstable.format import (
+    FOOTER_BYTES,
+    TRAILER_BYTES,
+    DamageError,
+    Footer,
+    Handle,
+    decode_footer,
+    located,
+    read_handle,
+)
+from graveler.sstable.properties import ROCKSDB_PROPERTIES
+
+__all__ = ["BlockFile", "Data"]
+
+Data = bytes | bytearray | memoryview | mmap
+"""The whole file, in memory or mapped."""
+_INDEX: Final = b"rocksdb.index"
+_MASK_32: Final = 0xFFFFFFFF
+
+
+class BlockFile:
+    """A table as a set of blocks. Raises DamageError only.
+
+    Attributes:
+        footer: The end of the file, decoded.
+        metaindex: Name to handle of the blocks that are not data.
+    """
+
+    def __init__(self, data: Data) -> None:
+        start = len(data) - FOOTER_BYTES
+        if start < 0:
+            raise DamageError(f"{len(data)} bytes are too few for a footer of {FOOTER_BYTES}")
+        self._data = data
+        self.footer: Footer = decode_footer(bytes(data[start:]), start)
+        self._checksum = CHECKSUMS[self.footer.kind]
+        with located(f"metaindex at {self.footer.metaindex.offset}"):
+            self.metaindex: dict[bytes, Handle] = {
+                name: read_handle(value, 0)[0]
+                for name, value in entries(self.read(self.footer.metaindex))
+            }
+
+    @cached_property
+    def index(self) -> Handle:
+        """Where the index is."""
+        handle = self.footer.index or self.metaindex.get(_INDEX)
+        if handle is None:
+            raise DamageError("the metaindex names no index")
+        return handle
+
+    @property
+    def properties_handle(self) -> Handle:
+        """Where the properties are."""
+        handle = self.metaindex.get(ROCKSDB_PROPERTIES)
+        if handle is None:
+            raise DamageError("the metaindex names no properties")
+        return handle
+
+    def properties(self) -> dict[str, bytes]:
+        """Return the properties; names are ASCII, what is not comes out as Latin-1."""
+        handle = self.properties_handle
+        with located(f"properties at {handle.offset}"):
+            pairs = entries(self.read(handle))
+            return {name.decode("latin-1"): value for name, value in pairs}
+
+    def read(self, handle: Handle) -> bytes:
+        """Return the block at `handle`, its checksum verified, decompressed."""
+        return decompress(*self.stored(handle))
+
+    def stored(self, handle: Handle) -> tuple[int, bytes]:
+        """Return the block's compression, and its bytes as they lie in the file, verified."""
+        offset, size = handle
+        end = offset + size
+        if offset < 0 or size < 0 or end + TRAILER_BYTES > self.footer.start:
+            raise DamageError(f"{size} bytes at {offset}: the blocks end at {self.footer.start}")
+        stored = bytes(self._data[offset:end])
+        compression = self._data[end]
+        expected = int.from_bytes(self._data[end + 1 : end + TRAILER_BYTES], "little")
+        found = (self._checksum(stored, compression) + self.footer.context(offset)) & _MASK_32
+        if found != expected:
+            raise DamageError(f"checksum {found:08x}, stored {expected:08x}")
+        return compression, stored

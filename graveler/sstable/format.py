@@ -1,0 +1,188 @@
+"""The smallest parts of a table: limits, varints, block handles, the footer.
+
+Footer of format versions 2 to 5, the last 53 bytes of the file, integers little-endian::
+
+    0   1   checksum kind
+    1   40  metaindex handle, index handle, zeros
+    41  4   format version
+    45  8   magic
+
+Footer of format version 6, of the same length::
+
+    0   1   checksum kind
+    1   4   3e 00 7a 00
+    5   4   checksum of the footer, these four bytes taken as zeros
+    9   4   base of the context checksum
+    13  4   size of the metaindex, which ends where the footer starts
+    17  24  zeros
+    41  12  format version and magic, as above
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from graveler.sstable.checksum import CHECKSUMS
+
+__all__ = [
+    "FOOTER_BYTES",
+    "MAX_BLOCK_BYTES",
+    "MAX_KEY_BYTES",
+    "TRAILER_BYTES",
+    "DamageError",
+    "Footer",
+    "Handle",
+    "decode_footer",
+    "encode_footer",
+    "located",
+    "read_handle",
+    "read_varint",
+    "varint",
+]
+
+FOOTER_BYTES: Final = 53
+TRAILER_BYTES: Final = 5
+"""Behind every block: compression type (1 byte), checksum (4 bytes)."""
+MAX_BLOCK_BYTES: Final = 64 * 1024 * 1024
+"""Of a block when decompressed: 2,000 times what the writer aims at, for one huge value."""
+MAX_KEY_BYTES: Final = 4096
+"""Four times the longest path. Without a limit a small file could make the reader copy
+its longest key once for each entry."""
+
+_MAGIC: Final = bytes.fromhex("f7cff485b741e288")
+_LEVELDB_MAGIC: Final = bytes.fromhex("57fb808b247547db")
+_EXTENDED: Final = bytes.fromhex("3e007a00")
+_CONTEXT_VERSION: Final = 6
+_VERSIONS: Final = range(2, 7)
+_MAX_VARINT_BYTES: Final = 10
+_MORE: Final = 0x80
+_LOW: Final = 0x7F
+_MASK_32: Final = 0xFFFFFFFF
+
+
+class DamageError(Exception):
+    """Bytes that do not follow the format. The reader adds the table's name and the place."""
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Name `place` in the message of a DamageError that comes from inside."""
+    try:
+        yield
+    except DamageError as error:
+        raise DamageError(f"{place}: {error}") from error
+
+
+class Handle(NamedTuple):
+    """Where a block lies: offset in the file and size without its trailer."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What the end of the file says.
+
+    Attributes:
+        kind: Checksum kind, one of ``CHECKSUMS``.
+        version: Format version, 2 to 6.
+        metaindex: The block that names the other blocks.
+        index: The index block; None in version 6, where the metaindex names it.
+        base: Mixed into each checksum with the block's offset; 0 below version 6.
+        start: Offset of the footer: all blocks end before it.
+    """
+
+    kind: int
+    version: int
+    metaindex: Handle
+    index: Handle | None
+    base: int
+    start: int
+
+    def context(self, offset: int) -> int:
+        """Return what is added to the checksum of the bytes at `offset`."""
+        if not self.base:
+            return 0
+        return self.base ^ ((offset + (offset >> 32)) & _MASK_32)
+
+
+def varint(value: int) -> bytes:
+    """Return `value` in groups of 7 bits, lowest first, the top bit set on all but the last."""
+    out = bytearray()
+    while value >= _MORE:
+        out.append(value & _LOW | _MORE)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    """Return (value, position behind it), or raise DamageError."""
+    value = shift = 0
+    for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
+        byte = raw[position]
+        value |= (byte & _LOW) << shift
+        if byte < _MORE:
+            return value, position + 1
+        shift += 7
+    raise DamageError(f"no number at byte {at} of {len(raw)}")
+
+
+def read_handle(raw: bytes, at: int) -> tuple[Handle, int]:
+    """Return (handle, position behind it), or raise DamageError."""
+    offset, at = read_varint(raw, at)
+    size, at = read_varint(raw, at)
+    return Handle(offset, size), at
+
+
+def encode_footer(footer: Footer) -> bytes:
+    """Return the 53 bytes of a footer below version 6."""
+    if footer.index is None:
+        raise ValueError("the footer of version 6 is read only")
+    handles = b"".join(map(varint, (*footer.metaindex, *footer.index)))
+    return b"".join(
+        (
+            bytes((footer.kind,)),
+            handles.ljust(40, b"\0"),
+            footer.version.to_bytes(4, "little"),
+            _MAGIC,
+        )
+    )
+
+
+def decode_footer(raw: bytes, start: int) -> Footer:
+    """Return the footer whose 53 bytes start at `start` of the file, or raise DamageError."""
+    magic = raw[-8:]
+    if magic == _LEVELDB_MAGIC:
+        raise DamageError("a LevelDB table: only RocksDB tables of version 2 to 6 are read")
+    if len(raw) != FOOTER_BYTES or magic != _MAGIC:
+        raise DamageError(f"not a RocksDB table: it ends with {magic.hex() or 'nothing'}")
+    kind = raw[0]
+    if kind not in CHECKSUMS:
+        raise DamageError(f"checksum kind {kind} is not supported: know {sorted(CHECKSUMS)}")
+    version = int.from_bytes(raw[41:45], "little")
+    if version not in _VERSIONS:
+        raise DamageError(f"format version {version} is not supported: know 2 to 6")
+    if version >= _CONTEXT_VERSION:
+        return _decode_context_footer(raw, start)
+    metaindex, at = read_handle(raw[:41], 1)
+    index, _ = read_handle(raw[:41], at)
+    return Footer(kind, version, metaindex, index, 0, start)
+
+
+def _decode_context_footer(raw: bytes, start: int) -> Footer:
+    if raw[1:5] != _EXTENDED:
+        raise DamageError(f"footer of version 6 has {raw[1:5].hex()} instead of 3e007a00")
+    stored = int.from_bytes(raw[5:9], "little")
+    base = int.from_bytes(raw[9:13], "little")
+    size = int.from_bytes(raw[13:17], "little")
+    metaindex = Handle(start - TRAILER_BYTES - size, size)
+    footer = Footer(raw[0], _CONTEXT_VERSION, metaindex, None, base, start)
+    zeroed = raw[:5] + bytes(4) + raw[9:]
+    # the sum over data and a last byte apart is the sum over both: see checksum.py
+    found = (CHECKSUMS[raw[0]](zeroed[:-1], zeroed[-1]) + footer.context(start)) & _MASK_32
+    if found != stored:
+        raise DamageError(f"footer: checksum {found:08x}, stored {stored:08x}")
+    return footer

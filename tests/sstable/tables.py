@@ -1,0 +1,174 @@
+"""Tables for tests: ours, RocksDB's with other options, and forged ones."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import rocksdict
+
+from graveler.sstable import TableReader, TableWriter
+from graveler.sstable.block import encode_block
+from graveler.sstable.blockfile import BlockFile
+from graveler.sstable.checksum import xxh3
+from graveler.sstable.format import Footer, Handle, encode_footer, varint
+
+Records = list[tuple[bytes, bytes]]
+
+PUT = b"\x01" + bytes(7)
+IDENTITY = bytes(range(32))
+
+
+def some_records(count: int, *, value_bytes: int = 20) -> Records:
+    """Paths as a lake has them, and values that do not compress to nothing."""
+    return [
+        (
+            f"input/2013/01/{i // 24 + 1:03d}/{i % 24:02d}:00/part-{i:05d}.parquet".encode(),
+            (f"{i * 2654435761 % 2**32:08x}" * (value_bytes // 8 + 1)).encode()[:value_bytes],
+        )
+        for i in range(count)
+    ]
+
+
+def written(
+    records: Iterable[tuple[bytes, bytes]],
+    *,
+    compression: str = "snappy",
+    identity: bytes = IDENTITY,
+    properties: dict[str, str] | None = None,
+) -> bytes:
+    """The bytes of a table of ours."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        with TableWriter(folder / "t.sst", compression=compression) as table:
+            for key, value in records:
+                table.add(key, value)
+            table.finish(identity, properties or {})
+        return (folder / "t.sst").read_bytes()
+    finally:
+        shutil.rmtree(folder)
+
+
+def rocksdb_written(  # one parameter for each option that changes the bytes
+    path: Path,
+    records: Records,
+    *,
+    version: int = 5,
+    compression: str = "snappy",
+    block_bytes: int = 4096,
+    restart: int = 16,
+    index_restart: int = 1,
+    checksum: str = "xxh3",
+    two_levels: bool = False,
+    hash_index: bool = False,
+) -> bytes:
+    """The bytes of a table that RocksDB wrote by itself."""
+    blocks = rocksdict.BlockBasedOptions()
+    blocks.set_format_version(version)
+    blocks.set_block_size(block_bytes)
+    blocks.set_block_restart_interval(restart)
+    blocks.set_index_block_restart_interval(index_restart)
+    blocks.set_checksum_type(getattr(rocksdict.ChecksumType, checksum)())
+    if two_levels:
+        blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+        blocks.set_metadata_block_size(256)
+    if hash_index:
+        blocks.set_data_block_index_type(rocksdict.DataBlockIndexType.binary_and_hash())
+    options = rocksdict.Options(raw_mode=True)
+    options.set_block_based_table_factory(blocks)
+    options.set_compression_type(getattr(rocksdict.DBCompressionType, compression)())
+    writer = rocksdict.SstFileWriter(options)
+    writer.open(str(path))
+    for key, value in records:
+        writer[key] = value
+    writer.finish()
+    return path.read_bytes()
+
+
+def rocksdb_read(table: Path, folder: Path, *, cache: Any = None) -> rocksdict.Rdict:
+    """A database in `folder` that took in a hard link of the table; close it."""
+    options = rocksdict.Options(raw_mode=True)
+    if cache is not None:
+        blocks = rocksdict.BlockBasedOptions()
+        blocks.set_block_cache(cache)
+        options.set_block_based_table_factory(blocks)
+    database = rocksdict.Rdict(str(folder / "db"), options)
+    link = folder / "link.sst"
+    link.hardlink_to(table)
+    database.ingest_external_file([str(link)])
+    return database
+
+
+def sealed(block: bytes, compression: int = 0) -> bytes:
+    """The block with a trailer whose checksum is right, whatever the block is."""
+    return block + bytes((compression,)) + xxh3(block, compression).to_bytes(4, "little")
+
+
+def resealed(data: bytes, handle: Handle) -> bytes:
+    """The table with the checksum of one block made right again."""
+    end = handle.offset + handle.size
+    return data[: handle.offset] + sealed(data[handle.offset : end], data[end]) + data[end + 5 :]
+
+
+def records_block(records: Iterable[tuple[bytes, bytes]], interval: int = 16) -> bytes:
+    """A data block of puts."""
+    return encode_block([(key + PUT, value) for key, value in records], interval)
+
+
+def forged(
+    data_blocks: Sequence[tuple[bytes, int]],
+    separators: Sequence[bytes],
+    *,
+    count: int = 1,
+    properties: dict[bytes, bytes] | None = None,
+    handles: Sequence[bytes] | None = None,
+    index: bytes | None = None,
+    metaindex: dict[bytes, bytes] | None = None,
+) -> bytes:
+    """A table put together by hand, every checksum right.
+
+    Args:
+        data_blocks: (stored bytes, compression type) of each.
+        separators: The index keys of the data blocks.
+        count: What the properties say of the number of records.
+        properties: To add to the properties, or to replace in them.
+        handles: Index values instead of the true ones.
+        index: The index block instead of the true one.
+        metaindex: To add to the metaindex.
+    """
+    out = bytearray()
+    found = []
+    for stored, compression in data_blocks:
+        found.append(varint(len(out)) + varint(len(stored)))
+        out += sealed(stored, compression)
+
+    def place(block: bytes) -> Handle:
+        handle = Handle(len(out), len(block))
+        out.extend(sealed(block))
+        return handle
+
+    if index is None:
+        index = encode_block(zip(separators, handles or found, strict=True), 1)
+    index_handle = place(index)
+    named = {
+        b"rocksdb.num.entries": varint(count),
+        b"rocksdb.index.key.is.user.key": b"\x01",
+        b"rocksdb.comparator": b"leveldb.BytewiseComparator",
+    } | (properties or {})
+    properties_handle = place(encode_block(sorted(named.items()), 16))
+    entries = {b"rocksdb.properties": b"".join(map(varint, properties_handle))}
+    metaindex_handle = place(encode_block(sorted((entries | (metaindex or {})).items()), 1))
+    return bytes(out) + encode_footer(Footer(4, 5, metaindex_handle, index_handle, 0, len(out)))
+
+
+def handles_of(data: bytes) -> list[Handle]:
+    """Every block of a table with one level of index: data, index, properties, metaindex."""
+    blocks = BlockFile(data)
+    reader = TableReader(data)
+    return [
+        *reader._index.handles,
+        blocks.index,
+        blocks.properties_handle,
+        blocks.footer.metaindex,
+    ]
