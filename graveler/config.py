@@ -33,6 +33,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from graveler.errors import InvalidInputError, NotFoundError
 
@@ -154,9 +155,11 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
 
 def _absolute(uri: str, folder: Path) -> str:
     scheme, separator, rest = uri.partition("://")
-    if separator and scheme in _LOCAL_SCHEMES and not rest.startswith("/"):
-        return f"{scheme}://{folder / rest}"
-    return uri
+    if not separator or scheme not in _LOCAL_SCHEMES or rest.startswith("/"):
+        return uri
+    path = str(folder / rest)
+    # databases take percent-encoded paths, object stores take them as they stand
+    return f"{scheme}://{path if scheme == 'file' else quote(path)}"
 
 
 def write_default_config(

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from hashlib import sha256
-from types import CodeType
-from typing import Any, overload
+from typing import overload
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
+from graveler.gates.fingerprint import fingerprint
 
 __all__ = ["Check", "Gate", "as_gate", "gate"]
 
@@ -48,39 +46,12 @@ class Gate:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the check's code and of what it closes over.
+        """Hash of the check's code, of the functions and constants it uses, and what it closes over.
 
         A value whose text differs from process to process (an object without a ``repr``) makes
         a fingerprint that never repeats: then the gate is judged again, which is the safe side.
         """
-        digest = sha256()
-        _feed(digest.update, self.check)
-        return digest.hexdigest()
-
-
-def _feed(update: Callable[[bytes], None], value: Any) -> None:
-    if isinstance(value, partial):
-        for part in (value.func, value.args, sorted(value.keywords.items())):
-            _feed(update, part)
-        return
-    code = getattr(value, "__code__", None)
-    if not isinstance(code, CodeType):
-        update(repr(value).encode("utf-8", "surrogatepass") + b"\0")
-        return
-    _feed_code(update, code)
-    for extra in (value.__defaults__, value.__kwdefaults__):
-        update(repr(extra).encode("utf-8", "surrogatepass") + b"\0")
-    for cell in value.__closure__ or ():
-        _feed(update, cell.cell_contents)
-
-
-def _feed_code(update: Callable[[bytes], None], code: CodeType) -> None:
-    update(code.co_code + repr(code.co_names).encode() + b"\0")
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            _feed_code(update, constant)
-        else:
-            update(repr(constant).encode("utf-8", "surrogatepass") + b"\0")
+        return fingerprint(self.check)
 
 
 @overload

@@ -174,5 +174,7 @@ class Lake:
         store = self._stores.get(uri)
         if store is None:
             target = uri if "://" in uri else f"file://{Path(uri).expanduser().absolute()}"
-            store = self._stores[uri] = open_store(target, self._config.storage_options)
+            options = self._config.storage_options if target.startswith("s3") else {}
+            store = open_store(target, options, clock=self._clock, ids=self._ids)
+            self._stores[uri] = store
         return store

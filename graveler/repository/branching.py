@@ -6,7 +6,7 @@ from graveler.errors import AlreadyExistsError, FencedError, InvalidInputError
 from graveler.model import BranchRecord
 from graveler.refs import move, resolve
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
+from graveler.repository.writing import check_fence, owned
 
 __all__ = ["create_branch", "delete_branch", "reset"]
 
@@ -55,6 +55,7 @@ def reset(stores: Stores, name: str, *, fence: str = "") -> None:
         dropped = (record.staging_token, *record.sealed_tokens)
         return replace(record, staging_token=stores.ids.unique(), sealed_tokens=())
 
-    move(stores.refs, name, change, landed=lambda now: now.staging_token not in dropped)
+    with owned(name, fence):
+        move(stores.refs, name, change, landed=lambda now: now.staging_token not in dropped)
     for token in dropped:
         stores.staging.drop(token)

@@ -22,7 +22,7 @@ from graveler.records import staged_record_id, staged_value
 from graveler.refs import move
 from graveler.refs.mover import backoff
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
+from graveler.repository.writing import check_fence, owned
 
 __all__ = ["commit", "staged_changes"]
 
@@ -91,10 +91,14 @@ def commit(  # noqa: PLR0913 - the fields of a commit
     """
     if not fence:
         stores.refs.protection.check(name)
+    with owned(name, fence):
+        return _commit(stores, name, fence, _Details(message, metadata, committer, allow_empty))
+
+
+def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
     sealed = _seal(stores, name, fence)
-    if not sealed.sealed_tokens and not allow_empty:
+    if not sealed.sealed_tokens and not details.allow_empty:
         raise NoChangesError(f"branch {name!r}: nothing is staged")
-    details = _Details(message, metadata, committer, allow_empty)
     for attempt in range(_ATTEMPTS):
         made = _try_commit(stores, name, fence, sealed, details)
         if made is not None:

@@ -6,6 +6,7 @@ token; what was written under the old one has the same identity, so twice is onc
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import PurePosixPath
@@ -19,7 +20,15 @@ from graveler.records import TOMBSTONE, stage_entry
 from graveler.refs.mover import backoff
 from graveler.repository.stores import Stores
 
-__all__ = ["check_fence", "delete_paths", "link_entries", "new_address", "put", "resolve_link"]
+__all__ = [
+    "check_fence",
+    "delete_paths",
+    "link_entries",
+    "new_address",
+    "owned",
+    "put",
+    "resolve_link",
+]
 
 _ATTEMPTS: Final = 100
 _CHUNK: Final = 20_000
@@ -41,15 +50,22 @@ def check_fence(record: BranchRecord, fence: str) -> None:
     )
 
 
-def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:
+@contextmanager
+def owned(name: str, fence: str) -> Iterator[None]:
+    """Turn a missing branch into FencedError for a writer that holds a fence: its time is over."""
     try:
-        record = stores.refs.branches.get(name)
+        yield
     except RefNotFoundError:
-        if fence:
-            raise FencedError(
-                f"branch {name!r} of the run is gone: the run was published, parked or taken over"
-            ) from None
-        raise
+        if not fence:
+            raise
+        raise FencedError(
+            f"branch {name!r} of the run is gone: the run was published, taken over or given up"
+        ) from None
+
+
+def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:
+    with owned(name, fence):
+        record = stores.refs.branches.get(name)
     check_fence(record, fence)
     return record
 

@@ -1,0 +1,61 @@
+"""One engine, every driver: the tests below run on each of these lakes."""
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from graveler.clock import FakeClock, SequenceIds
+from graveler.committed import Splitting
+from graveler.config import LakeConfig
+from graveler.lake.factory import connect
+
+_numbers = count(1)
+
+LAKES = {
+    "memory-memory": ("mem", "mem"),
+    "sqlite-local": ("sqlite", "file"),
+    "rocksdb-local": ("rocksdb", "file"),
+    "postgres-memory": ("postgres", "mem"),
+    "sqlite-s3": ("sqlite", "s3"),
+}
+
+SMALL = Splitting(min_bytes=0, max_bytes=2_000, raggedness=5)
+"""Ranges of a few entries, so that every test has several."""
+
+
+def kv_uri(kind: str, folder: Path, request) -> str:
+    if kind == "mem":
+        return "mem://"
+    if kind == "postgres":
+        return request.getfixturevalue("postgres_url")
+    return f"{kind}://{folder / 'kv'}"
+
+
+def storage(kind: str, folder: Path, request) -> tuple[str, dict[str, str]]:
+    if kind == "mem":
+        return f"mem://lake{next(_numbers)}", {}
+    if kind == "s3":
+        bucket = request.getfixturevalue("s3_bucket")
+        return f"s3://{bucket.name}/lake{next(_numbers)}", dict(bucket.options)
+    return f"file://{folder / 'objects'}", {}
+
+
+@pytest.fixture(params=LAKES, ids=list(LAKES))
+def lake(request, tmp_path):
+    kv, objects = LAKES[request.param]
+    uri, options = storage(objects, tmp_path, request)
+    config = LakeConfig(
+        location=str(tmp_path),
+        kv_uri=kv_uri(kv, tmp_path, request),
+        storage_uri=uri,
+        storage_options=options,
+        cache_folder=tmp_path / "cache",
+    )
+    with connect(config, clock=FakeClock(), ids=SequenceIds()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def repo(lake):
+    return lake.create_repository("flights", splitting=SMALL)

@@ -1,0 +1,33 @@
+"""A repository whose main is protected, as a pipeline's is."""
+
+import pytest
+
+from graveler.clock import FakeClock, SequenceIds
+from graveler.committed import Splitting
+from graveler.config import LakeConfig
+from graveler.lake.factory import connect
+
+
+@pytest.fixture
+def lake(tmp_path):
+    config = LakeConfig(str(tmp_path), "mem://", f"mem://{tmp_path.name}", cache_folder=None)
+    with connect(config, clock=FakeClock(), ids=SequenceIds()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def repo(lake):
+    made = lake.create_repository("flights", splitting=Splitting(raggedness=3))
+    main = made.branch("main")
+    main.put("settled", b"0")
+    main.commit("base")
+    made.protect("main")
+    return made
+
+
+@pytest.fixture
+def tree():
+    def read(view):
+        return {entry.path: view.get(entry.path).decode() for entry in view.list()}
+
+    return read
