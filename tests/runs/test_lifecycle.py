@@ -271,7 +271,7 @@ def died(candidate):
 )
 def test_a_refusal_leaves_main_and_parks_the_run(repo, check, reason):
     before = repo.commit("main")
-    with pytest.raises(GateFailedError, match=reason) as refused:  # noqa: SIM117
+    with pytest.raises(GateFailedError, match=reason) as refused:
         with repo.run(KEY, gates=[gate("strict")(check), gate("fine")(lambda _: None)]) as run:
             run.put("a", b"1")
     assert repo.commit("main") == before
@@ -332,7 +332,7 @@ def test_a_gate_that_died_is_asked_again(repo):
 
 
 def test_gates_of_one_name_are_refused(repo):
-    with pytest.raises(InvalidInputError, match="names must differ"):  # noqa: SIM117
+    with pytest.raises(InvalidInputError, match="names must differ"):
         with repo.run(KEY, gates=[gate("x")(lambda _: None), gate("x")(lambda _: None)]) as run:
             run.put("a", b"1")
     with pytest.raises(InvalidInputError, match="severity"):
