@@ -1,0 +1,139 @@
+"""What must hold of an hour before main may have it.
+
+The gates look at the candidate, at the hours that it changes, and at nothing else. An hour is
+a small file or two: they are read here, without Spark.
+"""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from graveler.demo.landing import FLIGHTS_FILE
+from graveler.demo.tables import FLIGHTS, FLIGHTS_SQL, INPUT
+from graveler.gates import Candidate, Gate, gate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["GATES"]
+
+_KEY: Final = ("time_hour", "carrier", "flight")
+_EARLIEST: Final = -2 * 60
+_LATEST: Final = 2 * 24 * 60
+_ARROW: Final = {"string": "string", "int": "int32", "double": "double"}
+_SHOWN: Final = 3
+
+
+@gate("schema", prefix=f"{FLIGHTS}/")
+def schema(candidate: Candidate) -> str | None:
+    """The columns are the expected ones, in order and type."""
+    for hour in _hours(candidate, FLIGHTS):
+        for path, table in _tables(candidate, hour):
+            found = {field.name: _type(field.type) for field in table.schema}
+            if list(found.items()) != [(name, _expected(name)) for name in FLIGHTS_SQL]:
+                wrong = sorted(set(found.items()) ^ {(n, _expected(n)) for n in FLIGHTS_SQL})
+                return f"{path}: columns differ: {wrong[:_SHOWN]}"
+    return None
+
+
+@gate("row count")
+def row_count(candidate: Candidate) -> str | None:
+    """Every row that landed is there, and no more."""
+    for hour in sorted({*_hours(candidate, INPUT), *_hours(candidate, FLIGHTS)}):
+        raw = f"{INPUT}/{hour}/{FLIGHTS_FILE}"
+        if not candidate.exists(raw):
+            return f"{raw} is missing: nothing to compare the flights of {hour} with"
+        landed = sum(1 for _ in csv.DictReader(io.StringIO(candidate.get(raw).decode())))
+        rows = sum(table.num_rows for _, table in _tables(candidate, hour))
+        if rows != landed or rows == 0:
+            return f"{hour}: {rows} rows, {landed} landed"
+    return None
+
+
+@gate("no duplicates", prefix=f"{FLIGHTS}/")
+def no_duplicates(candidate: Candidate) -> str | None:
+    """No flight is there twice."""
+    for hour in _hours(candidate, FLIGHTS):
+        seen = Counter(
+            tuple(row[name] for name in _KEY)
+            for _, table in _tables(candidate, hour)
+            for row in table.select(_KEY).to_pylist()
+        )
+        twice = [f"{carrier} {flight}" for (_, carrier, flight), n in seen.items() if n > 1]
+        if twice:
+            return f"{hour}: {len(twice)} flights more than once: {_some(twice)}"
+    return None
+
+
+@gate("plausible delays", prefix=f"{FLIGHTS}/")
+def plausible_delays(candidate: Candidate) -> str | None:
+    """A flight that left has a delay, and one that can be true; one that did not has none."""
+    for hour in _hours(candidate, FLIGHTS):
+        strange = [
+            f"{row['carrier']} {row['flight']} ({row['dep_delay']})"
+            for _, table in _tables(candidate, hour)
+            for row in table.select(["carrier", "flight", "dep_time", "dep_delay"]).to_pylist()
+            if not _is_plausible(row["dep_time"], row["dep_delay"])
+        ]
+        if strange:
+            return f"{hour}: {len(strange)} flights with an impossible delay: {_some(strange)}"
+    return None
+
+
+@gate("weather known", prefix=f"{FLIGHTS}/", severity="warn")
+def weather_known(candidate: Candidate) -> str | None:
+    """The weather of each airport is there; worth saying, no reason to hold an hour back."""
+    for hour in _hours(candidate, FLIGHTS):
+        unknown = Counter(
+            row["origin"]
+            for _, table in _tables(candidate, hour)
+            for row in table.select(["origin", "temp"]).to_pylist()
+            if row["temp"] is None
+        )
+        if unknown:
+            return f"{hour}: no temperature at {', '.join(sorted(unknown))}"
+    return None
+
+
+GATES: Final[tuple[Gate, ...]] = (
+    schema,
+    row_count,
+    no_duplicates,
+    plausible_delays,
+    weather_known,
+)
+"""The gates of the demo, in the order they are asked."""
+
+
+def _is_plausible(left: int | None, delay: int | None) -> bool:
+    if left is None or delay is None:
+        return left is None and delay is None
+    return _EARLIEST <= delay <= _LATEST
+
+
+def _hours(candidate: Candidate, root: str) -> list[str]:
+    """Return the hours below `root` that differ from the target: ``2013/01/01/10:00``."""
+    below = (change.path.removeprefix(f"{root}/") for change in candidate.changes(f"{root}/"))
+    return sorted({path.rpartition("/")[0] for path in below})
+
+
+def _tables(candidate: Candidate, hour: str) -> "Iterator[tuple[str, pa.Table]]":
+    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy: only where it is used
+
+    for entry in candidate.entries(f"{FLIGHTS}/{hour}/"):
+        yield entry.path, pq.read_table(io.BytesIO(candidate.get(entry.path)), use_threads=False)
+
+
+def _type(kind: "pa.DataType") -> str:
+    text = str(kind)
+    return "timestamp" if text.startswith("timestamp") else text
+
+
+def _expected(name: str) -> str:
+    return _ARROW.get(FLIGHTS_SQL[name], FLIGHTS_SQL[name])
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")

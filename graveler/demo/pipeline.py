@@ -1,0 +1,118 @@
+"""The pipeline of one hour, whoever runs it: two steps and a run around them."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graveler.demo.gates import GATES
+from graveler.demo.hours import hour_prefix, utc_hour
+from graveler.demo.landing import FLIGHTS_FILE, WEATHER_FILE, landed_files
+from graveler.demo.tables import (
+    DELAYS,
+    DELAYS_SQL,
+    FLIGHTS,
+    FLIGHTS_SQL,
+    INPUT,
+    RAW_FLIGHTS,
+    RAW_WEATHER,
+)
+from graveler.errors import ObjectNotFoundError
+from graveler.gates import Gate
+from graveler.lake import Branch, PublishResult, Repository
+from graveler.spark import read, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ingest", "run_hour", "run_key", "transform"]
+
+_WEATHER = ("temp", "wind_speed", "precip", "visib")
+
+
+def run_key(hour: datetime) -> str:
+    """Return the key of the hour's run: a later attempt of the hour has the same."""
+    return f"flights {utc_hour(hour):%Y-%m-%dT%H:%M}Z"
+
+
+def run_hour(
+    repository: Repository,
+    hour: datetime,
+    landing: Path,
+    spark: "SparkSession",
+    *,
+    into: str = "main",
+    gates: Iterable[Gate] = GATES,
+) -> PublishResult:
+    """Run the hour's pipeline in this process and publish it.
+
+    Raises:
+        GateFailedError: A gate refused the hour; the target did not move.
+        ObjectNotFoundError: The hour has not landed.
+    """
+    metadata = {"hour": f"{utc_hour(hour):%Y-%m-%dT%H:%MZ}"}
+    with repository.run(run_key(hour), into=into, gates=gates, metadata=metadata) as run:
+        with run.step("ingest") as step:
+            ingest(step, hour, landing)
+        with run.step("transform") as step:
+            transform(step, hour, spark)
+    if run.result is None:
+        raise AssertionError("a run that ended well was published")
+    return run.result
+
+
+def ingest(step: Branch, hour: datetime, landing: Path) -> None:
+    """Put the raw files of the hour into the lake as they are, below ``input/``.
+
+    Raises:
+        ObjectNotFoundError: The hour has not landed.
+    """
+    files = landed_files(hour, landing)
+    if FLIGHTS_FILE not in (file.name for file in files):
+        raise ObjectNotFoundError(
+            f"no {FLIGHTS_FILE} of {utc_hour(hour).isoformat()} below {landing}: it has not landed"
+        )
+    for file in files:
+        step.put(hour_prefix(INPUT, hour) + file.name, file, content_type="text/csv")
+
+
+def transform(step: Branch, hour: datetime, spark: "SparkSession") -> None:
+    """Clean the hour's flights, join them with the weather, and sum up their delays.
+
+    What cannot be read becomes null: whether that is acceptable is for the gates to say.
+    """
+    raw = hour_prefix(INPUT, hour)
+    weather = _csv(step, f"{raw}{WEATHER_FILE}", RAW_WEATHER, spark).select("origin", *_WEATHER)
+    joined = _csv(step, f"{raw}{FLIGHTS_FILE}", RAW_FLIGHTS, spark).join(
+        weather.hint("broadcast"), "origin", "left"
+    )
+    flights = joined.selectExpr(*_casts(FLIGHTS_SQL)).coalesce(1).cache()
+    try:
+        write(step, flights, hour_prefix(FLIGHTS, hour), mode="overwrite")
+        write(step, _delays(flights), hour_prefix(DELAYS, hour), mode="overwrite")
+    finally:
+        flights.unpersist()
+
+
+def _csv(step: Branch, path: str, header: str, spark: "SparkSession") -> "DataFrame":
+    return read(
+        step,
+        path,
+        format="csv",
+        schema=", ".join(f"{name} string" for name in header.split(",")),
+        spark=spark,
+        # a header that differs from the schema is an error, not a shift of columns
+        options={"header": "true", "enforceSchema": "false", "nullValue": "NA"},
+    )
+
+
+def _casts(columns: Mapping[str, str]) -> list[str]:
+    return [f"try_cast({name} as {kind}) as {name}" for name, kind in columns.items()]
+
+
+def _delays(flights: "DataFrame") -> "DataFrame":
+    from pyspark.sql.functions import expr  # noqa: PLC0415 - heavy: only where it is used
+
+    keys = ("origin", "carrier")
+    sums = [expr(how).alias(name) for name, how in DELAYS_SQL.items() if name not in keys]
+    return flights.groupBy(*keys).agg(*sums).orderBy(*keys).coalesce(1)

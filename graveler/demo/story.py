@@ -1,0 +1,219 @@
+"""The story that the demo tells: a day of hours, one of which arrives damaged."""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+import graveler
+from graveler.committed import Splitting
+from graveler.demo.flights import Flights, load_flights
+from graveler.demo.hours import hour_prefix
+from graveler.demo.landing import land
+from graveler.demo.pipeline import run_hour, run_key
+from graveler.demo.tables import FLIGHTS
+from graveler.errors import GateFailedError, InternalError, InvalidInputError
+from graveler.gates import Verdict
+from graveler.lake import Repository
+from graveler.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["REPOSITORY", "DemoResult", "HourResult", "Progress", "run_demo"]
+
+REPOSITORY: Final = "flights"
+
+_DAMAGED: Final = 6
+# a day is some hundred files: small ranges show at that size what a lake does at its own
+_SPLITTING: Final = Splitting(raggedness=8)
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many runs are done, and how many there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class HourResult:
+    """What became of one attempt at one hour.
+
+    Attributes:
+        hour: The hour, UTC.
+        key: The run's key.
+        state: ``PUBLISHED``, or ``PARKED`` where a gate refused.
+        attempt: Which attempt of the run it was.
+        commit: Head of main afterwards.
+        rows: Flights published, 0 where none were.
+        ranges_written: Range files of main afterwards that it had not before.
+        ranges_reused: Range files that it had already.
+        seconds: How long it took.
+        verdicts: What the gates said.
+        damaged: Whether the hour had arrived damaged.
+    """
+
+    hour: datetime
+    key: str
+    state: str
+    attempt: int
+    commit: str
+    rows: int
+    ranges_written: int
+    ranges_reused: int
+    seconds: float
+    verdicts: tuple[Verdict, ...]
+    damaged: bool
+
+    @property
+    def message(self) -> str:
+        """What the gates objected to, "" where nothing."""
+        return "; ".join(f"{said.gate}: {said.reason}" for said in self.verdicts if said.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo did.
+
+    Attributes:
+        lake: Where the lake is, for ``graveler.open``.
+        repository: Name of its repository.
+        landing: Where the raw hours arrived.
+        runs: The attempts, in the order they were made.
+        flights: Flights in main at the end.
+        expected: Flights that the source has in these hours.
+        seconds: All of it.
+        spark_seconds: Of these, until Spark was up.
+    """
+
+    lake: Path
+    repository: str
+    landing: Path
+    runs: tuple[HourResult, ...]
+    flights: int
+    expected: int
+    seconds: float
+    spark_seconds: float
+
+
+def run_demo(
+    folder: Path,
+    *,
+    hours: int = 24,
+    progress: Progress | None = None,
+    spark: "SparkSession | None" = None,
+) -> DemoResult:
+    """Make a lake in `folder` and publish real hours into it; one of them arrives damaged.
+
+    The damaged hour is stopped by its gates and main does not move. Later hours are published
+    meanwhile. At the end the hour arrives again, whole, and goes through.
+
+    Args:
+        folder: A new or empty folder; ``lake`` and ``landing`` are made in it.
+        hours: How many hours that have flights, from the first of 2013 on.
+        progress: Told of each run before it begins, and of the end.
+        spark: A session; one is started, and stopped again, where it is not given.
+
+    Raises:
+        InvalidInputError: The folder is in use, or `hours` is out of range.
+        MissingDependencyError: Spark, Java or the flights are not installed.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInputError(f"{folder} is not an empty folder: give the demo a new one")
+    started = perf_counter()
+    tell = progress or _tell_nobody
+    tell("Reading the flights of 2013", 0, hours + 1)
+    flights = load_flights()
+    chosen = flights.hours(hours) if hours > 0 else []
+    if len(chosen) != hours or not chosen:
+        raise InvalidInputError(f"{hours} hours: give 1 to {len(flights.hours())}")
+    tell("Starting Spark", 0, hours + 1)
+    running = spark or session(master="local[2]", app_name="graveler demo")
+    try:
+        ready = perf_counter()
+        with graveler.open(folder / "lake") as lake:
+            repository = lake.create_repository(REPOSITORY, splitting=_SPLITTING)
+            repository.protect("main")
+            story = _Story(repository, flights, folder / "landing", running, tell)
+            runs = story.tell(chosen)
+            return DemoResult(
+                lake=folder / "lake",
+                repository=REPOSITORY,
+                landing=folder / "landing",
+                runs=tuple(runs),
+                flights=count_flights(repository, f"{FLIGHTS}/"),
+                expected=sum(flights.flights.text(hour).count("\n") - 1 for hour in chosen),
+                seconds=perf_counter() - started,
+                spark_seconds=ready - started,
+            )
+    finally:
+        if spark is None:
+            running.stop()
+
+
+def count_flights(repository: Repository, prefix: str, *, ref: str = "main") -> int:
+    """Return how many rows the Parquet files below `prefix` hold."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy: only where it is used
+
+    view = repository.ref(ref)
+    return sum(
+        pq.read_metadata(io.BytesIO(view.get(entry.path))).num_rows
+        for entry in view.entries(prefix)
+    )
+
+
+def _tell_nobody(what: str, done: int, total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class _Story:
+    repository: Repository
+    flights: Flights
+    landing: Path
+    spark: "SparkSession"
+    progress: Progress
+
+    def tell(self, hours: list[datetime]) -> list[HourResult]:
+        damaged = hours[min(_DAMAGED, len(hours) - 1)]
+        arrivals = [(hour, hour == damaged) for hour in hours]
+        arrivals.append((damaged, False))
+        runs = []
+        for done, (hour, is_damaged) in enumerate(arrivals):
+            self.progress(run_key(hour), done, len(arrivals))
+            runs.append(self._arrive(hour, damaged=is_damaged))
+        self.progress("Done", len(arrivals), len(arrivals))
+        return runs
+
+    def _arrive(self, hour: datetime, *, damaged: bool) -> HourResult:
+        land(self.flights, hour, self.landing, damaged=damaged)
+        before = self.repository.commit("main")
+        started = perf_counter()
+        refusal: GateFailedError | None = None
+        try:
+            verdicts = run_hour(self.repository, hour, self.landing, self.spark).verdicts
+        except GateFailedError as error:
+            refusal, verdicts = error, error.verdicts
+        seconds = perf_counter() - started
+        after = self.repository.commit("main")
+        if (refusal is not None) != damaged or (after == before) != damaged:
+            raise InternalError(
+                f"{run_key(hour)}: main went from {before.id[:12]} to {after.id[:12]}"
+            ) from refusal
+        # the run's branch has brought the ranges: new to main is what main had not before
+        published = replace(after, parents=(before.id,))
+        written, reused = (0, 0) if damaged else self.repository.range_reuse(published)
+        record = self.repository.runs.get(run_key(hour))
+        return HourResult(
+            hour=hour,
+            key=record.key,
+            state=record.state,
+            attempt=record.attempt,
+            commit=after.id,
+            rows=0 if damaged else count_flights(self.repository, hour_prefix(FLIGHTS, hour)),
+            ranges_written=written,
+            ranges_reused=reused,
+            seconds=seconds,
+            verdicts=verdicts,
+            damaged=damaged,
+        )
