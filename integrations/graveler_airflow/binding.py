@@ -1,0 +1,97 @@
+"""From the text that travels between tasks to a step to work in."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from airflow.sdk import Context
+
+import graveler
+from graveler.errors import InvalidInputError
+from graveler.lake import Run, RunHandle, Step
+from graveler.model import Entry
+from graveler_airflow.context import run_hour
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["TaskStep", "attached", "find_handle", "pack"]
+
+_MARK: Final = "graveler.run"
+
+
+def pack(handle: RunHandle) -> dict[str, str]:
+    """Return a handle as the value of an XCom: where the lake is, which run, no secret."""
+    return {_MARK: handle.to_json()}
+
+
+def find_handle(value: object) -> RunHandle | None:
+    """Return the handle that `pack` made into `value`, or None where it is something else."""
+    if not isinstance(value, Mapping) or _MARK not in value:
+        return None
+    return RunHandle.from_json(str(value[_MARK]))
+
+
+@contextmanager
+def attached(value: object) -> Iterator[Run]:
+    """Open the lake that a packed handle is of, and the run in it, for a ``with`` block.
+
+    Raises:
+        InvalidInputError: It is no packed handle.
+    """
+    handle = find_handle(value)
+    if handle is None:
+        raise InvalidInputError(
+            f"not a graveler run: {value!r}: pass what `with graveler_run(...) as run` gives"
+        )
+    with graveler.open(handle.location) as lake:
+        yield lake.repository(handle.repository).runs.attach(handle)
+
+
+class TaskStep(Step):
+    """What a ``@task.graveler`` function works in: a step of the run, with the run's hour.
+
+    Everything a branch does, it does: ``put``, ``get``, ``open``, ``list``, ``delete``. What the
+    function does here joins the run's branch in one commit when it returns, and is dropped if
+    it raises.
+    """
+
+    context: Context
+
+    @classmethod
+    def of(cls, step: Step, context: Context) -> Self:
+        """Return `step` with the context of the task that works in it."""
+        bound = cls.__new__(cls)
+        vars(bound).update(vars(step))
+        bound.context = context
+        return bound
+
+    @property
+    def hour(self) -> datetime:
+        """The hour the DAG run is about, UTC."""
+        return run_hour(self.context)
+
+    def hour_prefix(self, root: str) -> str:
+        """Return ``<root>/YYYY/MM/DD/hh:mm/``, the folder of the run's hour."""
+        return f"{root.rstrip('/')}/{self.hour:%Y/%m/%d/%H:%M}/"
+
+    @cached_property
+    def spark(self) -> "SparkSession":
+        """A Spark session, started when first asked for."""
+        from graveler.spark import session  # noqa: PLC0415 - heavy: only where it is used
+
+        return session(app_name=self.run.key)
+
+    def read(self, path: str, **options: Any) -> "DataFrame":
+        """Return the table at `path` as a frame; see ``graveler.spark.read``."""
+        from graveler.spark import read  # noqa: PLC0415 - heavy: only where it is used
+
+        return read(self, path, spark=self.spark, **options)
+
+    def write(self, df: "DataFrame", path: str, **options: Any) -> list[Entry]:
+        """Write a frame as files below `path`; see ``graveler.spark.write``."""
+        from graveler.spark import write  # noqa: PLC0415 - heavy: only where it is used
+
+        return write(self, df, path, **options)

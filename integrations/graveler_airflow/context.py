@@ -1,0 +1,46 @@
+"""What a DAG run says of itself: its hour, its key, its metadata."""
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Context
+
+__all__ = ["run_hour", "run_key", "run_metadata"]
+
+
+def run_hour(context: Context) -> datetime:
+    """Return the hour a DAG run is about, in UTC.
+
+    It is the partition's where the timetable makes partitions, else the beginning of the data
+    interval, else the logical date, else when the run was due; floored to the hour.
+    """
+    moment = (
+        context.get("partition_date")
+        or context.get("data_interval_start")
+        or context.get("logical_date")
+        or context["dag_run"].run_after
+    )
+    whole = moment.replace(minute=0, second=0, microsecond=0)
+    return datetime.fromtimestamp(whole.timestamp(), UTC)
+
+
+def run_key(context: Context) -> str:
+    """Return the key of the graveler run: the DAG's id and the partition, or the run's id.
+
+    A DAG run that is made anew for the same partition has another id, but the same key: it
+    goes on from what the first one left.
+    """
+    run = context["dag_run"]
+    return f"{run.dag_id} {context.get('partition_key') or run.run_id}"
+
+
+def run_metadata(context: Context) -> dict[str, str]:
+    """Return what the graveler run and its merge commit shall say of the DAG run."""
+    run = context["dag_run"]
+    metadata = {
+        "hour": f"{run_hour(context):%Y-%m-%dT%H:%MZ}",
+        "airflow.dag_id": run.dag_id,
+        "airflow.run_id": run.run_id,
+    }
+    if key := context.get("partition_key"):
+        metadata["airflow.partition_key"] = key
+    return metadata

@@ -1,0 +1,156 @@
+"""The three ends of a run: open, merge, close."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from airflow.sdk import BaseOperator, Context
+
+from graveler.errors import FencedError, InvalidInputError
+from graveler.gates import as_gate
+from graveler.gates.gate import Check, Gate
+from graveler.lake import RunState
+from graveler_airflow.binding import attached, pack
+from graveler_airflow.context import run_key, run_metadata
+from graveler_airflow.failing import final_failures
+from graveler_airflow.hook import GravelerHook
+
+__all__ = ["GravelerCloseRunOperator", "GravelerMergeOperator", "GravelerOpenRunOperator"]
+
+_ON_FAILURE: Final = ("park", "drop")
+
+
+class GravelerOpenRunOperator(BaseOperator):
+    """Opens the graveler run of a DAG run; its XCom is what the other tasks take.
+
+    A run that was parked goes on from what is committed on its branch; every earlier attempt
+    is fenced.
+
+    Args:
+        repo: The repository.
+        into: The branch that the run publishes to.
+        graveler_conn_id: The connection that says where the lake is.
+    """
+
+    template_fields: Sequence[str] = ("repo", "into")
+    ui_color = "#e8f0e4"
+
+    def __init__(
+        self,
+        *,
+        repo: str,
+        into: str = "main",
+        graveler_conn_id: str = GravelerHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.repo = repo
+        self.into = into
+        self.graveler_conn_id = graveler_conn_id
+
+    def execute(self, context: Context) -> dict[str, str]:
+        """Open the run and return its handle."""
+        with final_failures(), GravelerHook(self.graveler_conn_id).repository(self.repo) as repo:
+            run = repo.runs.open(run_key(context), into=self.into, metadata=run_metadata(context))
+            self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
+            return pack(run.handle)
+
+
+class GravelerMergeOperator(BaseOperator):
+    """Publishes a run: builds what the target would become, asks the gates, moves the target.
+
+    It may run again: a run that is published answers with its commit. A refusal of a gate and
+    a conflict are failures without a retry.
+
+    Args:
+        run: What `GravelerOpenRunOperator` gave.
+        gates: Checks on what the target would become.
+        strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+    """
+
+    template_fields: Sequence[str] = ("run",)
+    ui_color = "#d5e8d4"
+
+    def __init__(
+        self,
+        *,
+        run: Any,
+        gates: Iterable[Gate | Check] = (),
+        strategy: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+        self.gates = [as_gate(gate) for gate in gates]
+        self.strategy = strategy
+
+    def execute(self, context: Context) -> str:
+        """Publish the run and return the id of the commit that the target has it in."""
+        with final_failures(), attached(self.run) as run:
+            result = run.publish(self.gates, strategy=self.strategy)
+            for verdict in result.verdicts:
+                said = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
+                self.log.info("Gate %s: %s", verdict.gate, said)
+            how = "holds it already" if result.already else "moved"
+            self.log.info("%s %s: %s", run.into, how, result.commit.id)
+            return result.commit.id
+
+
+class GravelerCloseRunOperator(BaseOperator):
+    """Ends a run, as the teardown of its opening: one that is not published is set aside.
+
+    Args:
+        run: What `GravelerOpenRunOperator` gave.
+        on_failure: ``park`` keeps what the run committed for the next attempt and for a look,
+            ``drop`` removes it.
+    """
+
+    template_fields: Sequence[str] = ("run",)
+    ui_color = "#f0e8e4"
+
+    def __init__(self, *, run: Any, on_failure: str = "park", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if on_failure not in _ON_FAILURE:
+            raise InvalidInputError(f"on_failure {on_failure!r}: give one of {_ON_FAILURE}")
+        self.run = run
+        self.on_failure = on_failure
+
+    @property
+    def on_failure_fail_dagrun(self) -> bool:
+        """Always False: a teardown that may fail the DAG run also decides that it succeeded."""
+        return False
+
+    @on_failure_fail_dagrun.setter
+    def on_failure_fail_dagrun(self, value: bool) -> None:
+        if value:
+            raise InvalidInputError(
+                f"{self.task_id}: on_failure_fail_dagrun would make the teardown the only task "
+                "that decides the state of the DAG run, and failed runs succeed: leave it off"
+            )
+
+    def execute(self, context: Context) -> str:
+        """Set an unpublished run aside, and return the state that the run is in."""
+        with attached(self.run) as run:
+            if run.state is RunState.PUBLISHED:
+                return str(RunState.PUBLISHED)
+            try:
+                end = run.abandon if self.on_failure == "drop" else run.park
+                record = end(self._reason(context))
+            except FencedError as error:
+                self.log.info("Nothing to set aside: %s", error)
+                return str(run.state)
+            self.log.warning(
+                "Run %r is %s on branch %s (%s): %s did not move",
+                *(record.key, record.state, record.branch, record.reason, record.into),
+            )
+            return str(record.state)
+
+    def _reason(self, context: Context) -> str:
+        """Say which tasks of the DAG run did not succeed."""
+        run = context["dag_run"]
+        states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
+        unhappy = [
+            f"{task_id} {state}"
+            for task_id, state in sorted(states.get(run.run_id, {}).items())
+            if state in ("failed", "upstream_failed", "skipped", "removed")
+        ]
+        return f"Airflow run {run.run_id}: {', '.join(unhappy) or 'ended before it was published'}"
