@@ -84,14 +84,15 @@ class RangeWriter:
             # one pass of a million turns: everything it touches is a local name, and the
             # splitting rule is written out (a test holds it to Splitting.ends_range)
             for key, record_id, value in records:
-                if key <= last or len(key) > MAX_PATH_BYTES:
+                length = len(key)
+                if key <= last or length > MAX_PATH_BYTES:
                     raise _refusal(key, last)
                 if write is None:
                     write = self._start(key)
                 write(key, value)
                 keep(record_id)
                 last = key
-                size += len(key) + len(value)
+                size += length + len(value)
                 if size >= least and (
                     size >= most or (xxh64_intdigest(key, HASH_SEED) & HASH_MASK) % raggedness == 0
                 ):

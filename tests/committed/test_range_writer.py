@@ -8,6 +8,7 @@ from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
+from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
 from tests.committed.trees import CRUMBS, WHOLE, new_store, record
 
@@ -147,7 +148,7 @@ def test_leaving_without_finishing_leaves_no_files(tmp_path: Path):
 def test_a_range_that_the_store_has_already_is_not_read_from_our_file():
     objects = MemoryStore()
     first, second = (RangeStore(objects, RangeCache(None, 1 << 20)) for _ in range(2))
-    found = []
+    found: list[RangeInfo] = []
     for store, address in ((first, "1@one"), (second, "1@other")):
         with RangeWriter(store, WHOLE) as writer:
             writer.add(*record("a", address))

@@ -1,0 +1,322 @@
+import os
+import resource
+import signal
+import sys
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+
+from graveler.committed import metarange
+from graveler.committed.apply import apply
+from graveler.committed.disk_cache import DiskCache
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.committed.table_check import TableKind
+from graveler.errors import CorruptionError
+from graveler.objects.local import LocalStore
+from graveler.objects.memory import MemoryStore
+from graveler.objects.store import ObjectStore
+from tests.committed.trees import CRUMBS, WHOLE, Forest, contents, new_store, record, write_ranges
+
+MIB = 1 << 20
+
+
+class FaultyStore(MemoryStore):
+    """Serves each object with a flipped byte as many times as it is told to."""
+
+    def __init__(self, good: ObjectStore) -> None:
+        super().__init__()
+        for info in good.list():
+            self.put(info.key, good.get(info.key))
+        self.bad = 0
+
+    def get(self, key: str) -> bytes:
+        body = super().get(key)
+        if not self.bad:
+            return body
+        self.bad -= 1
+        middle = len(body) // 3
+        return body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]
+
+
+@pytest.fixture
+def faulty():
+    forest = Forest()
+    tree = forest.tree("a b c", "d e f")
+    return FaultyStore(forest.objects), tree
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix)
+
+
+def test_a_copy_damaged_on_the_way_is_fetched_once_more(faulty, tmp_path):
+    objects, tree = faulty
+    store = RangeStore(objects, RangeCache(tmp_path, MIB))
+    (first, second) = metarange.read(store, tree)
+    objects.bad = 1
+    assert store.open(first.id).get(b"b") == record("b")[2]
+    assert store.stats.fetched == 3
+    assert store.open(second.id).get(b"e") == record("e")[2]
+
+
+def test_a_damaged_range_is_an_error_and_is_never_cached(faulty, tmp_path):
+    objects, tree = faulty
+    store = RangeStore(objects, RangeCache(tmp_path, MIB))
+    (first, _) = metarange.read(store, tree)
+    before = names(tmp_path)
+    objects.bad = 2
+    with pytest.raises(CorruptionError):
+        store.open(first.id)
+    assert names(tmp_path) == before
+    assert store.cache.get(first.id.hex()) is None
+    assert store.open(first.id).get(b"b") == record("b")[2]
+
+
+@pytest.mark.parametrize("position", range(0, 900, 7))
+def test_a_flipped_byte_anywhere_is_found_or_harmless(position):
+    forest = Forest()
+    (info,) = metarange.read(forest.fresh(), forest.tree("a b c"))
+    key = forest.fresh().key(info.id)
+    body = bytearray(forest.objects.get(key))
+    body[position % len(body)] ^= 0x10
+    forest.objects.put(key, bytes(body))
+    store = forest.fresh()
+    try:
+        records = store.open(info.id).records()
+    except CorruptionError:
+        return
+    assert records == [record("a"), record("b"), record("c")]
+
+
+def test_another_ranges_file_under_the_name_is_refused():
+    forest = Forest()
+    store = forest.fresh()
+    (first, second) = metarange.read(store, forest.tree("a b", "c d"))
+    forest.objects.put(store.key(first.id), forest.objects.get(store.key(second.id)))
+    with pytest.raises(CorruptionError, match=second.id.hex()):
+        store.open(first.id)
+
+
+def test_a_metarange_is_no_range():
+    forest = Forest()
+    tree = forest.tree("a b")
+    with pytest.raises(CorruptionError, match="type"):
+        forest.fresh().open(bytes.fromhex(tree))
+    table = forest.fresh().open(bytes.fromhex(tree), TableKind.METARANGE)
+    assert [key for key, _ in table.items()] == [b"b"]
+
+
+def test_a_missing_range_is_damage_and_not_a_missing_path():
+    forest = Forest()
+    tree = forest.tree("a b")
+    (info,) = metarange.read(forest.fresh(), tree)
+    forest.objects.delete(forest.fresh().key(info.id))
+    with pytest.raises(CorruptionError, match="missing"):
+        metarange.get(forest.fresh(), tree, b"a")
+
+
+def test_files_are_read_from_the_folder_by_a_later_process(tmp_path):
+    forest = Forest()
+    tree = forest.tree("a b", "c d")
+    contents(RangeStore(forest.objects, RangeCache(tmp_path, MIB)), tree)
+    store = RangeStore(MemoryStore(), RangeCache(tmp_path, MIB))
+    assert contents(store, tree) == dict.fromkeys("abcd", "1")
+    assert store.stats.fetched == 0
+
+
+def test_what_is_written_is_in_the_cache(tmp_path):
+    objects = MemoryStore()
+    store = RangeStore(objects, RangeCache(tmp_path, MIB))
+    tree = apply(store, EMPTY_METARANGE, [record("a"), record("b")], WHOLE).metarange
+    again = RangeStore(MemoryStore(), RangeCache(tmp_path, MIB))
+    assert contents(again, tree) == {"a": "1", "b": "1"}
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", [".sst", ".rid"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "missing"])
+def test_a_file_damaged_on_disk_is_dropped_and_fetched_again(tmp_path, ending, damage):
+    forest = Forest()
+    tree = forest.tree("a b c")
+    (info,) = metarange.read(RangeStore(forest.objects, RangeCache(tmp_path, MIB)), tree)
+    RangeStore(forest.objects, RangeCache(tmp_path, MIB)).open(info.id)
+    path = tmp_path / (info.id.hex() + ending)
+    body = path.read_bytes()
+    if damage == "flipped":
+        path.write_bytes(body[:50] + bytes([body[50] ^ 1]) + body[51:])
+    elif damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(body[:-1] if damage == "cut" else b"")
+    store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    assert store.open(info.id).records() == [record("a"), record("b"), record("c")]
+    assert store.stats.fetched == 1
+    assert store.cache.damaged == (damage != "missing")
+    later = RangeStore(MemoryStore(), RangeCache(tmp_path, MIB))
+    assert later.open(info.id).get(b"c") == record("c")[2]
+
+
+def folder_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_folder_stays_within_its_bound_and_keeps_what_is_used(tmp_path):
+    forest = Forest()
+    tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(120)))
+    infos = metarange.read(forest.fresh(), tree)
+    bound = 50_000
+    hot = infos[0].id
+    for info in infos:
+        # a new cache each time, so that nothing comes from memory
+        cache = RangeCache(tmp_path, bound)
+        RangeStore(forest.objects, cache).open(hot)
+        RangeStore(forest.objects, cache).open(info.id)
+        assert folder_bytes(tmp_path) <= bound
+    assert DiskCache(tmp_path, bound).load(hot.hex()) is not None
+    assert DiskCache(tmp_path, bound).load(infos[1].id.hex()) is None
+    assert DiskCache(tmp_path, bound).load(infos[-1].id.hex()) is not None
+
+
+def test_one_process_stays_within_the_bound_without_looking_each_time(tmp_path):
+    forest = Forest()
+    tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(120)))
+    store = RangeStore(forest.objects, RangeCache(tmp_path, 50_000))
+    for info in metarange.read(store, tree):
+        store.open(info.id)
+        assert folder_bytes(tmp_path) <= 50_000
+    assert folder_bytes(tmp_path) > 25_000
+
+
+def test_memory_stays_within_its_bound():
+    forest = Forest()
+    tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(60)))
+    store = RangeStore(forest.objects, RangeCache(None, 20_000))
+    for _ in range(2):
+        for info in metarange.read(store, tree):
+            store.open(info.id)
+            assert 0 < store.cache.memory_bytes <= 20_000
+    assert store.stats.fetched > 60
+
+
+def test_a_table_larger_than_the_cache_is_still_read(tmp_path):
+    forest = Forest()
+    (info,) = metarange.read(forest.fresh(), forest.tree("a b"))
+    store = RangeStore(forest.objects, RangeCache(tmp_path, 10))
+    assert store.open(info.id).get(b"a") == record("a")[2]
+    assert names(tmp_path) == []
+    assert store.cache.memory_bytes == 0
+
+
+@contextmanager
+def no_room():
+    """Let no file of this process grow beyond a few bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_under_the_cache_fails_no_read(tmp_path):
+    forest = Forest()
+    tree = forest.tree("a b", "c d")
+    store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
+    with no_room():
+        found = contents(store, tree)
+        again = contents(store, tree)
+    assert found == again == dict.fromkeys("abcd", "1")
+    assert store.stats.fetched == 3  # held in memory
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_folder_that_cannot_be_made_fails_neither_reads_nor_writes(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    store = RangeStore(MemoryStore(), RangeCache(tmp_path / "file" / "cache", MIB))
+    tree = apply(store, EMPTY_METARANGE, [record("a"), record("b")], WHOLE).metarange
+    assert contents(store, tree) == {"a": "1", "b": "1"}
+
+
+def test_what_killed_writers_left_is_removed_a_day_later(tmp_path):
+    scratch = tmp_path / "tmp"
+    (scratch / "graveler-old").mkdir(parents=True)
+    (scratch / "graveler-old" / "0.sst").write_bytes(b"half")
+    (scratch / "old").write_bytes(b"half")
+    for path in (scratch / "graveler-old", scratch / "old"):
+        os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
+    (scratch / "young").write_bytes(b"half")
+    forest = Forest()
+    contents(RangeStore(forest.objects, RangeCache(tmp_path, MIB)), forest.tree("a b"))
+    assert [path.name for path in scratch.iterdir()] == ["young"]
+
+
+def fill(objects: Path, folder: Path, tree: str, bound: int) -> int:
+    store = RangeStore(LocalStore(objects), RangeCache(folder, bound))
+    for _ in range(3):
+        assert len(contents(store, tree)) == 300
+    return store.cache.damaged
+
+
+def test_several_processes_fill_one_folder_at_once(tmp_path):
+    objects = tmp_path / "objects"
+    store = new_store(LocalStore(objects))
+    tree = apply(
+        store, EMPTY_METARANGE, (record(f"k{n:04d}") for n in range(300)), CRUMBS
+    ).metarange
+    bound = 60_000
+    with get_context("spawn").Pool(3) as pool:
+        found = pool.starmap(fill, [(objects, tmp_path / "cache", tree, bound)] * 3)
+    assert found == [0, 0, 0]
+    assert folder_bytes(tmp_path / "cache") <= bound + 3 * bound // 16
+    cache = DiskCache(tmp_path / "cache", bound)
+    kept = {name.partition(".")[0] for name in names(tmp_path / "cache")}
+    assert len(kept) > 10
+    for name in kept:
+        loaded = cache.load(name)
+        assert loaded is None or loaded[0] == store.objects.get(f"_graveler/{name}")
+    assert cache.damaged == 0
+
+
+FILLER = """
+import sys
+from pathlib import Path
+from graveler.committed import metarange
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.objects.local import LocalStore
+
+objects, folder, tree = sys.argv[1:]
+while True:
+    store = RangeStore(LocalStore(Path(objects)), RangeCache(Path(folder), 40_000))
+    for info in metarange.read(store, tree):
+        store.open(info.id)
+        print("one", flush=True)
+"""
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("killed_after", [1, 7, 40])
+def test_a_process_killed_while_it_fills_leaves_no_bad_file(tmp_path, killed_after):
+    objects, folder = tmp_path / "objects", tmp_path / "cache"
+    store = new_store(LocalStore(objects))
+    tree = write_ranges(store, [f"k{n:03d}a k{n:03d}b" for n in range(60)])
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", FILLER, str(objects), str(folder), tree]
+    with Popen(command, stdout=PIPE, cwd=root) as child:
+        assert child.stdout is not None
+        for _ in range(killed_after):
+            assert child.stdout.readline() == b"one\n"
+        child.send_signal(signal.SIGKILL)
+    kept = {name.partition(".")[0] for name in names(folder)}
+    assert kept
+    cache = DiskCache(folder, MIB)
+    for name in kept:
+        loaded = cache.load(name)
+        assert loaded is None or loaded[0] == objects.joinpath("_graveler", name).read_bytes()
+    assert cache.damaged == 0
+    assert len(contents(RangeStore(store.objects, RangeCache(folder, MIB)), tree)) == 120
