@@ -30,6 +30,7 @@ __all__ = [
     "NotFoundError",
     "ObjectNotFoundError",
     "OutcomeUnknownError",
+    "PermissionDeniedError",
     "PreconditionFailedError",
     "ProtectedBranchError",
     "RefNotFoundError",
@@ -62,6 +63,7 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "not-found"
     OBJECT_NOT_FOUND = "object-not-found"
     OUTCOME_UNKNOWN = "outcome-unknown"
+    PERMISSION_DENIED = "permission-denied"
     PRECONDITION_FAILED = "precondition-failed"
     PROTECTED_BRANCH = "protected-branch"
     REF_NOT_FOUND = "ref-not-found"
@@ -133,6 +135,12 @@ class MissingDependencyError(GravelerError, ImportError):
     """Install the extra, or the program, that the message names."""
 
     code = ErrorCode.MISSING_DEPENDENCY
+
+
+class PermissionDeniedError(GravelerError, PermissionError):
+    """Get the right, or other credentials: the backend refused these."""
+
+    code = ErrorCode.PERMISSION_DENIED
 
 
 class ProtectedBranchError(GravelerError):

@@ -1,0 +1,318 @@
+"""Objects as files below a folder, shared by any number of processes of one machine.
+
+A put writes a temporary file beside the objects (in ``.graveler-tmp``), makes it
+durable, and gives it its name in one step: a reader finds an object whole or not at
+all, and a writer killed half-way leaves a temporary file that a later writer clears
+away. Other programs may read the files, and may add files of their own.
+"""
+
+# The port has the contract of each method.
+# ruff: noqa: D102
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import get_ident
+from typing import BinaryIO, Final
+
+from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.errors import (
+    BackendUnavailableError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+)
+from graveler.identity import unix_us
+from graveler.objects.body import BodyReader
+from graveler.objects.keys import check_key, check_prefix, check_range, folder_of_prefix
+from graveler.objects.local_files import (
+    exclusive,
+    make_folders,
+    prune_folders,
+    storage_errors,
+    sync_folders,
+    write_all,
+)
+from graveler.objects.store import Body, ObjectInfo, ObjectStore
+
+__all__ = ["LocalStore"]
+
+_TEMPORARY: Final = ".graveler-tmp"
+_ABANDONED_AFTER: Final = timedelta(days=1)  # since its last write, so a slow stream is safe
+_MAX_PART_BYTES: Final = 255
+_PUBLISH_TRIES: Final = 100
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    path: Path
+    info: ObjectInfo
+
+
+class LocalStore(ObjectStore):
+    """Files below a folder; the folder is made by the first put.
+
+    Because a key's parts are folders, a key cannot be the beginning of another (``a`` and
+    ``a/b``), nor can a part be longer than 255 bytes. An object's time is that of the
+    clock passed in.
+    """
+
+    def __init__(
+        self, folder: Path, *, clock: Clock | None = None, ids: IdSource | None = None
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._ids = ids or RandomIds(self._clock)
+        self._folder = Path(os.path.normpath(folder.absolute()))
+        self._temporary = self._folder / _TEMPORARY
+        self._lock = self._temporary / "lock"
+        self._cleared = False
+
+    @property
+    def root(self) -> str:
+        return "file://" + str(self._folder).rstrip("/")
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        path = self._path(key)
+        with self._staged(key, body) as staged:
+            self._publish(path, lambda: self._replace(staged.path, path))
+            return staged.info
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        path = self._path(key)
+        if not self._exists(path):
+            with self._staged(key, body) as staged:
+                return self._publish(path, lambda: _link(staged.path, path))
+        # whoever wrote it may have died before its name was durable
+        self._sync(path)
+        return False
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        path = self._path(key)
+        with self._staged(key, body) as staged:
+            self._publish(path, lambda: self._replace(staged.path, path, etag))
+            return staged.info
+
+    def get(self, key: str) -> bytes:
+        with self.open(key) as file, storage_errors(f"read {self.uri(key)}"):
+            return file.read()
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_range(start, length)
+        with self.open(key) as file, storage_errors(f"read {self.uri(key)}"):
+            file.seek(start)
+            return file.read(length)
+
+    def open(self, key: str) -> BinaryIO:
+        with self._reading(key) as path:
+            return path.open("rb")
+
+    def head(self, key: str) -> ObjectInfo:
+        with self._reading(key) as path:
+            if path.is_dir():
+                raise IsADirectoryError
+            return _info(key, path.stat())
+
+    def delete(self, key: str) -> None:
+        path = self._path(key)
+        if not self._exists(path):
+            return
+        with storage_errors(f"delete {self.uri(key)}"):
+            make_folders(self._temporary)
+            with exclusive(self._lock), suppress(FileNotFoundError):
+                path.unlink()
+        prune_folders(path.parent, self._folder)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        folder = folder_of_prefix(prefix)
+        if folder is None or folder.partition("/")[0] == _TEMPORARY:
+            return
+        wanted = prefix.encode()
+        # With a slash after the names of folders, their byte order is that of the keys.
+        todo = [f"{folder}/".encode() if folder else b""]
+        while todo:
+            name = todo.pop()
+            if name.endswith(b"/") or not name:
+                todo += sorted(
+                    (child for child in self._children(name) if child.startswith(wanted)),
+                    reverse=True,
+                )
+            elif (status := self._status(name)) is not None:
+                yield _info(self._key(name), status)
+
+    def _children(self, folder: bytes) -> Iterator[bytes]:
+        with storage_errors(f"list {self.root}/{os.fsdecode(folder)}"):
+            try:
+                entries = os.scandir(os.fsencode(self._folder) + b"/" + folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            with entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        if folder or entry.name != _TEMPORARY.encode():
+                            yield folder + entry.name + b"/"
+                    elif entry.is_file():
+                        yield folder + entry.name
+
+    def _status(self, name: bytes) -> os.stat_result | None:
+        with storage_errors(f"list {self.root}/{os.fsdecode(name)}"):
+            try:
+                return (self._folder / os.fsdecode(name)).stat()
+            except FileNotFoundError:  # deleted since
+                return None
+
+    def _key(self, name: bytes) -> str:
+        try:
+            key = name.decode()
+            check_key(key)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{os.fsencode(self._folder) + b'/' + name!r} has a name that cannot be an object's "
+                f"key (UTF-8, no backslash, at most 1024 bytes): rename it or move it away"
+            ) from error
+        return key
+
+    def _path(self, key: str) -> Path:
+        check_key(key)
+        if key.partition("/")[0] == _TEMPORARY:
+            raise InvalidInputError(f"{key!r}: {_TEMPORARY} is kept for unfinished objects")
+        if any(len(part.encode()) > _MAX_PART_BYTES for part in key.split("/")):
+            raise InvalidInputError(
+                f"{key!r} has a part of more than {_MAX_PART_BYTES} bytes, which no folder takes: "
+                "choose a shorter one"
+            )
+        return self._folder / key
+
+    def _exists(self, path: Path) -> bool:
+        with storage_errors(f"look for file://{path}"):
+            return path.is_file()
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[Path]:
+        path = self._path(key)
+        with storage_errors(f"read {self.uri(key)}"):
+            try:
+                yield path
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+                raise ObjectNotFoundError(f"nothing at {self.uri(key)}") from error
+
+    @contextmanager
+    def _staged(self, key: str, body: Body) -> Iterator[_Staged]:
+        """Write the body to a durable temporary file, which is gone when the block ends."""
+        what = f"write {self.uri(key)}"
+        with storage_errors(what):
+            make_folders(self._temporary)
+        self._clear_abandoned()
+        temporary = self._temporary / f"{self._ids.unique()}-{os.getpid()}-{get_ident()}"
+        try:
+            with BodyReader(body) as reader:
+                with storage_errors(what):
+                    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+                try:
+                    for piece in reader.pieces():
+                        with storage_errors(what):
+                            write_all(descriptor, piece)
+                    with storage_errors(what):
+                        # The kernel's clock ticks every few milliseconds only: two versions
+                        # of an object could look alike. Ours does not, and a test owns it.
+                        now = unix_us(self._clock.now()) * 1000
+                        os.utime(descriptor, ns=(now, now))
+                        os.fsync(descriptor)
+                        info = _info(key, os.fstat(descriptor), reader.checksum)
+                finally:
+                    os.close(descriptor)
+            yield _Staged(temporary, info)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def _clear_abandoned(self) -> None:
+        if self._cleared:
+            return
+        self._cleared = True
+        deadline = self._clock.now() - _ABANDONED_AFTER
+        with suppress(OSError):
+            for path in self._temporary.iterdir():
+                if path != self._lock and _written(path.stat()) < deadline:
+                    path.unlink()
+
+    def _publish(self, path: Path, move: Callable[[], bool]) -> bool:
+        """Give the staged file its name by `move`, durably; return what `move` says."""
+        what = f"write file://{path}"
+        for _ in range(_PUBLISH_TRIES):
+            try:
+                with storage_errors(what):
+                    try:
+                        make_folders(path.parent)
+                        moved = move()
+                    except FileNotFoundError:
+                        continue  # a delete found the folder empty just now
+            except BaseException:
+                prune_folders(path.parent, self._folder)
+                raise
+            self._sync(path)
+            return moved
+        raise BackendUnavailableError(
+            f"{what}: somebody keeps removing the folder or {self._temporary}; stop that and repeat"
+        )
+
+    def _replace(self, staged: Path, path: Path, etag: str | None = None) -> bool:
+        # Every step that takes an object's name from it holds the lock: between the look at
+        # the etag and the rename nobody else's write or delete may come.
+        with exclusive(self._lock):
+            if etag is not None:
+                _check_etag(path, etag)
+            staged.replace(path)
+        return True
+
+    def _sync(self, path: Path) -> None:
+        try:
+            sync_folders(path.parent, self._folder)
+        except FileNotFoundError:
+            return  # deleted since, with its folder
+        except OSError as error:
+            raise OutcomeUnknownError(
+                f"file://{path} is there, but may not survive a power cut ({error.strerror}): "
+                "look after the disk, and write it again"
+            ) from error
+
+
+def _link(staged: Path, path: Path) -> bool:
+    # unlike a rename, a link never replaces what is there
+    try:
+        path.hardlink_to(staged)
+    except FileExistsError:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "a folder has this name", str(path)) from None
+        return False
+    return True
+
+
+def _check_etag(path: Path, etag: str) -> None:
+    try:
+        there = _etag(path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        there = ""
+    if there != etag:
+        found = f"at {there}" if there else "gone"
+        raise PreconditionFailedError(
+            f"file://{path} is {found}, not at {etag}: read it again and repeat"
+        )
+
+
+def _etag(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+
+
+def _written(status: os.stat_result) -> datetime:
+    return _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)
+
+
+def _info(key: str, status: os.stat_result, checksum: str = "") -> ObjectInfo:
+    return ObjectInfo(key, status.st_size, _etag(status), _written(status), checksum)

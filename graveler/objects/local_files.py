@@ -1,0 +1,108 @@
+"""What the local driver asks of a POSIX file system: durable folders, locks, errors by name."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    InvalidInputError,
+    PermissionDeniedError,
+    StorageFullError,
+)
+
+__all__ = [
+    "exclusive",
+    "make_folders",
+    "prune_folders",
+    "storage_errors",
+    "sync_folders",
+    "write_all",
+]
+
+
+@contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """Turn an OSError of the block into the error that says what to do next."""
+    try:
+        yield
+    except GravelerError:
+        raise  # some are OSErrors too
+    except OSError as error:
+        raise _translated(error, what) from error
+
+
+def _translated(error: OSError, what: str) -> GravelerError:
+    reason = f"{what}: {error.strerror or error}"
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+            return StorageFullError(f"{reason}; free some space or raise the quota, and repeat")
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return PermissionDeniedError(f"{reason}; give this user the right to it, and repeat")
+        case errno.ENOTDIR | errno.EISDIR:
+            return InvalidInputError(
+                f"{reason}; in a folder a key cannot be the beginning of another: choose another key"
+            )
+        case _:
+            return BackendUnavailableError(f"{reason}; look after the disk, and repeat")
+
+
+def write_all(descriptor: int, piece: bytes) -> None:
+    """Write the whole piece, in as many calls as the kernel wants."""
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(folder: Path) -> None:
+    """Make the folder and those above it; each survives the machine when this returns."""
+    if folder.is_dir():
+        return
+    make_folders(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir()
+    _sync_folder(folder.parent)
+    if folder.is_file():
+        raise NotADirectoryError(errno.ENOTDIR, "a file is where a folder should be", str(folder))
+
+
+def sync_folders(folder: Path, root: Path) -> None:
+    """Make the names in `folder` and in the folders above it, up to `root`, durable.
+
+    All of them: another process may have made one a moment ago and not synced it yet.
+    Clean folders cost next to nothing.
+    """
+    _sync_folder(folder)
+    if folder != root:
+        sync_folders(folder.parent, root)
+
+
+def prune_folders(folder: Path, root: Path) -> None:
+    """Remove `folder` and those above it, below `root`, as far as they are empty."""
+    with suppress(OSError):
+        while folder != root:
+            folder.rmdir()
+            folder = folder.parent
+
+
+@contextmanager
+def exclusive(lock: Path) -> Iterator[None]:
+    """Hold the lock file against every other thread and process of this machine."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

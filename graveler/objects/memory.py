@@ -1,0 +1,107 @@
+"""Objects in this process's memory, for tests and for lakes that may be lost."""
+
+# The port has the contract of each method.
+# ruff: noqa: D102
+
+import io
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from graveler.clock import Clock, SystemClock
+from graveler.errors import ObjectNotFoundError, PreconditionFailedError
+from graveler.objects.body import BodyReader
+from graveler.objects.keys import check_key, check_prefix, check_range
+from graveler.objects.store import Body, ObjectInfo, ObjectStore
+
+__all__ = ["MemoryStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    content: bytes
+    info: ObjectInfo
+
+
+class MemoryStore(ObjectStore):
+    """A dict behind the port; what the other drivers are compared with."""
+
+    def __init__(self, name: str = "private", *, clock: Clock | None = None) -> None:
+        self._root = f"mem://{name}"
+        self._clock = clock or SystemClock()
+        self._objects: dict[str, _Stored] = {}
+        self._writes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        content, checksum = _read(key, body)
+        with self._lock:
+            return self._store(key, content, checksum)
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        content, checksum = _read(key, body)
+        with self._lock:
+            if key in self._objects:
+                return False
+            self._store(key, content, checksum)
+            return True
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        content, checksum = _read(key, body)
+        with self._lock:
+            there = self._objects.get(key)
+            if there is None or there.info.etag != etag:
+                found = "gone" if there is None else f"at {there.info.etag}"
+                raise PreconditionFailedError(
+                    f"{self.uri(key)} is {found}, not at {etag}: read it again and repeat"
+                )
+            return self._store(key, content, checksum)
+
+    def get(self, key: str) -> bytes:
+        return self._find(key).content
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_range(start, length)
+        return self._find(key).content[start : start + length]
+
+    def open(self, key: str) -> BinaryIO:
+        return io.BytesIO(self._find(key).content)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._find(key).info
+
+    def delete(self, key: str) -> None:
+        check_key(key)
+        with self._lock:
+            self._objects.pop(key, None)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        with self._lock:
+            found = [stored.info for key, stored in self._objects.items() if key.startswith(prefix)]
+        yield from sorted(found, key=lambda info: info.key.encode())
+
+    def _find(self, key: str) -> _Stored:
+        check_key(key)
+        stored = self._objects.get(key)
+        if stored is None:
+            raise ObjectNotFoundError(f"nothing at {self.uri(key)}")
+        return stored
+
+    def _store(self, key: str, content: bytes, checksum: str) -> ObjectInfo:
+        self._writes += 1
+        info = ObjectInfo(key, len(content), str(self._writes), self._clock.now(), checksum)
+        self._objects[key] = _Stored(content, info)
+        return info
+
+
+def _read(key: str, body: Body) -> tuple[bytes, str]:
+    check_key(key)
+    with BodyReader(body) as reader:
+        content = b"".join(reader.pieces())
+    return content, reader.checksum

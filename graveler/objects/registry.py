@@ -1,0 +1,86 @@
+"""From the URI of a root to its driver; a driver's libraries load when it is opened."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from graveler.clock import Clock, IdSource
+from graveler.errors import InvalidInputError
+from graveler.objects.memory import MemoryStore
+from graveler.objects.store import ObjectStore
+
+__all__ = ["open_store"]
+
+_KNOWN = "file:///folder (or a plain path), mem://name, s3://bucket/prefix, s3a://bucket/prefix"
+
+_memory_stores: dict[str, MemoryStore] = {}
+_memory_lock = threading.Lock()
+
+
+def open_store(
+    uri: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> ObjectStore:
+    """Open the object store below a root.
+
+    Nothing is made or asked for yet: a folder appears with its first object, and a bucket
+    is expected to be there.
+
+    Args:
+        uri: ``file:///folder`` or a plain path; ``s3://bucket/prefix`` (``s3a://`` is the
+            same store, under the name that Hadoop has for it); ``mem://name``, which the
+            whole process shares and loses at its end. Taken as it stands: ``%20`` is not
+            a space.
+        options: S3 only, and only what the usual AWS settings do not say already:
+            ``endpoint_url``, ``region``, ``access_key``, ``secret_key``, ``session_token``,
+            ``path_style`` ("true" or "false"; unset: "true" with an endpoint_url).
+        clock: Where times come from.
+        ids: Where unique names and the spread of retries come from.
+
+    Raises:
+        InvalidInputError: The scheme or an option is unknown, or the URI incomplete.
+        MissingDependencyError: The driver's library is not installed.
+    """
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        scheme, rest = "file", str(Path(uri).absolute())
+    match scheme:
+        case "s3" | "s3a":
+            from graveler.objects.s3 import S3Settings, S3Store  # noqa: PLC0415 - loads boto3
+
+            return S3Store(uri, S3Settings.parse(options or {}), clock=clock, ids=ids)
+        case "file":
+            from graveler.objects.local import LocalStore  # noqa: PLC0415 - needs POSIX locks
+
+            _refuse(uri, options)
+            return LocalStore(_folder(uri, rest), clock=clock, ids=ids)
+        case "mem":
+            _refuse(uri, options)
+            return _memory_store(uri, rest.rstrip("/"), clock)
+        case _:
+            raise InvalidInputError(f"no object store for {uri!r}: give one of {_KNOWN}")
+
+
+def _refuse(uri: str, options: Mapping[str, str] | None) -> None:
+    if options:
+        raise InvalidInputError(f"{uri!r} takes no options, not {sorted(options)}: leave them out")
+
+
+def _folder(uri: str, rest: str) -> Path:
+    if not rest.startswith("/"):
+        raise InvalidInputError(
+            f"{uri!r} names a host, not a folder: give three slashes, file:///folder"
+        )
+    return Path(rest)
+
+
+def _memory_store(uri: str, name: str, clock: Clock | None) -> MemoryStore:
+    if not name:
+        raise InvalidInputError(f"{uri!r} has no name: give one, mem://name")
+    with _memory_lock:
+        if name not in _memory_stores:
+            _memory_stores[name] = MemoryStore(name, clock=clock)
+        return _memory_stores[name]
