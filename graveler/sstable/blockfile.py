@@ -42,10 +42,12 @@ class BlockFile:
         self._data = data
         self.footer: Footer = decode_footer(bytes(data[start:]), start)
         self._checksum = CHECKSUMS[self.footer.kind]
-        with located(f"metaindex at {self.footer.metaindex.offset}"):
+        metaindex = self.footer.metaindex
+        if metaindex.offset + metaindex.size + TRAILER_BYTES != start:
+            raise DamageError(f"the metaindex at {metaindex.offset} is not before the footer")
+        with located(f"metaindex at {metaindex.offset}"):
             self.metaindex: dict[bytes, Handle] = {
-                name: read_handle(value, 0)[0]
-                for name, value in entries(self.read(self.footer.metaindex))
+                name: read_handle(value, 0)[0] for name, value in entries(self.read(metaindex))
             }
 
     @cached_property

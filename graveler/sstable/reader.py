@@ -83,40 +83,35 @@ class TableReader:
         position = bisect_left(self._index.separators, key)
         if position == len(self._index.separators):
             return None
-        offset = self._index.handles[position].offset
-        try:
-            block = self._blocks.read(self._index.handles[position])
-            runs = bounds(block)
-            run = run_of(block, runs, key)
-            found = chain.from_iterable(batches(block, runs[run : run + 2], self._before(position)))
-            return next((value for candidate, value in found if candidate == key), None)
-        except DamageError as error:
-            raise self._corruption(f"data block at {offset}: {error}") from error
+        found = chain.from_iterable(self._block(position, key, most=1))
+        return next((value for candidate, value in found if candidate == key), None)
 
     def _batches(self, start: bytes) -> Iterator[Batch]:
-        separators, handles = self._index
-        first = bisect_left(separators, start)
+        first = bisect_left(self._index.separators, start)
         total = 0
-        for position in range(first, len(separators)):
-            handle = handles[position]
-            try:
-                block = self._blocks.read(handle)
-                runs = bounds(block)
-                if position == first and start:
-                    runs = runs[run_of(block, runs, start) :]
-                for batch in batches(block, runs, self._before(position)):
-                    if batch[-1][0] > separators[position]:
-                        raise DamageError(f"key {batch[-1][0]!r} is past its index entry")  # noqa: TRY301
-                    total += len(batch)
-                    # a tuple of the key alone sorts before the record of that key
-                    yield batch[bisect_left(batch, (start,)) :] if position == first else batch
-            except DamageError as error:
-                raise self._corruption(f"data block at {handle.offset}: {error}") from error
+        for position in range(first, len(self._index.separators)):
+            for batch in self._block(position, start if position == first else b""):
+                total += len(batch)
+                # a tuple of the key alone sorts before the record of that key
+                yield batch[bisect_left(batch, (start,)) :] if position == first else batch
         if not start and total != self.count:
             raise self._corruption(f"{total} records, but its properties say {self.count}")
 
-    def _before(self, position: int) -> bytes | None:
-        return self._index.separators[position - 1] if position else None
+    def _block(self, position: int, start: bytes, most: int | None = None) -> Iterator[Batch]:
+        """Yield the records of one data block, from `most` runs, the one of `start` first."""
+        separators, handles = self._index
+        before = separators[position - 1] if position else None
+        try:
+            block = self._blocks.read(handles[position])
+            runs = bounds(block)
+            first = run_of(block, runs, start) if start else 0
+            for batch in batches(block, runs[first : first + most + 1 if most else None], before):
+                if batch[-1][0] > separators[position]:
+                    raise DamageError(f"key {batch[-1][0]!r} is past its index entry")  # noqa: TRY301
+                yield batch
+        except DamageError as error:
+            place = f"data block at {handles[position].offset}"
+            raise self._corruption(f"{place}: {error}") from error
 
     def _corruption(self, reason: str) -> CorruptionError:
         return CorruptionError(f"{self.name}: {reason}; keep the file and run graveler fsck")

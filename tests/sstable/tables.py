@@ -125,6 +125,7 @@ def forged(
     handles: Sequence[bytes] | None = None,
     index: bytes | None = None,
     metaindex: dict[bytes, bytes] | None = None,
+    without: bytes = b"",
 ) -> bytes:
     """A table put together by hand, every checksum right.
 
@@ -136,6 +137,7 @@ def forged(
         handles: Index values instead of the true ones.
         index: The index block instead of the true one.
         metaindex: To add to the metaindex.
+        without: A property to leave out.
     """
     out = bytearray()
     found = []
@@ -156,6 +158,7 @@ def forged(
         b"rocksdb.index.key.is.user.key": b"\x01",
         b"rocksdb.comparator": b"leveldb.BytewiseComparator",
     } | (properties or {})
+    named.pop(without, None)
     properties_handle = place(encode_block(sorted(named.items()), 16))
     entries = {b"rocksdb.properties": b"".join(map(varint, properties_handle))}
     metaindex_handle = place(encode_block(sorted((entries | (metaindex or {})).items()), 1))

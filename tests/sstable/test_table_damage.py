@@ -1,0 +1,116 @@
+"""Whatever happens to the bytes, a reader gives the right records or CorruptionError."""
+
+from itertools import pairwise
+
+import pytest
+
+from graveler.errors import CorruptionError
+from graveler.sstable import TableReader
+from tests.sstable.tables import Records, rocksdb_written, some_records, written
+
+MASKS = (0x01, 0x08, 0x80, 0xFF)
+
+
+def read(data: bytes) -> tuple[Records, list[bytes | None]]:
+    table = TableReader(data, name="damaged")
+    records = list(table.items())
+    return records, [table.get(key) for key, _ in records]
+
+
+def noticed(damaged: bytes, records: Records) -> bool:
+    """Whether the reader refuses the bytes; wrong records fail the test."""
+    try:
+        found, values = read(damaged)
+    except CorruptionError:
+        return True
+    assert found == records
+    assert values == [value for _, value in records]
+    return False
+
+
+@pytest.fixture(params=["snappy", "none", "zstd", "lz4"])
+def table(request) -> tuple[bytes, Records]:
+    records = some_records(40)
+    return written(records, compression=request.param, properties={"type": "range"}), records
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_any_byte_changed_is_noticed_or_does_not_matter(table, mask):
+    data, records = table
+    unnoticed = []
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= mask
+        if not noticed(bytes(damaged), records):
+            unnoticed.append(position)
+    # the footer alone has no checksum: its padding, and versions that mean the same
+    assert all(position >= len(data) - 53 for position in unnoticed)
+
+
+def test_a_table_cut_at_any_length_is_noticed(table):
+    data, records = table
+    assert all(noticed(data[:length], records) for length in range(len(data)))
+
+
+def test_a_table_that_lost_its_start_or_a_middle_is_noticed(table):
+    data, records = table
+    assert all(noticed(data[length:], records) for length in range(1, len(data)))
+    middle = len(data) // 2
+    for length in range(1, 200, 7):
+        assert noticed(data[:middle] + data[middle + length :], records)
+
+
+def test_bytes_behind_the_table_are_noticed(table):
+    data, records = table
+    assert noticed(data + b"\0", records)
+    assert noticed(data + data, records)
+    assert noticed(data + data[-53:], records)
+
+
+def test_two_blocks_in_each_others_place_are_noticed():
+    records = [(b"key-%04d" % i, b"%04d" % i * 100) for i in range(2000)]
+    data = written(records, compression="none")
+    handles = TableReader(data)._index.handles
+    one, other = next((a, b) for a, b in pairwise(handles) if a.size == b.size)
+    parts = [data[each.offset : each.offset + each.size + 5] for each in (one, other)]
+    swapped = data.replace(parts[0], b"?").replace(parts[1], parts[0]).replace(b"?", parts[1], 1)
+    assert len(swapped) == len(data)
+    assert noticed(swapped, records)
+    table = TableReader(swapped)
+    refused = 0
+    for key, value in records:
+        try:
+            assert table.get(key) == value
+        except CorruptionError:
+            refused += 1
+    assert 0 < refused < len(records)
+
+
+def test_a_changed_footer_of_version_6_is_noticed(tmp_path):
+    records = some_records(20)
+    data = rocksdb_written(tmp_path / "t.sst", records, version=6)
+    for position in range(len(data) - 53, len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1
+        assert noticed(bytes(damaged), records)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(53), bytes(1000), b"\xff" * 1000])
+def test_what_is_no_table_is_refused(data):
+    with pytest.raises(CorruptionError, match="table: "):
+        TableReader(data)
+
+
+def test_a_leveldb_table_is_refused_by_name():
+    with pytest.raises(CorruptionError, match="LevelDB"):
+        TableReader(bytes(92) + bytes.fromhex("57fb808b247547db"))
+
+
+def test_the_message_names_the_table_the_place_and_the_reason():
+    data = bytearray(written(some_records(40)))
+    data[10] ^= 1
+    with pytest.raises(CorruptionError) as caught:
+        list(TableReader(bytes(data), name="range 12ab").items())
+    message = str(caught.value)
+    assert message.startswith("range 12ab: data block at 0: checksum ")
+    assert "fsck" in message

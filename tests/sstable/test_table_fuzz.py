@@ -1,0 +1,109 @@
+"""Random damage with the checksum made right again, so that the parsers see it."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from graveler.errors import CorruptionError
+from graveler.sstable import TableReader
+from graveler.sstable.blockfile import BlockFile
+from graveler.sstable.format import FOOTER_BYTES, Handle, varint
+from graveler.sstable.index import _entries
+from graveler.sstable.properties import TWO_LEVELS, index_form
+from tests.sstable.tables import resealed, rocksdb_written, some_records, written
+
+pytestmark = pytest.mark.usefixtures("_in_bounded_time")
+
+ROUNDS = 1500
+TELLING = (0, 1, 2, 7, 8, 9, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
+
+
+def handles_of(data: bytes) -> list[Handle]:
+    """Where every block of the table is."""
+    blocks = BlockFile(data)
+    form = index_form(blocks.properties())
+    parts = [blocks.index]
+    if form.kind == TWO_LEVELS:
+        parts += [handle for _, handle in _entries(blocks.read(blocks.index), form)]
+    tail = [blocks.properties_handle, blocks.footer.metaindex]
+    return [*TableReader(data)._index.handles, *parts, *tail]
+
+
+def mutations(data: bytes, random: Random, rounds: int) -> Iterator[bytes]:
+    handles = handles_of(data)
+    for _ in range(rounds):
+        handle = random.choice(handles)
+        damaged = bytearray(data)
+        for _ in range(random.choice((1, 1, 2, 4))):
+            # the byte behind the block is its compression type
+            position = handle.offset + random.randrange(handle.size + 1)
+            if random.random() < 0.5:
+                damaged[position] = random.choice(TELLING)
+            else:
+                damaged[position] ^= 1 << random.randrange(8)
+        yield resealed(bytes(damaged), handle)
+
+
+def check(data: bytes, keys: list[bytes]) -> bool:
+    """Whether all was read; the keys of what was read ascend, and nothing else is raised."""
+    found: list[bytes] = []
+    try:
+        table = TableReader(data)
+        for key in keys:
+            table.get(key)
+        found.extend(key for key, _ in table.items())
+    except CorruptionError:
+        return False
+    finally:
+        assert all(one < other for one, other in pairwise(found))
+    return True
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "lz4", "zstd"])
+def test_random_damage_to_our_tables_raises_nothing_but_corruption(compression):
+    records = some_records(30)
+    data = written(records, compression=compression, properties={"type": "range"})
+    random = Random(compression)
+    keys = [key for key, _ in records[::7]]
+    outcomes = [check(each, keys) for each in mutations(data, random, ROUNDS)]
+    assert True in outcomes
+    assert False in outcomes
+
+
+@pytest.mark.parametrize("version", [2, 5])
+@pytest.mark.parametrize("index_restart", [1, 8])
+def test_random_damage_to_a_two_level_index_raises_nothing_but_corruption(
+    tmp_path, version, index_restart
+):
+    records = some_records(60)
+    data = rocksdb_written(
+        tmp_path / "t.sst",
+        records,
+        version=version,
+        compression="none",
+        block_bytes=150,
+        two_levels=True,
+        index_restart=index_restart,
+    )
+    random = Random(version * 100 + index_restart)
+    keys = [key for key, _ in records[::13]]
+    outcomes = [check(each, keys) for each in mutations(data, random, ROUNDS // 3)]
+    assert True in outcomes
+    assert False in outcomes
+
+
+def test_random_handles_in_the_footer_raise_nothing_but_corruption():
+    data = written(some_records(30))
+    random = Random(1)
+    start = len(data) - FOOTER_BYTES
+    for _ in range(ROUNDS):
+        numbers = [
+            random.choice((0, 1, start - 5, start, len(data), 2**31, 2**32, 2**63, 2**64 - 1))
+            if random.randrange(2)
+            else random.randrange(len(data))
+            for _ in range(4)
+        ]
+        handles = b"".join(map(varint, numbers))[:40].ljust(40, b"\0")
+        assert not check(data[: start + 1] + handles + data[-12:], [b"a"])

@@ -1,0 +1,284 @@
+"""Tables whose checksums are right and whose content is not."""
+
+import struct
+import tracemalloc
+from collections.abc import Callable
+
+import cramjam
+import pytest
+
+from graveler.errors import CorruptionError
+from graveler.sstable import TableReader
+from graveler.sstable.block import encode_block
+from graveler.sstable.format import MAX_BLOCK_BYTES, varint
+from tests.sstable.tables import PUT, forged, records_block, sealed
+
+pytestmark = pytest.mark.usefixtures("_in_bounded_time")
+
+ONE = records_block([(b"a", b"1")])
+ENDLESS = b"\xff" * 12
+HUGE = varint(2**63)
+
+
+def entry(shared: int, rest: bytes, value: bytes = b"") -> bytes:
+    return varint(shared) + varint(len(rest)) + varint(len(value)) + rest + value
+
+
+def block(entries: bytes, *restarts: int) -> bytes:
+    return entries + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
+
+
+def read_all(data: bytes) -> None:
+    table = TableReader(data, name="forged")
+    for key in (b"", b"a", b"ab", b"b", b"zz"):
+        try:
+            table.get(key)
+        except CorruptionError:
+            continue
+    for _ in table.items():
+        pass
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(CorruptionError, match=r"^forged: ") as caught:
+        read_all(data)
+    return str(caught.value)
+
+
+def test_a_forged_table_without_a_fault_is_read():
+    table = TableReader(
+        forged([(ONE, 0), (records_block([(b"b", b"2")]), 0)], [b"a", b"c"], count=2)
+    )
+    assert list(table.items()) == [(b"a", b"1"), (b"b", b"2")]
+
+
+@pytest.mark.parametrize("kind", [0, 2, 7, 15, 20, 255])
+def test_only_puts_are_records(kind):
+    other = bytes((kind,)) + bytes(7)
+    first = encode_block([(b"a" + other, b"")], 16)
+    assert f"of type {kind}" in refusal(forged([(first, 0)], [b"b"]))
+    # the same where the trailer is shared with the key before
+    second = block(entry(0, b"a" + PUT) + entry(2, other), 0)
+    assert f"of type {kind}" in refusal(forged([(second, 0)], [b"b"], count=2))
+
+
+def test_a_key_that_shares_bytes_of_the_trailer_before_it_is_read():
+    pairs = [(b"a", b"1"), (b"a\x01", b"2"), (b"a\x01\x00", b"3"), (b"a\x01\x00\x01", b"4")]
+    table = TableReader(forged([(records_block(pairs), 0)], [b"b"], count=4))
+    assert list(table.items()) == pairs
+    assert [table.get(key) for key, _ in pairs] == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_sequence_number_is_no_part_of_the_key():
+    later = b"\x01" + b"\x09" * 7
+    pairs = [(b"a" + later, b"1"), (b"a\x01\x09\x09" + later, b"2"), (b"b" + PUT, b"3")]
+    table = TableReader(forged([(encode_block(pairs, 16), 0)], [b"b"], count=3))
+    assert list(table.items()) == [(b"a", b"1"), (b"a\x01\x09\x09", b"2"), (b"b", b"3")]
+
+
+@pytest.mark.parametrize(
+    "keys", [[b"b", b"a"], [b"a", b"a"], [b"a", b""], [b"", b""], [b"ab", b"a"]]
+)
+def test_keys_that_do_not_ascend_in_a_block_are_refused(keys):
+    pairs = [(key, b"") for key in keys]
+    assert "keys ascend" in refusal(forged([(records_block(pairs), 0)], [b"z"], count=2))
+    assert "keys ascend" in refusal(forged([(records_block(pairs, 1), 0)], [b"z"], count=2))
+
+
+def test_keys_outside_the_index_entry_of_their_block_are_refused():
+    late = records_block([(b"c", b"")])
+    assert "past its index entry" in refusal(forged([(late, 0)], [b"b"]))
+    assert "keys ascend" in refusal(forged([(ONE, 0), (ONE, 0)], [b"a", b"b"], count=2))
+    early = records_block([(b"", b""), (b"b", b"")])
+    assert "keys ascend" in refusal(forged([(ONE, 0), (early, 0)], [b"a", b"b"], count=3))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"\0\0\0",
+        bytes(4),
+        block(entry(0, b"a" + PUT)),
+        block(entry(0, b"a" + PUT), 1),
+        block(entry(0, b"a" + PUT), 0, 0),
+        block(entry(0, b"a" + PUT), 0, 12),
+        block(entry(0, b"a" + PUT), 0, 5),
+        block(entry(0, b"a" + PUT) + entry(0, b"b" + PUT), 0, 11),
+        block(entry(0, b"a" + PUT), 0, 2**32 - 1),
+        entry(0, b"a" + PUT) + struct.pack("<II", 0, 2**31 + 1),
+        entry(0, b"a" + PUT) + struct.pack("<II", 0, 2**32 - 1),
+        block(entry(0, PUT[1:]), 0),
+        block(entry(0, b""), 0),
+        block(entry(1, b"a" + PUT), 0),
+        block(entry(0, b"a" + PUT) + entry(10, b"b" + PUT), 0),
+        block(entry(0, b"a" + PUT) + entry(1, b"b" + PUT), 0, 12),
+        block(ENDLESS, 0),
+        block(b"\0" + ENDLESS, 0),
+        block(b"\0\x09" + ENDLESS, 0),
+        block(HUGE + b"\0\0", 0),
+        block(b"\0" + HUGE + b"\0a" + PUT, 0),
+        block(b"\0\x09" + HUGE + b"a" + PUT, 0),
+        block(b"\0\x09\x7fa" + PUT, 0),
+        block(b"\0\x09\xff\x7fa" + PUT, 0),
+        block(b"\0\x09", 0),
+        block(b"\0\x7f\0" + b"a" + PUT, 0),
+        block(entry(0, b"k" * 5000 + PUT), 0),
+    ],
+)
+def test_a_data_block_that_does_not_parse_is_refused(damaged):
+    assert "data block at 0: " in refusal(forged([(damaged, 0)], [b"zz"]))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        b"",
+        block(b""),
+        block(ENDLESS, 0),
+        encode_block([(b"zz", b"")], 1),
+        encode_block([(b"zz", ENDLESS)], 1),
+        encode_block([(b"zz", HUGE + b"\x01")], 1),
+        encode_block([(b"zz", b"\0" + HUGE)], 1),
+        encode_block([(b"zz", varint(0) + varint(1000))], 1),
+        encode_block([(b"b", b"\0" + varint(len(ONE))), (b"a", b"\x50\x01")], 1),
+        encode_block([(b"a", b"\0" + varint(len(ONE))), (b"b", b"\0" + varint(len(ONE)))], 1),
+        encode_block([(b"a", b"\x05\x01"), (b"b", b"\0\x01")], 1),
+    ],
+)
+def test_an_index_that_leads_nowhere_is_refused(index):
+    assert "fsck" in refusal(forged([(ONE, 0)], [b"a"], index=index))
+
+
+def test_an_index_of_internal_keys_without_trailers_is_refused():
+    internal = {b"rocksdb.index.key.is.user.key": b"\0"}
+    assert "no trailer" in refusal(forged([(ONE, 0)], [b"a"], properties=internal))
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [varint(0) + varint(2 * 10**6 + 1), b"\0" + ENDLESS, b"\x01" * 30, b"\x01\x01b\x01" * 3],
+)
+def test_a_delta_encoded_index_that_leads_nowhere_is_refused(tail):
+    delta = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
+    first = b"\0\x01a" + b"\0" + varint(len(ONE))
+    index = block(first + b"\x01\x01b" + tail, 0)
+    assert "fsck" in refusal(forged([(ONE, 0)], [b"a"], index=index, properties=delta))
+
+
+def test_an_index_that_leads_to_itself_is_refused():
+    two_levels = {b"rocksdb.block.based.table.index.type": b"\x02\0\0\0"}
+    own = encode_block([(b"a", varint(len(ONE) + 5) + varint(14))], 1)
+    assert len(own) == 14
+    data = forged([(ONE, 0)], [b"a"], index=own, properties=two_levels)
+    assert "fsck" in refusal(data)
+
+
+@pytest.mark.parametrize("kind", [1, 3, 255])
+def test_other_kinds_of_index_are_refused(kind):
+    other = {b"rocksdb.block.based.table.index.type": kind.to_bytes(4, "little")}
+    assert f"index type {kind}" in refusal(forged([(ONE, 0)], [b"a"], properties=other))
+
+
+@pytest.mark.parametrize("name", [b"rocksdb.compression_dict", b"rocksdb.range_del"])
+def test_blocks_that_change_what_records_mean_are_refused(name):
+    data = forged([(ONE, 0)], [b"a"], metaindex={name: b"\0\x01"})
+    assert name.decode() in refusal(data)
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ({b"rocksdb.comparator": b"reverse"}, "reverse"),
+        ({b"rocksdb.num.entries": b""}, "number"),
+        ({b"rocksdb.num.entries": b"\x01\x01"}, "rocksdb.num.entries"),
+        ({b"rocksdb.num.entries": b"\x02"}, "1 records, but its properties say 2"),
+        ({b"rocksdb.num.entries": HUGE}, "1 records, but"),
+        ({b"rocksdb.index.key.is.user.key": ENDLESS}, "number"),
+    ],
+)
+def test_properties_that_are_wrong_are_refused(properties, reason):
+    assert reason in refusal(forged([(ONE, 0)], [b"a"], properties=properties))
+
+
+def test_a_table_that_does_not_count_its_records_is_refused():
+    with pytest.raises(CorruptionError, match="missing"):
+        TableReader(forged([(ONE, 0)], [b"a"], without=b"rocksdb.num.entries"))
+
+
+def test_a_property_of_ours_that_is_no_text_is_refused():
+    table = TableReader(forged([(ONE, 0)], [b"a"], properties={b"graveler.type": b"\xff"}))
+    with pytest.raises(CorruptionError, match="UTF-8"):
+        table.user_properties  # noqa: B018 - reading it is the test
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "reason"),
+    [
+        (1, b"", "no number"),
+        (1, b"\x05", "snappy"),
+        (1, ENDLESS, "no number"),
+        (1, varint(MAX_BLOCK_BYTES + 1) + b"x", "up to"),
+        (1, varint(MAX_BLOCK_BYTES) + b"x", "snappy"),
+        (4, varint(2**40), "up to"),
+        (4, varint(100) + b"\xff", "type 4"),
+        (4, varint(100) + bytes(cramjam.lz4.compress_block(ONE, store_size=False)), "holds"),
+        (4, varint(5) + bytes(cramjam.lz4.compress_block(ONE, store_size=False)), "type 4"),
+        (7, varint(100) + b"\x28\xb5\x2f\xfd", "type 7"),
+        (7, varint(100) + bytes(cramjam.zstd.compress(ONE)), "holds"),
+        (7, varint(5) + bytes(cramjam.zstd.compress(ONE)), "type 7"),
+        (2, ONE, "type 2 is not supported"),
+        (99, ONE, "type 99 is not supported"),
+        (255, ONE, "type 255 is not supported"),
+    ],
+)
+def test_blocks_that_do_not_decompress_are_refused(kind, stored, reason):
+    assert reason in refusal(forged([(stored, kind)], [b"a"]))
+
+
+def peak(action: Callable[[], object]) -> int:
+    """The most memory that Python held in `action`, in bytes above what it held before."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_bomb_is_cut_off_at_the_size_it_declares():
+    frames = bytes(cramjam.zstd.compress(bytes(MAX_BLOCK_BYTES))) * 16
+    data = forged([(varint(MAX_BLOCK_BYTES) + frames, 7)], [b"a"])
+    assert len(data) < 100_000
+    assert peak(lambda: refusal(data)) < 2.1 * MAX_BLOCK_BYTES
+
+
+def test_many_blocks_that_declare_much_take_the_memory_of_one():
+    small = varint(MAX_BLOCK_BYTES) + bytes(cramjam.zstd.compress(ONE))
+    data = forged([(small, 7)] * 100, [b"%03d" % i for i in range(100)])
+    assert peak(lambda: refusal(data)) < 2.1 * MAX_BLOCK_BYTES
+
+
+def test_a_block_of_very_many_records_is_not_held_at_once():
+    count = 50_000
+    entries = b"".join(b"\0\x0c\0" + i.to_bytes(4, "big") + PUT for i in range(count))
+    big = block(entries, 0)
+    data = forged([(big, 0)], [b"\xff"], count=count)
+    table = TableReader(data)
+    assert peak(lambda: sum(1 for _ in table.items())) < len(big) + 2_000_000
+
+
+def test_an_index_that_expands_to_very_much_is_refused():
+    stem = entry(0, b"k" * 4000, b"\0\x01")
+    more = b"".join(entry(4000, b"%06d" % i, varint(i * 6) + b"\x01") for i in range(50_000))
+    index = block(stem + more, 0)
+    data = forged([(ONE, 0)], [b"a"], index=index)
+    assert len(data) < 1_000_000
+    reasons: list[str] = []
+    assert peak(lambda: reasons.append(refusal(data))) < 2 * MAX_BLOCK_BYTES
+    assert "keys take more than" in reasons[0]
+
+
+def test_a_sealed_block_is_what_the_reader_expects():
+    # guards the forging itself: without the right checksum every test here would pass
+    assert sealed(ONE) in forged([(ONE, 0)], [b"a"])
