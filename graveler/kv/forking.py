@@ -1,5 +1,6 @@
 """What a forked child does with the stores it inherits: let go without touching."""
 
+import ctypes
 import os
 from typing import Any, Final, Protocol
 from weakref import WeakSet
@@ -13,7 +14,6 @@ class _Inheritable(Protocol):
 
 
 _watched: Final[WeakSet[Any]] = WeakSet()
-_abandoned: Final[list[object]] = []
 
 
 def watch(inheritable: _Inheritable) -> None:
@@ -22,12 +22,13 @@ def watch(inheritable: _Inheritable) -> None:
 
 
 def abandon(resource: object) -> None:
-    """Keep a parent's file or connection from being closed when it is collected.
+    """Keep a parent's file or connection from ever being closed by this process.
 
-    Closing it in the child would say goodbye on the parent's connection, or drop what
-    the parent holds on its files.
+    Closing it would say goodbye on the parent's connection, or drop what the parent holds
+    on its files, or wait for threads that a fork does not copy. A reference from a module
+    would not do: modules are emptied as the interpreter ends.
     """
-    _abandoned.append(resource)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(resource))
 
 
 def _in_child() -> None:

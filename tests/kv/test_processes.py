@@ -1,0 +1,114 @@
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from graveler.errors import LakeLockedError
+from graveler.kv import open_kv
+from tests.kv.conftest import StartWorker
+
+PROCESSES = 4
+INCREMENTS = 200
+KILLS = 20
+
+
+@pytest.fixture
+def sqlite_uri(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/new/kv.sqlite3"
+
+
+@pytest.fixture
+def rocksdb_uri(tmp_path: Path) -> str:
+    return f"rocksdb://{tmp_path}/new/kv"
+
+
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+def test_processes_lose_no_increment(
+    uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    with open_kv(request.getfixturevalue(uri)) as store:
+        store.set("p", b"counter", b"0")
+        workers = [
+            start_worker("increment", request.getfixturevalue(uri), str(INCREMENTS))
+            for _ in range(PROCESSES)
+        ]
+        assert [worker.communicate(timeout=60) for worker in workers] == [("", "")] * PROCESSES
+        stored = store.get("p", b"counter")
+        assert stored is not None
+        assert int(stored.value) == PROCESSES * INCREMENTS
+
+
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+def test_processes_may_make_a_new_store_at_once(
+    uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    workers = [start_worker("hold", request.getfixturevalue(uri)) for _ in range(PROCESSES)]
+    assert [worker.communicate(timeout=60) for worker in workers] == [("open\n", "")] * PROCESSES
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("uri", ["sqlite_uri", "rocksdb_uri"])
+def test_what_was_acknowledged_survives_the_death_of_its_writer(
+    uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    random = Random(20131)
+    address = request.getfixturevalue(uri)
+    acknowledged = -1
+    for _ in range(KILLS):
+        # The one that died may have written more than it could report.
+        writer = start_worker("write", address, str(acknowledged + 2))
+        assert writer.stdout is not None
+        reports = list(islice(writer.stdout, random.randint(1, 30)))
+        writer.kill()
+        rest, errors = writer.communicate(timeout=60)
+        assert errors == ""
+        last = int([*reports, *rest.splitlines()][-1])
+        with open_kv(address) as store:
+            for number in range(acknowledged + 2, last + 1):
+                key = b"%08d" % number
+                for partition in ("set_if", "set"):
+                    stored = store.get(partition, key)
+                    assert stored is not None, (partition, number)
+                    assert stored.value == key
+                found = list(islice(store.scan("set_many", key), 5))
+                assert found == [(key + b"%d" % part, key) for part in range(5)]
+        acknowledged = last
+    with open_kv(address) as store:
+        assert len(list(store.scan("set"))) >= acknowledged - KILLS
+
+
+def test_rocksdb_lets_one_process_in(rocksdb_uri: str, start_worker: StartWorker) -> None:
+    holder = start_worker("hold", rocksdb_uri)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+    folder = rocksdb_uri.removeprefix("rocksdb://")
+    with pytest.raises(LakeLockedError, match=f"{folder}.*one process.*use SQLite or PostgreSQL"):
+        open_kv(rocksdb_uri)
+    holder.kill()
+    holder.wait()
+    with open_kv(rocksdb_uri) as store:
+        store.set("p", b"k", b"v")
+
+
+@pytest.mark.parametrize(
+    ("uri", "child"),
+    [
+        ("sqlite_uri", "[b'child', b'parent']"),
+        ("postgres_url", "[b'child', b'parent']"),
+        ("rocksdb_uri", "lake-locked"),
+    ],
+)
+def test_a_fork_leaves_the_parents_store_whole(
+    uri: str, child: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    parent = (
+        "[(b'parent', b'after')]"
+        if child == "lake-locked"
+        else "[(b'child', b'was here'), (b'parent', b'after')]"
+    )
+    worker = start_worker("fork", request.getfixturevalue(uri))
+    output, errors = worker.communicate(timeout=60)
+    assert errors == ""
+    assert output == f"child: {child}\nparent: {parent}\n"
+    assert worker.returncode == 0

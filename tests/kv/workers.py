@@ -1,0 +1,80 @@
+"""What the tests of several processes run in a process of its own: ``-m tests.kv.workers``."""
+
+# Standard output is how a worker reports.
+# ruff: noqa: T201
+
+import os
+import sys
+from collections.abc import Callable
+
+from graveler.errors import GravelerError, PreconditionFailedError
+from graveler.kv import ABSENT, KVStore, open_kv
+
+
+def increment(store: KVStore, times: str) -> None:
+    """Add to a counter by compare-and-set."""
+    done = 0
+    while done < int(times):
+        stored = store.get("p", b"counter")
+        assert stored is not None
+        try:
+            store.set_if("p", b"counter", b"%d" % (int(stored.value) + 1), stored.predicate)
+        except PreconditionFailedError:
+            continue
+        done += 1
+
+
+def write(store: KVStore, first: str) -> None:
+    """Write for ever, in three ways, and say which number was acknowledged."""
+    number = int(first)
+    while True:
+        key = b"%08d" % number
+        store.set_if("set_if", key, key, ABSENT)
+        store.set("set", key, key)
+        store.set_many("set_many", ((key + b"%d" % part, key) for part in range(5)))
+        print(number, flush=True)
+        number += 1
+
+
+def hold(_store: KVStore) -> None:
+    """Say that the store is open, and keep it so until the input ends."""
+    print("open", flush=True)
+    sys.stdin.read()
+
+
+def fork(store: KVStore) -> None:
+    """Use one store on both sides of a fork; say what the child saw."""
+    store.set("p", b"parent", b"before")
+    scan = store.scan("p")
+    child = os.fork()
+    if child == 0:
+        try:
+            store.set("p", b"child", b"was here")
+            found = dict(store.scan("p"))
+            store.close()
+            print("child:", sorted(found), flush=True)
+        except GravelerError as error:
+            print("child:", error.code, flush=True)
+            store.close()
+        finally:
+            sys.exit()
+    assert os.waitpid(child, 0) == (child, 0)
+    store.set("p", b"parent", b"after")
+    print("parent:", sorted(scan), flush=True)
+
+
+def main() -> None:
+    """Run the job named first on the store named second."""
+    job, uri, *rest = sys.argv[1:]
+    jobs: dict[str, Callable[..., None]] = {
+        "increment": increment,
+        "write": write,
+        "hold": hold,
+        "fork": fork,
+    }
+    with open_kv(uri) as store:
+        jobs[job](store, *rest)
+
+
+if __name__ == "__main__":
+    main()
