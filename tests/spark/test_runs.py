@@ -1,0 +1,89 @@
+"""Spark inside runs: what a retry, a failure and a gate see."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+import graveler
+from graveler import spark as gspark
+from graveler.errors import GateFailedError
+from graveler.objects.memory import MemoryStore
+from graveler.objects.store import ObjectInfo
+from graveler.spark.durable import settle
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with graveler.open(tmp_path / "lake") as lake:
+        made = lake.create_repository("tables")
+        made.protect("main")
+        yield made
+
+
+def numbers(view, spark):
+    frame = gspark.read(view, "t/", schema="id bigint", spark=spark)
+    return sorted(row.id for row in frame.collect())
+
+
+def append(target, spark, *ids):
+    gspark.write(target, spark.createDataFrame([(i,) for i in ids], "id bigint"), "t/")
+
+
+def test_a_step_that_is_tried_again_replaces_its_rows_even_when_it_appends(repo, spark):
+    with repo.run("hour") as run:
+        with run.step("load", try_number=1) as step:
+            append(step, spark, 1, 2)
+        with run.step("other") as step:
+            append(step, spark, 10)
+        with run.step("load", try_number=2) as step:
+            append(step, spark, 1, 2, 3)
+    assert numbers(repo.ref("main"), spark) == [1, 2, 3, 10]
+
+
+def test_a_step_that_fails_after_it_wrote_leaves_nothing(repo, spark):
+    def fail_after_writing(run):
+        with run.step("load") as step:
+            append(step, spark, 1)
+            raise OSError("no disk")
+
+    with pytest.raises(OSError, match="no disk"), repo.run("hour") as run:
+        fail_after_writing(run)
+    with repo.run("hour") as run:
+        assert numbers(run, spark) == []
+        append(run, spark, 2)
+    assert numbers(repo.ref("main"), spark) == [2]
+
+
+def test_a_gate_reads_the_candidate_with_spark(repo, spark):
+    seen = []
+
+    @graveler.gate
+    def no_negative_numbers(candidate):
+        seen.append(numbers(candidate, spark))
+        assert seen[-1][0] >= 0, f"{seen[-1][0]} is negative"
+
+    with repo.run("good", gates=[no_negative_numbers]) as run:
+        append(run, spark, 1)
+    with (
+        pytest.raises(GateFailedError, match="-2 is negative"),
+        repo.run("bad", gates=[no_negative_numbers]) as run,
+    ):
+        append(run, spark, -2)
+    assert seen == [[1], [-2, 1]]
+    assert numbers(repo.ref("main"), spark) == [1]
+
+
+def test_old_versions_stay_readable(repo, spark):
+    for number in (1, 2):
+        with repo.run(f"hour {number}") as run:
+            frame = spark.createDataFrame([(number,)], "id bigint")
+            gspark.write(run, frame, "t/", mode="overwrite")
+    assert numbers(repo.ref("main"), spark) == [2]
+    assert numbers(repo.ref("main~1"), spark) == [1]
+
+
+def test_in_an_object_store_the_etag_tells_the_content_unless_there_is_a_checksum():
+    bare = ObjectInfo("data/x/a", 4, "abc-2", datetime(2013, 1, 1, tzinfo=UTC))
+    known = replace(bare, checksum="sha256:00")
+    assert settle(MemoryStore(), [bare, known]) == ["etag:abc-2", "sha256:00"]
