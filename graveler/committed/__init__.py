@@ -8,7 +8,7 @@ from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore, StoreStats
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
-from graveler.committed.verify import Problem, verify_metarange, verify_range
+from graveler.committed.verify import Problem, verify_metarange, verify_range, verify_tree
 
 __all__ = [
     "CONFLICT",
@@ -32,4 +32,5 @@ __all__ = [
     "scan",
     "verify_metarange",
     "verify_range",
+    "verify_tree",
 ]

@@ -14,7 +14,7 @@ from graveler.model import RangeInfo
 from graveler.records import decode_range_info
 from graveler.sstable.reader import TableReader
 
-__all__ = ["Problem", "verify_metarange", "verify_range"]
+__all__ = ["Problem", "verify_metarange", "verify_range", "verify_tree"]
 
 
 class Problem(NamedTuple):
@@ -33,17 +33,20 @@ class Problem(NamedTuple):
 
 def verify_range(
     store: RangeStore, range_id: bytes, info: RangeInfo | None = None
-) -> Iterator[Problem]:
+) -> Generator[Problem, None, TableReader | None]:
     """Yield what is wrong with a stored range.
 
     Args:
         store: Where it is.
         range_id: Its id.
         info: What a metarange says of it, to be compared.
+
+    Returns:
+        The range, None where it cannot be read.
     """
     reader = yield from _checked(store, range_id, TableKind.RANGE)
     if reader is None or info is None:
-        return
+        return reader
     found = reader.user_properties
     # sizes differ where two writers made the same range of entries at addresses of
     # different lengths: the range's own was compared with its records already
@@ -59,15 +62,23 @@ def verify_range(
                 range_id.hex(),
                 f"{name} is {found[name]}, its metarange says {value}",
             )
+    return reader
 
 
-def verify_metarange(store: RangeStore, metarange: str) -> Iterator[Problem]:
-    """Yield what is wrong with a stored metarange and with each of its ranges."""
+def verify_tree(
+    store: RangeStore, metarange: str
+) -> Generator[Problem, None, tuple[RangeInfo, ...]]:
+    """Yield what is wrong with a stored metarange, its ranges left aside.
+
+    Returns:
+        The ranges it names, as far as it can be read.
+    """
     if metarange == EMPTY_METARANGE:
-        return
+        return ()
     reader = yield from _checked(store, bytes.fromhex(metarange), TableKind.METARANGE)
     if reader is None:
-        return
+        return ()
+    infos: list[RangeInfo] = []
     last = b""
     for key, value in reader.items():
         try:
@@ -83,6 +94,13 @@ def verify_metarange(store: RangeStore, metarange: str) -> Iterator[Problem]:
                 f"{info.max_key!r}, the one before ends at {last!r}",
             )
         last = info.max_key
+        infos.append(info)
+    return tuple(infos)
+
+
+def verify_metarange(store: RangeStore, metarange: str) -> Iterator[Problem]:
+    """Yield what is wrong with a stored metarange and with each of its ranges."""
+    for info in (yield from verify_tree(store, metarange)):
         yield from verify_range(store, info.id, info)
 
 

@@ -1,0 +1,125 @@
+"""The worked examples of docs/formats/range.md and metarange.md, computed."""
+
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from xxhash import xxh3_128_digest
+
+from graveler.committed import metarange
+from graveler.committed.apply import apply
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.committed.splitting import Splitting
+from graveler.committed.table_check import TableKind
+from graveler.identity import entry_identity, record_id
+from graveler.model import Entry
+from graveler.objects.memory import MemoryStore
+from graveler.records import encode_entry
+from graveler.sstable.reader import TableReader
+
+DOCS = Path(__file__).parents[2] / "docs" / "formats"
+ENTRIES = [
+    Entry(
+        path="a/1.csv",
+        address="data/x1/1.csv",
+        size=3,
+        checksum="sha256:" + sha256(b"one").hexdigest(),
+        content_type="text/csv",
+        mtime=datetime(2013, 1, 1, 5, tzinfo=UTC),
+    ),
+    Entry(
+        path="a/2.csv",
+        address="data/x1/2.csv",
+        size=3,
+        checksum="sha256:" + sha256(b"two").hexdigest(),
+        metadata={"k": "v"},
+    ),
+    Entry(path="b/3.csv", address="s3://bucket/3.csv", size=0),
+]
+# the first range ends after a/2.csv because two records exceed 300 bytes
+SPLITTING = Splitting(max_bytes=300, raggedness=1 << 62)
+
+
+def example(folder=None):
+    store = RangeStore(MemoryStore(), RangeCache(folder, 1 << 20))
+    records = []
+    for entry in ENTRIES:
+        identity, value = encode_entry(entry)
+        key = entry.path.encode()
+        records.append((key, record_id(key, identity), value))
+    return store, records, apply(store, EMPTY_METARANGE, records, SPLITTING).metarange
+
+
+def chained(*parts: bytes) -> str:
+    """Return h(h(part) ‖ …) in hex, from the page's formula and not from graveler."""
+    return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def assert_documented(page: str, expected: list[str]) -> None:
+    written = lines((DOCS / page).read_text())
+    assert [line for line in expected if line not in written] == []
+
+
+def test_the_example_of_a_range_is_right():
+    store, records, tree = example()
+    first = metarange.read(store, tree)[0]
+    expected = []
+    for number, (entry, (key, _, value)) in enumerate(
+        zip(ENTRIES[:2], records[:2], strict=True), 1
+    ):
+        expected += [
+            f"key {number}        {key.decode()}",
+            f"identity {number}   {entry_identity(entry).hex()}",
+            f"value {number}      {value[:1].hex()} identity {value[33:34].hex()}",
+            f"             {value[34:].decode()}",
+            f"record id {number}  {chained(key, value[1:33])}",
+        ]
+    expected.append(f"range id     {first.id.hex()}")
+    body = store.objects.get(f"_graveler/{first.id.hex()}")
+    for name, text in TableReader(body).user_properties.items():
+        expected.append(f"{name:<12} {text}")
+    assert len(expected) == 16
+    assert_documented("range.md", expected)
+
+
+def test_the_example_of_a_metarange_is_right():
+    store, _, tree = example()
+    infos = metarange.read(store, tree)
+    table = store.open(bytes.fromhex(tree), TableKind.METARANGE)
+    expected = []
+    for number, (info, (key, value)) in enumerate(zip(infos, table.items(), strict=True), 1):
+        expected += [
+            f"key {number}         {key.decode()}",
+            f"range id {number}    {info.id.hex()}",
+            f"value {number}       {value[:1].hex()} range id {value[33:34].hex()}",
+            f"              {value[34:].decode()}",
+            f"record id {number}   {chained(key, info.id)}",
+        ]
+    expected.append(f"metarange id  {tree}")
+    body = store.objects.get(f"_graveler/{tree}")
+    for name, text in TableReader(body).user_properties.items():
+        expected.append(f"{name:<13} {text}")
+    assert len(expected) == 16
+    assert_documented("metarange.md", expected)
+    assert EMPTY_METARANGE in (DOCS / "metarange.md").read_text()
+
+
+def test_the_sidecar_is_laid_out_as_described(tmp_path):
+    store, records, tree = example(tmp_path)
+    name = metarange.read(store, tree)[0].id.hex()
+    ids = b"".join(identifier for _, identifier, _ in records[:2])
+    ids += xxh3_128_digest((tmp_path / f"{name}.sst").read_bytes())
+    assert (tmp_path / f"{name}.rid").read_bytes() == ids + xxh3_128_digest(ids)
+
+
+def test_the_pages_name_every_rule_of_the_splitting():
+    page = (DOCS / "range.md").read_text()
+    defaults = Splitting()
+    for number in (defaults.min_bytes, defaults.max_bytes, defaults.raggedness):
+        assert f"{number:,}" in page
