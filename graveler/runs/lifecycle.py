@@ -7,6 +7,7 @@ lands where nothing reads, and its second look at the record tells it so.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from graveler.errors import AlreadyExistsError, FencedError, InvalidInputError, RefNotFoundError
 from graveler.model import BranchRecord
@@ -16,9 +17,19 @@ from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord, RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 
-__all__ = ["abandon", "drop_branch", "drop_step_branches", "open_run", "park", "settle_publish"]
+__all__ = [
+    "abandon",
+    "drop_branch",
+    "drop_step_branches",
+    "open_run",
+    "opened",
+    "park",
+    "settle_publish",
+    "take_branch",
+]
 
-_RESUMED = (RunState.OPEN, RunState.PARKED)
+_RESUMED: Final = (RunState.OPEN, RunState.PARKED)
+_OWNERS_KEPT: Final = 100
 
 
 def open_run(
@@ -34,46 +45,75 @@ def open_run(
         InvalidInputError: The key is empty, or the run waits to be published elsewhere.
         FencedError: A newer attempt was opened at the same moment.
     """
-    if not key.strip():
-        raise InvalidInputError("run key is empty: name the run by what it makes, as its hour")
-    target = stores.refs.branches.get(into)
-    resumed = False
 
     def change(record: RunRecord | None) -> RunRecord:
-        nonlocal resumed
-        state = RunState.NONE if record is None else record.state
-        if record is not None and state is RunState.PUBLISHING:
-            record = settle_publish(stores, records, record)
-            state = record.state
-        resumed = state in _RESUMED
-        if record is not None and resumed and record.into != into:
-            raise InvalidInputError(
-                f"run {key!r} is {state} and publishes to {record.into!r}, not {into!r}: "
-                "abandon it first, or give the run another key"
-            )
-        now = stores.clock.now()
-        return RunRecord(
-            key=key,
-            state=next_state(key, state, RunEvent.OPENED),
-            attempt=1 if record is None else record.attempt + 1,
-            fence=stores.ids.unique(),
-            branch=run_branch(key),
-            into=into,
-            base=record.base if record is not None and resumed else target.commit_id,
-            created=now if record is None else record.created,
-            updated=now,
-            previous="" if record is None else record.previous,
-            metadata=dict(metadata) or (dict(record.metadata) if record is not None else {}),
-        )
+        return opened(stores, records, key, record, into=into, metadata=metadata)
 
     record = records.update(key, change)
-    _take_branch(stores, record, fork=not resumed)
+    take_branch(stores, record)
     drop_step_branches(stores, record)
     return record
 
 
-def _take_branch(stores: Stores, record: RunRecord, *, fork: bool) -> None:
-    """Make the run's branch this attempt's: by creation, or by one compare-and-set."""
+def opened(  # noqa: PLR0913 - an attempt's constants
+    stores: Stores,
+    records: RunRecords,
+    key: str,
+    record: RunRecord | None,
+    *,
+    into: str,
+    metadata: Mapping[str, str],
+    owner: str = "",
+) -> RunRecord:
+    """Return what `record` becomes when a new attempt is opened."""
+    if not key.strip():
+        raise InvalidInputError("run key is empty: name the run by what it makes, as its hour")
+    target = stores.refs.branches.get(into)
+    if record is not None and record.state is RunState.PUBLISHING:
+        record = settle_publish(stores, records, record)
+    state = RunState.NONE if record is None else record.state
+    resumed = state in _RESUMED
+    if record is not None and resumed and record.into != into:
+        raise InvalidInputError(
+            f"run {key!r} is {state} and publishes to {record.into!r}, not {into!r}: "
+            "abandon it first, or give the run another key"
+        )
+    now = stores.clock.now()
+    fresh = RunRecord(
+        key=key,
+        state=next_state(key, state, RunEvent.OPENED),
+        attempt=1,
+        fence=stores.ids.unique(),
+        branch=run_branch(key),
+        into=into,
+        base=target.commit_id,
+        created=now,
+        updated=now,
+        metadata=dict(metadata),
+        owner=owner,
+    )
+    if record is None:
+        return fresh
+    return replace(
+        fresh,
+        attempt=record.attempt + 1,
+        base=record.base if resumed else fresh.base,
+        created=record.created,
+        previous=record.previous,
+        metadata=fresh.metadata or dict(record.metadata),
+        resumed=resumed,
+        owners=(*record.owners, record.owner)[-_OWNERS_KEPT:] if record.owner else record.owners,
+    )
+
+
+def take_branch(stores: Stores, record: RunRecord) -> None:
+    """Make the run's branch this attempt's: by creation, or by one compare-and-set.
+
+    Processes that opened the attempt together may all do it: the first one's is kept.
+
+    Raises:
+        FencedError: A newer attempt has the branch, or this one was parked meanwhile.
+    """
     fresh = BranchRecord(
         name=record.branch,
         commit_id=record.base,
@@ -86,13 +126,16 @@ def _take_branch(stores: Stores, record: RunRecord, *, fork: bool) -> None:
 
     def change(there: BranchRecord) -> BranchRecord:
         nonlocal dropped
-        if there.attempt > record.attempt:
+        dropped = ()
+        if there.fence == record.fence:
+            return there
+        if there.attempt >= record.attempt:
             raise FencedError(
-                f"run {record.key!r}: attempt {there.attempt} was opened while attempt "
+                f"run {record.key!r}: attempt {there.attempt} was opened or parked while attempt "
                 f"{record.attempt} was opening"
             )
         dropped = (there.staging_token, *there.sealed_tokens)
-        return fresh if fork else replace(fresh, commit_id=there.commit_id)
+        return replace(fresh, commit_id=there.commit_id) if record.resumed else fresh
 
     while True:
         try:

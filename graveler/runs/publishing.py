@@ -22,11 +22,11 @@ from graveler.repository.diffing import uncommitted
 from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence
-from graveler.runs.lifecycle import drop_branch, drop_step_branches, park
+from graveler.runs.lifecycle import drop_branch, drop_step_branches, park, settle_publish
 from graveler.runs.record import RunHandle, RunRecord, RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 
-__all__ = ["PublishResult", "publish"]
+__all__ = ["PublishResult", "judge_run", "publish"]
 
 _ATTEMPTS: Final = 200
 
@@ -68,6 +68,8 @@ def publish(
     """
     gates = tuple(gates)
     record = _mine(records.get(run.key), run)
+    if record.state is RunState.PUBLISHING:  # an earlier call of this attempt died in the middle
+        record = settle_publish(stores, records, record)
     if record.state is RunState.PUBLISHED:
         return PublishResult(stores.refs.commits.get(record.commit), True, record.verdicts)
     next_state(run.key, record.state, RunEvent.CANDIDATE)
@@ -80,6 +82,29 @@ def publish(
     drop_step_branches(stores, record)
     drop_branch(stores, run.branch)
     return result
+
+
+def judge_run(
+    stores: Stores, records: RunRecords, run: RunHandle, gates: Iterable[Gate]
+) -> tuple[Verdict, ...]:
+    """Return what the gates say of what the target would become if the run published now.
+
+    Nothing moves. Verdicts are kept as those of `publish` are, which does not ask a gate again
+    about what it has judged here. Empty where the run has changed nothing.
+
+    Raises:
+        MergeConflictError: The target changed the same paths.
+        FencedError: A newer attempt owns the run.
+        StateError: Writes are staged on the run's branch but not committed.
+    """
+    gates = tuple(gates)
+    record = _mine(records.get(run.key), run)
+    head = _committed_head(stores, run)
+    dest = stores.refs.commits.get(stores.refs.branches.get(record.into).commit_id)
+    candidate = _candidate(stores, record, head, dest, gates, strategy=None)
+    if candidate is None:
+        return ()
+    return judge(_view(stores, record, candidate, dest), gates)
 
 
 def _mine(record: RunRecord | None, run: RunHandle) -> RunRecord:
@@ -115,15 +140,7 @@ def _publish(  # noqa: PLR0913 - one attempt's constants
     for attempt in range(_ATTEMPTS):
         target, predicate = stores.refs.branches.get_for_update(record.into)
         dest = stores.refs.commits.get(target.commit_id)
-        candidate = build_merge(
-            stores,
-            source=head,
-            dest=dest,
-            message=f"run {run.key}",
-            metadata=_metadata(record, gates),
-            committer=default_committer(),
-            strategy=strategy,
-        )
+        candidate = _candidate(stores, record, head, dest, gates, strategy=strategy)
         if candidate is None:  # the run changed nothing, or is in already
             _landed(records, run, head=head, commit=dest.id, verdicts=())
             return PublishResult(dest, already=True)
@@ -147,6 +164,31 @@ def _publish(  # noqa: PLR0913 - one attempt's constants
     )
 
 
+def _candidate(
+    stores: Stores,
+    record: RunRecord,
+    head: Commit,
+    dest: Commit,
+    gates: tuple[Gate, ...],
+    *,
+    strategy: str | None,
+) -> Commit | None:
+    return build_merge(
+        stores,
+        source=head,
+        dest=dest,
+        message=f"run {record.key}",
+        metadata=_metadata(record, gates),
+        committer=default_committer(),
+        strategy=strategy,
+    )
+
+
+def _view(stores: Stores, record: RunRecord, candidate: Commit, dest: Commit) -> Candidate:
+    context = RunContext(record.key, record.attempt, record.metadata)
+    return Candidate(stores, candidate, target=dest, into=record.into, run=context)
+
+
 def _metadata(record: RunRecord, gates: tuple[Gate, ...]) -> Mapping[str, str]:
     ours = {
         "graveler.run": record.key,
@@ -166,9 +208,7 @@ def _judge(
     dest: Commit,
     gates: tuple[Gate, ...],
 ) -> tuple[Verdict, ...]:
-    context = RunContext(record.key, record.attempt, record.metadata)
-    view = Candidate(stores, candidate, target=dest, into=record.into, run=context)
-    verdicts = judge(view, gates)
+    verdicts = judge(_view(stores, record, candidate, dest), gates)
     refusals = [verdict for verdict in verdicts if verdict.refuses]
     if refusals:
         records.update(record.key, lambda there: replace(_still(there, record), verdicts=verdicts))

@@ -48,6 +48,9 @@ class RunRecord:
         reason: Why it was parked or abandoned.
         verdicts: What the gates said last.
         metadata: The opener's pairs.
+        resumed: The present attempt goes on from what earlier ones committed.
+        owner: Who opened the present attempt, where several processes are one opener.
+        owners: Who opened earlier ones; their time is over.
         created: First opening.
         updated: Last change.
         nonce: Differs with every write.
@@ -69,6 +72,9 @@ class RunRecord:
     reason: str = ""
     verdicts: tuple[Verdict, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    resumed: bool = False
+    owner: str = ""
+    owners: tuple[str, ...] = ()
     nonce: str = ""
 
 
@@ -116,6 +122,7 @@ def _decode(raw: bytes) -> RunRecord:
         found["created"] = from_unix_us(found["created"])
         found["updated"] = from_unix_us(found["updated"])
         found["verdicts"] = tuple(Verdict(**verdict) for verdict in found["verdicts"])
+        found["owners"] = tuple(found.get("owners", ()))
         return RunRecord(**found)
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptionError(f"run record cannot be read: {raw[:120]!r}") from error

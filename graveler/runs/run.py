@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from graveler.errors import NoChangesError
-from graveler.gates import Gate, as_gate
+from graveler.gates import Gate, Verdict, as_gate
 from graveler.gates.gate import Check
 from graveler.model import Commit
 from graveler.repository.branch import Branch
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
-from graveler.runs.publishing import PublishResult, publish
+from graveler.runs.publishing import PublishResult, judge_run, publish
 from graveler.runs.record import RunHandle, RunRecord, RunRecords
 from graveler.runs.state import RunState
 from graveler.runs.step import Step, open_step
@@ -113,6 +113,20 @@ class Run(Branch):
             return self.commit(f"run {self.key}")
         except NoChangesError:
             return None
+
+    def judge(self, gates: Iterable[Gate | Check]) -> tuple[Verdict, ...]:
+        """Ask the gates what they would say if the run published now; nothing moves.
+
+        Publishing asks for itself, and does not ask again about what was judged here.
+
+        Raises:
+            MergeConflictError: The target changed the same paths.
+            FencedError: A newer attempt owns the run.
+            StateError: Writes are staged but not committed.
+        """
+        return judge_run(
+            self.repository, self._records, self.handle, [as_gate(gate) for gate in gates]
+        )
 
     def publish(
         self,

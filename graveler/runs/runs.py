@@ -9,6 +9,7 @@ from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
+from graveler.runs.attaching import open_or_attach
 from graveler.runs.record import RunHandle, RunRecord, RunRecords
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
@@ -43,6 +44,40 @@ class Runs:
         """
         record = lifecycle.open_run(
             self._repository, self._records, key, into=into, metadata=dict(metadata or {})
+        )
+        return self._run(record)
+
+    def open_or_attach(
+        self,
+        key: str,
+        *,
+        owner: str,
+        into: str = "main",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Run:
+        """Open the run `key` for an owner that is several processes, as an orchestrator's run is.
+
+        The first of them opens a new attempt, which fences those of other owners; the others
+        get the same attempt, in whatever order they come. An attempt that is over is not opened
+        again for its owner: a process that outlived its orchestrator run must not take the run
+        from its successor.
+
+        Args:
+            key: Names the run by what it makes.
+            owner: Names the opener, as the orchestrator's run id; unique, never used again.
+            into: The branch to publish to.
+            metadata: Pairs kept on the run and on its merge commit; the first opener's.
+
+        Raises:
+            FencedError: The owner's attempt was parked or abandoned, or a newer one was opened.
+        """
+        record = open_or_attach(
+            self._repository,
+            self._records,
+            key,
+            owner=owner,
+            into=into,
+            metadata=dict(metadata or {}),
         )
         return self._run(record)
 

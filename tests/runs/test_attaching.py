@@ -1,0 +1,241 @@
+"""Several processes that open one attempt together, and those that come too late."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+import graveler
+from graveler.errors import FencedError, GateFailedError, InvalidInputError
+from graveler.gates import gate
+from graveler.runs import RunState, attaching, lifecycle, publishing
+
+KEY = "dagster hourly 2013-01-01-05:00"
+
+
+def opened(repo, owner, **given):
+    return repo.runs.open_or_attach(KEY, owner=owner, **given)
+
+
+def write(run, step, path):
+    with run.step(step) as work:
+        work.put(path, b"1")
+
+
+def test_the_first_opens_and_the_others_attach(repo, tree):
+    first = opened(repo, "a", metadata={"hour": "05"})
+    write(first, "one", "one")
+    second = opened(repo, "a", metadata={"hour": "ignored"})
+    assert second.handle == first.handle
+    write(second, "two", "two")
+    write(first, "three", "three")  # the first is not fenced
+    assert tree(first) == {"settled": "0", "one": "1", "two": "1", "three": "1"}
+    assert first.record.metadata == {"hour": "05"}
+    assert first.attempt == 1
+
+
+def test_another_owner_goes_on_with_a_new_attempt(repo, tree):
+    first = opened(repo, "a")
+    write(first, "one", "one")
+    second = opened(repo, "b")
+    assert second.attempt == 2
+    assert second.record.resumed
+    assert tree(second) == {"settled": "0", "one": "1"}
+    with pytest.raises(FencedError):
+        write(first, "two", "two")
+    with pytest.raises(FencedError, match="opened since a had it"):
+        opened(repo, "a")  # a process that outlived its run
+    assert opened(repo, "b").handle == second.handle
+
+
+def test_whoever_opens_by_hand_ends_the_owners_time(repo):
+    opened(repo, "a")
+    repo.runs.open(KEY)
+    with pytest.raises(FencedError, match="stop"):
+        opened(repo, "a")
+    assert opened(repo, "b").attempt == 3
+
+
+@pytest.mark.parametrize("end", ["park", "abandon"])
+def test_an_attempt_that_is_over_is_not_opened_again_for_its_owner(repo, end):
+    run = opened(repo, "a")
+    getattr(run, end)("the worker died")
+    with pytest.raises(FencedError, match="the worker died"):
+        opened(repo, "a")
+    assert opened(repo, "b").attempt == 2
+
+
+def test_an_owner_finds_its_published_run(repo):
+    run = opened(repo, "a")
+    write(run, "one", "one")
+    done = run.publish()
+    again = opened(repo, "a")
+    assert again.publish() == publishing.PublishResult(done.commit, already=True)
+    with pytest.raises(FencedError):
+        write(again, "two", "two")
+    assert opened(repo, "b").attempt == 2
+
+
+def test_an_owner_must_be_named(repo):
+    with pytest.raises(InvalidInputError, match="owner"):
+        opened(repo, "")
+    with pytest.raises(InvalidInputError, match="empty"):
+        repo.runs.open_or_attach(" ", owner="a")
+
+
+@pytest.mark.parametrize("earlier", ["none", "parked", "published"])
+def test_who_comes_while_the_first_is_opening_takes_the_same_attempt(
+    repo, tree, monkeypatch, earlier
+):
+    if earlier != "none":
+        before = opened(repo, "before")
+        write(before, "zero", "zero")
+        before.park() if earlier == "parked" else before.publish()
+    take = lifecycle.take_branch
+
+    def overtaken(stores, record):
+        monkeypatch.setattr(attaching, "take_branch", take)
+        write(opened(repo, "a"), "fast", "fast")
+        take(stores, record)
+
+    monkeypatch.setattr(attaching, "take_branch", overtaken)
+    slow = opened(repo, "a")
+    write(slow, "slow", "slow")
+    expected = {"settled": "0", "fast": "1", "slow": "1"}
+    if earlier != "none":
+        expected["zero"] = "1"
+    assert tree(slow) == expected
+
+
+def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkeypatch):
+    def dies(stores, record):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(attaching, "take_branch", dies)
+        opened(repo, "a")
+    run = opened(repo, "a")
+    assert run.attempt == 1
+    write(run, "one", "one")
+    assert tree(run) == {"settled": "0", "one": "1"}
+
+
+@pytest.mark.parametrize("end", ["publish", "park", "abandon", "opened by another"])
+def test_who_was_opening_when_all_was_over_leaves_no_branch_to_write_to(
+    repo, tree, monkeypatch, end
+):
+    take = lifecycle.take_branch
+
+    def overtaken(stores, record):
+        monkeypatch.setattr(attaching, "take_branch", take)
+        fast = opened(repo, "a")
+        write(fast, "fast", "fast")
+        opened(repo, "b") if end == "opened by another" else getattr(fast, end)()
+        take(stores, record)
+
+    monkeypatch.setattr(attaching, "take_branch", overtaken)
+    if end == "publish":
+        slow = opened(repo, "a")
+        with pytest.raises(FencedError):
+            write(slow, "slow", "slow")
+        assert slow.publish().already
+        assert [there.name for there in repo.branches(hidden=True)] == ["main"]
+    else:
+        with pytest.raises(FencedError):
+            opened(repo, "a")
+    assert "slow" not in tree(repo.ref("main"))
+    if end == "abandon":
+        assert [there.name for there in repo.branches(hidden=True)] == ["main"]
+
+
+def test_eight_that_start_at_once_share_one_attempt(tmp_path):
+    graveler.open(tmp_path / "lake").create_repository("flights").lake.close()
+    barrier = Barrier(8)
+
+    def process(number):
+        with graveler.open(tmp_path / "lake") as lake:
+            repo = lake.repository("flights")
+            barrier.wait()
+            run = repo.runs.open_or_attach(KEY, owner="a")
+            with run.step(f"step {number}") as step:
+                step.put(f"input/{number}", b"1")
+            return run.handle
+
+    with ThreadPoolExecutor(8) as pool:
+        handles = list(pool.map(process, range(8)))
+    assert len(set(handles)) == 1
+    assert handles[0].attempt == 1
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.repository("flights")
+        repo.runs.attach(handles[0]).publish()
+        paths = [entry.path for entry in repo.ref("main").entries()]
+    assert paths == [f"input/{number}" for number in range(8)]
+
+
+def test_a_publish_that_died_before_main_moved_is_done_again(repo, tree, monkeypatch):
+    run = opened(repo, "a")
+    write(run, "one", "one")
+    announce = publishing._announce
+
+    def dies(*args, **named):
+        announce(*args, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(publishing, "_announce", dies)
+        run.publish()
+    assert run.state is RunState.PUBLISHING
+    again = opened(repo, "a")
+    assert not again.publish().already
+    assert tree(repo.ref("main")) == {"settled": "0", "one": "1"}
+
+
+def test_a_publish_that_died_after_main_moved_is_found(repo, monkeypatch):
+    run = opened(repo, "a")
+    write(run, "one", "one")
+
+    def dies(*args, **named):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(publishing, "_landed", dies)
+        run.publish()
+    moved = repo.commit("main")
+    assert moved.metadata["graveler.run"] == KEY
+    found = opened(repo, "a").publish()
+    assert found.already
+    assert found.commit == moved == repo.commit("main")
+
+
+CALLS: list[str] = []
+
+
+@gate
+def strict(candidate):
+    CALLS.append("strict")
+    return None if candidate.exists("two") else "two is missing"
+
+
+def test_judging_beforehand_moves_nothing_and_is_not_done_twice(repo):
+    CALLS.clear()
+    run = opened(repo, "a")
+    assert run.judge([strict]) == ()  # nothing would change
+    write(run, "one", "one")
+    before = repo.commit("main")
+    assert [verdict.reason for verdict in run.judge([strict])] == ["two is missing"]
+    write(run, "two", "two")
+    assert [verdict.passed for verdict in run.judge([strict])] == [True]
+    assert repo.commit("main") == before
+    assert run.state is RunState.OPEN
+    run.publish([strict])
+    assert CALLS == ["strict", "strict"]
+
+
+def test_judging_is_for_the_live_attempt(repo):
+    run = opened(repo, "a")
+    write(run, "one", "one")
+    with pytest.raises(GateFailedError):
+        run.publish([strict])
+    opened(repo, "b")
+    with pytest.raises(FencedError):
+        run.judge([strict])
