@@ -1,0 +1,192 @@
+"""Objects on S3, and on whatever else speaks its protocol with conditional writes."""
+
+# The port has the contract of each method.
+# ruff: noqa: D102
+
+import io
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC
+from functools import partial
+from typing import Any, BinaryIO, cast
+
+from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.errors import (
+    BackendUnavailableError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+)
+from graveler.objects.keys import check_key, check_prefix, check_range, folder_of_prefix
+from graveler.objects.retrying import Retrier
+from graveler.objects.s3_client import S3Client, S3Settings
+from graveler.objects.s3_errors import PastTheEndError, s3_errors
+from graveler.objects.s3_stream import READ_AHEAD_BYTES, RangedFile
+from graveler.objects.s3_write import PART_BYTES, Writer, Written
+from graveler.objects.store import Body, ObjectInfo, ObjectStore
+
+__all__ = ["S3Settings", "S3Store"]
+
+
+class S3Store(ObjectStore):
+    """A prefix of a bucket; the bucket must be there.
+
+    Requests that fail by the store's or the network's fault are repeated a few times. A
+    body of 64 MiB or more is sent in parts, of which a crash may leave some behind: give
+    the bucket a lifecycle rule ``AbortIncompleteMultipartUpload``.
+
+    The lists of a *directory bucket* have no order: such a bucket is refused when listed.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        settings: S3Settings,
+        *,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        part_bytes: int = PART_BYTES,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._ids = ids or RandomIds(self._clock)
+        self._retrier = Retrier(self._clock, self._ids)
+        self._part_bytes = part_bytes
+        self._root = uri.rstrip("/")
+        bucket, _, prefix = self._root.partition("://")[2].partition("/")
+        if not bucket:
+            raise InvalidInputError(f"{uri!r} has no bucket: give s3://bucket/prefix")
+        if prefix:
+            check_key(prefix)
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._client = S3Client(bucket, settings)
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        return self._info(key, self._writer(key).write(body, self._part_bytes))
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        try:
+            self._writer(key, IfNoneMatch="*").write(body, self._part_bytes)
+        except PreconditionFailedError:
+            return False
+        return True
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        try:
+            return self._info(key, self._writer(key, IfMatch=etag).write(body, self._part_bytes))
+        except ObjectNotFoundError as error:
+            raise PreconditionFailedError(
+                f"{self.uri(key)} is gone, not at {etag}: read it again and repeat"
+            ) from error
+
+    def get(self, key: str) -> bytes:
+        return self._retrier.run(partial(self._read, key))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_range(start, length)
+        return self._range(key, start, length)
+
+    def open(self, key: str) -> BinaryIO:
+        there = self.head(key)
+
+        def read_range(start: int, length: int) -> bytes:
+            # of the version that was opened: never half of one and half of the next
+            return self._range(key, start, length, IfMatch=there.etag)
+
+        return cast(
+            "BinaryIO", io.BufferedReader(RangedFile(there.size, read_range), READ_AHEAD_BYTES)
+        )
+
+    def head(self, key: str) -> ObjectInfo:
+        name = self._name(key)
+        there = self._retrier.run(partial(self._call, "read", key, "head_object", Key=name))
+        return ObjectInfo(
+            key, there["ContentLength"], there["ETag"], there["LastModified"].astimezone(UTC)
+        )
+
+    def delete(self, key: str) -> None:
+        name = self._name(key)
+        try:
+            self._retrier.run(partial(self._call, "delete", key, "delete_object", Key=name))
+        except ObjectNotFoundError:
+            return  # some stores tell
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        if folder_of_prefix(prefix) is None:
+            return
+        last = b""
+        for found in self._found(prefix):
+            key = found["Key"].removeprefix(self._prefix)
+            if not key or key.endswith("/"):
+                continue  # what consoles and Hadoop put where a folder would be
+            check_key(key)
+            if key.encode() <= last:
+                raise InvalidInputError(
+                    f"{self.root} lists {key!r} after {last.decode()!r}: a directory bucket has "
+                    "no order; use a general purpose bucket"
+                )
+            last = key.encode()
+            yield ObjectInfo(
+                key, found["Size"], found["ETag"], found["LastModified"].astimezone(UTC)
+            )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _found(self, prefix: str) -> Iterator[dict[str, Any]]:
+        ask = partial(
+            self._call, "list", prefix, "list_objects_v2", Prefix=f"{self._prefix}{prefix}"
+        )
+        page = self._retrier.run(ask)
+        while True:
+            yield from page.get("Contents", ())
+            if not page.get("IsTruncated"):
+                return
+            token = page["NextContinuationToken"]
+            page = self._retrier.run(partial(ask, ContinuationToken=token))
+
+    def _range(self, key: str, start: int, length: int, **condition: str) -> bytes:
+        if not length:
+            self.head(key)
+            return b""
+        wanted = f"bytes={start}-{start + length - 1}"
+        try:
+            return self._retrier.run(partial(self._read, key, Range=wanted, **condition))
+        except PastTheEndError:
+            return b""
+
+    def _read(self, key: str, **parameters: str) -> bytes:
+        response = self._call("read", key, "get_object", Key=self._name(key), **parameters)
+        with s3_errors(f"read {self.uri(key)}"), closing(response["Body"]) as body:
+            content: bytes = body.read()
+        if len(content) != response["ContentLength"]:
+            raise BackendUnavailableError(
+                f"read {self.uri(key)}: {len(content)} bytes came of {response['ContentLength']}"
+            )
+        return content
+
+    def _writer(self, key: str, **condition: str) -> Writer:
+        return Writer(
+            self._client,
+            self._retrier,
+            self.uri(key),
+            self._name(key),
+            self._ids.unique(),
+            condition,
+        )
+
+    def _info(self, key: str, written: Written) -> ObjectInfo:
+        return ObjectInfo(key, written.size, written.etag, self._clock.now(), written.checksum)
+
+    def _name(self, key: str) -> str:
+        check_key(key)
+        name = f"{self._prefix}{key}"
+        check_key(name)
+        return name
+
+    def _call(self, verb: str, key: str, operation: str, **parameters: Any) -> Any:
+        return self._client.call(f"{verb} {self.uri(key)}", operation, **parameters)

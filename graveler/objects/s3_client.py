@@ -1,0 +1,116 @@
+"""The connection to S3: settings, the library's client, one call with its errors translated."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Self
+
+from graveler.errors import InvalidInputError, MissingDependencyError
+
+try:
+    import boto3
+    from botocore.config import Config
+except ImportError as error:
+    raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
+
+from graveler.objects.s3_errors import s3_errors
+
+__all__ = ["S3Client", "S3Settings"]
+
+_CONNECT_TIMEOUT_S: Final = 10
+_READ_TIMEOUT_S: Final = 60
+_CONNECTIONS: Final = 32  # threads beyond these wait for one of them
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """Where and as whom; what is empty comes from the usual AWS settings.
+
+    Attributes:
+        endpoint_url: A store other than AWS: ``http://127.0.0.1:9000``.
+        region: Name of the region.
+        access_key: Id of the key.
+        secret_key: The key itself.
+        session_token: For temporary credentials.
+        path_style: "true" puts the bucket into the path, "false" into the host name;
+            empty: into the path where there is an `endpoint_url`.
+    """
+
+    endpoint_url: str = ""
+    region: str = ""
+    access_key: str = ""
+    secret_key: str = field(default="", repr=False)
+    session_token: str = field(default="", repr=False)
+    path_style: str = ""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """Take the options of :func:`graveler.objects.open_store`.
+
+        Raises:
+            InvalidInputError: One is unknown, or `path_style` is neither true nor false.
+        """
+        known = [option.name for option in fields(cls)]
+        if unknown := sorted(set(options) - set(known)):
+            raise InvalidInputError(f"S3 has no options {unknown}: give some of {known}")
+        settings = cls(**options)
+        if settings.path_style not in {"", "true", "false"}:
+            raise InvalidInputError(f"path_style={settings.path_style!r}: give 'true' or 'false'")
+        return settings
+
+    @property
+    def addressing_style(self) -> str:
+        """What the library calls it."""
+        if not self.path_style:
+            return "path" if self.endpoint_url else "auto"
+        return "path" if self.path_style == "true" else "virtual"
+
+
+class S3Client:
+    """Calls for one bucket. Threads share it; a forked child gets connections of its own."""
+
+    def __init__(self, bucket: str, settings: S3Settings) -> None:
+        self._bucket = bucket
+        self._settings = settings
+        self._client = self._connect()
+
+    def call(self, what: str, operation: str, **parameters: Any) -> Any:
+        """Send one request for the bucket, once.
+
+        Args:
+            what: For error messages: ``read s3://bucket/key``.
+            operation: The library's name of it: ``get_object``.
+            **parameters: The library's, without the bucket.
+        """
+        if self._process != os.getpid():
+            self._client = self._connect()
+        with s3_errors(what):
+            return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _connect(self) -> Any:
+        self._process = os.getpid()
+        settings = self._settings
+        with s3_errors(f"connect to S3 for bucket {self._bucket}"):
+            return boto3.session.Session().client(
+                "s3",
+                endpoint_url=settings.endpoint_url or None,
+                region_name=settings.region or None,
+                aws_access_key_id=settings.access_key or None,
+                aws_secret_access_key=settings.secret_key or None,
+                aws_session_token=settings.session_token or None,
+                config=Config(
+                    # the driver repeats by itself: it must know what was repeated
+                    retries={"mode": "standard", "total_max_attempts": 1},
+                    s3={"addressing_style": settings.addressing_style},
+                    # many stores that speak S3 refuse the newer checksums; we send MD5
+                    request_checksum_calculation="when_required",
+                    response_checksum_validation="when_required",
+                    connect_timeout=_CONNECT_TIMEOUT_S,
+                    read_timeout=_READ_TIMEOUT_S,
+                    max_pool_connections=_CONNECTIONS,
+                ),
+            )
