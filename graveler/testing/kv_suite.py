@@ -321,7 +321,7 @@ class KVStoreSuite:
         assert _keys(store, "p", keys[size // 2]) == keys[size // 2 :]
 
     def test_keys_may_be_deleted_behind_a_scan(self, store: KVStore) -> None:
-        keys = [b"%06d" % number for number in range(1500)]
+        keys = [b"%06d" % number for number in range(500)]
         _fill(store, "p", keys)
         seen = []
         for key, _ in store.scan("p"):
@@ -331,7 +331,7 @@ class KVStoreSuite:
         assert list(store.scan("p")) == []
 
     def test_keys_may_be_deleted_ahead_of_a_scan(self, store: KVStore) -> None:
-        keys = [b"%06d" % number for number in range(1500)]
+        keys = [b"%06d" % number for number in range(500)]
         _fill(store, "p", keys)
         scan = store.scan("p")
         seen = [next(scan)[0]]
@@ -342,7 +342,7 @@ class KVStoreSuite:
         assert set(keys[::2]) <= set(seen) <= set(keys)
 
     def test_keys_may_be_added_while_a_scan_runs(self, store: KVStore) -> None:
-        keys = [b"%06d" % number for number in range(0, 1500, 2)]
+        keys = [b"%06d" % number for number in range(0, 1000, 2)]
         _fill(store, "p", keys)
         seen = []
         for number, (key, _) in enumerate(store.scan("p")):
@@ -353,7 +353,7 @@ class KVStoreSuite:
         assert set(keys) <= set(seen)
 
     def test_a_partition_may_be_dropped_while_a_scan_runs(self, store: KVStore) -> None:
-        keys = [b"%06d" % number for number in range(1500)]
+        keys = [b"%06d" % number for number in range(500)]
         _fill(store, "p", keys)
         scan = store.scan("p")
         assert next(scan)[0] == keys[0]

@@ -1,0 +1,88 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graveler.errors import InvalidInputError
+from graveler.kv import KVStore, open_kv
+
+
+def _written(store: KVStore) -> KVStore:
+    with store:
+        store.set("p", b"k", b"v")
+    return store
+
+
+def test_memory_is_a_new_store_each_time() -> None:
+    with open_kv("mem://") as first, open_kv("mem://") as second:
+        first.set("p", b"k", b"v")
+        assert second.get("p", b"k") is None
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "rocksdb"])
+def test_a_store_on_disk_is_found_again(scheme: str, tmp_path: Path) -> None:
+    uri = f"{scheme}://{tmp_path}/made/on/the/way/kv"
+    _written(open_kv(uri))
+    assert (tmp_path / "made/on/the/way/kv").exists()
+    with open_kv(uri) as store:
+        assert list(store.scan("p")) == [(b"k", b"v")]
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
+def test_a_store_on_a_server_is_found_again(scheme: str, postgres_url: str) -> None:
+    uri = postgres_url.replace("postgresql", scheme, 1)
+    _written(open_kv(uri))
+    with open_kv(uri) as store:
+        assert list(store.scan("p")) == [(b"k", b"v")]
+
+
+@pytest.mark.parametrize("name", ["with space", "100%", "a?b=c", "a#b", "über"])
+@pytest.mark.parametrize("scheme", ["sqlite", "rocksdb"])
+def test_a_path_may_hold_what_needs_encoding(scheme: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    _written(open_kv(path.as_uri().replace("file", scheme, 1)))
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    "uri", ["mysql://root:secret@host/db", "/lake/kv.sqlite3", "", "sqlite:/kv", "mem:"]
+)
+def test_an_unknown_driver_is_answered_with_those_known(uri: str) -> None:
+    known = "mem://, sqlite://, rocksdb://, postgresql://, postgresql.psycopg://"
+    with pytest.raises(InvalidInputError, match=known) as caught:
+        open_kv(uri)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["sqlite://kv.sqlite3", "rocksdb://", "sqlite://./kv", "mem://a"])
+def test_what_follows_the_scheme_must_fit_it(uri: str) -> None:
+    with pytest.raises(InvalidInputError):
+        open_kv(uri)
+
+
+@pytest.mark.parametrize("module", ["sqlalchemy", "psycopg"])
+def test_a_missing_extra_is_named(module: str) -> None:
+    script = (
+        f"import sys; sys.modules[{module!r}] = None\n"
+        "from graveler.errors import MissingDependencyError\n"
+        "from graveler.kv import open_kv\n"
+        "try: open_kv('postgresql://localhost/db')\n"
+        "except MissingDependencyError as error: print(error)"
+    )
+    command = [sys.executable, "-W", "error", "-c", script]
+    output = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    ).stdout
+    assert output == f'PostgreSQL needs {module}: pip install "graveler[postgres]"\n'
+
+
+def test_a_driver_is_loaded_when_it_is_asked_for() -> None:
+    script = (
+        "import sys, graveler.kv\n"
+        "print({'sqlite3', 'rocksdict', 'sqlalchemy', 'psycopg'} & set(sys.modules))"
+    )
+    output = subprocess.check_output(
+        [sys.executable, "-c", script], cwd=Path(__file__).parents[2], text=True
+    )
+    assert output == "set()\n"

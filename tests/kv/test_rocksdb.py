@@ -1,0 +1,104 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graveler.errors import CorruptionError, InvalidInputError, LakeLockedError, StateError
+from graveler.kv.rocksdb import RocksDBKVStore
+from graveler.kv.store import ABSENT
+from tests.kv.conftest import StartWorker
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "kv"
+
+
+def _write_and_die(folder: Path, script: str) -> None:
+    """Run `script` with a store in a process that ends without closing it."""
+    script = (
+        "import os, sys\nfrom graveler.kv.rocksdb import RocksDBKVStore\n"
+        f"store = RocksDBKVStore(sys.argv[1])\n{script}\nos._exit(0)"
+    )
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, str(folder)],
+        cwd=Path(__file__).parents[2],
+        check=True,
+    )
+
+
+def test_stores_on_one_folder_share_it(folder: Path) -> None:
+    with RocksDBKVStore(folder) as first:
+        with RocksDBKVStore(folder / ".." / folder.name) as second:
+            second.set("p", b"k", b"v")
+            second.close()
+            with pytest.raises(StateError, match="closed"):
+                second.get("p", b"k")
+        assert list(first.scan("p")) == [(b"k", b"v")]
+
+
+def test_the_last_one_to_close_gives_the_folder_back(
+    folder: Path, start_worker: StartWorker
+) -> None:
+    first, second = RocksDBKVStore(folder), RocksDBKVStore(folder)
+    first.close()
+    first.close()
+    second.set("p", b"k", b"v")
+    worker = start_worker("hold", f"rocksdb://{folder}")
+    assert "LakeLockedError" in worker.communicate(timeout=60)[1]
+    second.close()
+    worker = start_worker("hold", f"rocksdb://{folder}")
+    assert worker.communicate(timeout=60) == ("open\n", "")
+
+
+def test_a_scan_left_half_way_does_not_keep_the_folder(folder: Path) -> None:
+    store = RocksDBKVStore(folder)
+    store.set_many("p", [(b"%d" % number, b"v") for number in range(1000)])
+    scan = store.scan("p")
+    next(scan)
+    store.close()
+    with RocksDBKVStore(folder) as again:
+        again.set_if("p", b"k", b"v", ABSENT)
+
+
+def test_a_failed_opening_leaves_nothing_behind(folder: Path, start_worker: StartWorker) -> None:
+    holder = start_worker("hold", f"rocksdb://{folder}")
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+    for _ in range(2):
+        with pytest.raises(LakeLockedError):
+            RocksDBKVStore(folder)
+    assert holder.communicate(timeout=60) == ("", "")
+    RocksDBKVStore(folder).close()
+
+
+def test_a_write_cut_short_is_left_out(folder: Path) -> None:
+    _write_and_die(folder, "for n in range(100): store.set('p', b'%03d' % n, b'v' * 100)")
+    (log,) = folder.glob("*.log")
+    log.write_bytes(log.read_bytes()[:-7])
+    with RocksDBKVStore(folder) as store:
+        assert [key for key, _ in store.scan("p")] == [b"%03d" % number for number in range(99)]
+
+
+def test_damage_amid_the_log_is_told(folder: Path) -> None:
+    _write_and_die(folder, "for n in range(100): store.set('p', b'%03d' % n, b'v' * 100)")
+    (log,) = folder.glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    log.write_bytes(content)
+    with pytest.raises(CorruptionError, match="backup"):
+        RocksDBKVStore(folder)
+
+
+def test_a_damaged_folder_is_told(folder: Path) -> None:
+    RocksDBKVStore(folder).close()
+    (folder / "CURRENT").write_text("garbage")
+    with pytest.raises(CorruptionError, match="CURRENT"):
+        RocksDBKVStore(folder)
+
+
+def test_a_file_in_place_of_the_folder_is_told(folder: Path) -> None:
+    folder.write_text("")
+    with pytest.raises(InvalidInputError, match="give a folder"):
+        RocksDBKVStore(folder)

@@ -1,0 +1,245 @@
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from graveler.clock import FakeClock
+from graveler.errors import (
+    BackendUnavailableError,
+    CorruptionError,
+    InvalidInputError,
+    PreconditionFailedError,
+    StorageFullError,
+)
+from graveler.kv.sqlite import SQLiteKVStore
+from graveler.kv.store import ABSENT
+
+ITEMS = [(b"%06d" % number, b"v" * 100) for number in range(2000)]
+
+
+class _Releasing(FakeClock):
+    """A clock by which a lock is given up at the n-th pause."""
+
+    def __init__(self, holder: sqlite3.Connection, pauses: int) -> None:
+        super().__init__()
+        self.holder = holder
+        self.left = pauses
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.left -= 1
+        if self.left == 0:
+            self.holder.execute("ROLLBACK")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kv.sqlite3"
+
+
+def _holder(path: Path) -> sqlite3.Connection:
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    return holder
+
+
+def _open_files(folder: Path) -> list[str]:
+    links = (link for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+    return [str(link.readlink()) for link in links if str(folder) in str(link.readlink())]
+
+
+def test_a_write_is_on_disk_when_it_returns(path: Path) -> None:
+    with SQLiteKVStore(path) as store, store._connections.borrow() as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+
+
+def test_a_full_disk_is_told_and_what_was_there_stays(path: Path) -> None:
+    with SQLiteKVStore(path) as store:
+        store.set_many("p", ITEMS)
+        with store._connections.borrow() as connection:
+            connection.execute("PRAGMA max_page_count = 1")  # that is: no more than there are
+        for call in [
+            lambda: store.set("q", b"k", b"v" * 100_000),
+            lambda: store.set_if("q", b"k", b"v" * 100_000, ABSENT),
+            lambda: store.set_many("q", ((key, value * 100) for key, value in ITEMS)),
+        ]:
+            with pytest.raises(StorageFullError, match="free space"):
+                call()
+        assert list(store.scan("p")) == ITEMS
+        assert list(store.scan("q")) == []
+        store.set("p", b"000000", b"w" * 100)
+    with SQLiteKVStore(path) as store:
+        assert len(list(store.scan("p"))) == len(ITEMS)
+        store.set_many("q", ITEMS)
+
+
+def test_a_file_of_another_kind_is_not_touched(path: Path) -> None:
+    path.write_bytes(b"a,b,c\n" * 1000)
+    with pytest.raises(CorruptionError, match="not a database"):
+        SQLiteKVStore(path)
+    assert path.read_bytes() == b"a,b,c\n" * 1000
+
+
+def test_a_damaged_file_is_told(path: Path) -> None:
+    with SQLiteKVStore(path) as store:
+        store.set_many("p", ITEMS)
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(CorruptionError, match="malformed"), SQLiteKVStore(path) as store:
+        list(store.scan("p"))
+
+
+def test_a_file_that_may_not_be_written_is_told(path: Path) -> None:
+    SQLiteKVStore(path).close()
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    # Root may write to everything, so the script becomes somebody else.
+    script = (
+        "import os, sys\n"
+        "from graveler.errors import InvalidInputError\n"
+        "from graveler.kv.sqlite import SQLiteKVStore\n"
+        "if os.geteuid() == 0: os.setuid(65534)\n"
+        "try: SQLiteKVStore(sys.argv[1]).set('p', b'k', b'v')\n"
+        "except InvalidInputError as error: print(error)"
+    )
+    # Its folders are private to the user who runs the tests.
+    private = [folder for folder in path.parents if folder.stat().st_mode & 0o077 == 0]
+    for folder in private:
+        folder.chmod(0o755)
+    try:
+        output = subprocess.run(
+            [sys.executable, "-W", "error", "-c", script, str(path)],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    finally:
+        path.parent.chmod(0o755)
+        for folder in private:
+            folder.chmod(0o700)
+    assert str(path) in output
+    assert "must be writable by user id" in output
+
+
+def test_a_folder_in_place_of_the_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="unable to open"):
+        SQLiteKVStore(tmp_path)
+
+
+def test_a_file_in_place_of_the_folder_is_told(path: Path) -> None:
+    path.write_text("")
+    with pytest.raises(InvalidInputError, match="cannot make the folder"):
+        SQLiteKVStore(path / "kv.sqlite3")
+
+
+def test_a_write_waits_for_another_writer(path: Path) -> None:
+    SQLiteKVStore(path).close()
+    with closing(_holder(path)) as holder:
+        clock = _Releasing(holder, pauses=3)
+        with SQLiteKVStore(path, patience_seconds=0.06, clock=clock) as store:
+            store.set_many("p", ITEMS)
+            assert list(store.scan("p")) == ITEMS
+        assert clock.left == 0
+
+
+def test_a_write_gives_up_when_another_writer_does_not_end(path: Path) -> None:
+    SQLiteKVStore(path).close()
+    with (
+        closing(_holder(path)) as holder,
+        SQLiteKVStore(path, patience_seconds=0.06, clock=FakeClock()) as store,
+    ):
+        for call in [
+            lambda: store.set("p", b"k", b"v"),
+            lambda: store.set_if("p", b"k", b"v", ABSENT),
+            lambda: store.set_many("p", ITEMS),
+            lambda: store.delete("p", b"k"),
+            lambda: store.drop("p"),
+        ]:
+            with pytest.raises(BackendUnavailableError, match=r"for 0\.06 seconds"):
+                call()
+        assert list(store.scan("p")) == []
+        holder.execute("ROLLBACK")
+        store.set_many("p", ITEMS)
+
+
+def test_reading_does_not_wait_for_a_writer(path: Path) -> None:
+    with SQLiteKVStore(path, patience_seconds=0) as store:
+        store.set_many("p", ITEMS)
+        with closing(_holder(path)):
+            assert list(store.scan("p")) == ITEMS
+            assert store.get("p", ITEMS[0][0]) is not None
+
+
+def test_a_store_is_opened_while_another_process_writes(path: Path) -> None:
+    SQLiteKVStore(path).close()
+    with closing(_holder(path)), SQLiteKVStore(path, patience_seconds=0) as store:
+        assert list(store.scan("p")) == []
+
+
+def test_a_scan_under_way_does_not_hold_back_the_log(path: Path) -> None:
+    with SQLiteKVStore(path) as store, closing(sqlite3.connect(path)) as other:
+        store.set_many("p", ITEMS)
+        scan = store.scan("p")
+        next(scan)
+        store.set_many("q", ITEMS)
+        busy, frames, moved = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        assert (busy, frames, moved) == (0, 0, 0)
+        assert len(list(scan)) == len(ITEMS) - 1
+
+
+def test_a_failed_condition_leaves_nothing_open(path: Path) -> None:
+    with SQLiteKVStore(path) as store, SQLiteKVStore(path, patience_seconds=0) as other:
+        store.set("p", b"k", b"v")
+        with pytest.raises(PreconditionFailedError):
+            store.set_if("p", b"k", b"v", ABSENT)
+        other.set("p", b"k", b"w")
+
+
+def test_an_item_that_cannot_be_made_leaves_nothing_open(path: Path) -> None:
+    with SQLiteKVStore(path) as store, SQLiteKVStore(path, patience_seconds=0) as other:
+        with pytest.raises(ZeroDivisionError):
+            store.set_many("p", ((b"%d" % (1 // number), b"v") for number in [1, 0]))
+        other.set("p", b"k", b"v")
+
+
+def test_close_closes_the_connections_of_all_threads(path: Path) -> None:
+    store = SQLiteKVStore(path)
+    together = Barrier(4)
+
+    def work(number: int) -> None:
+        with store._connections.borrow():
+            together.wait(timeout=60)
+        store.set("p", b"%d" % number, b"v")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert len(_open_files(path.parent)) >= 4
+    store.close()
+    assert _open_files(path.parent) == []
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_connection_in_use_is_closed_when_it_is_given_back(path: Path) -> None:
+    store = SQLiteKVStore(path)
+    with store._connections.borrow() as connection:
+        store.close()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert _open_files(path.parent) == []
+
+
+def test_threads_that_come_and_go_leave_no_connections(path: Path) -> None:
+    with SQLiteKVStore(path) as store:
+        for number in range(20):
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(store.set, "p", b"%d" % number, b"v").result()
+        assert len(list(islice(store.scan("p"), 100))) == 20
+        assert len([name for name in _open_files(path.parent) if name == str(path)]) == 1
