@@ -22,6 +22,7 @@ not parse is a CorruptionError.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ __all__ = [
     "encode_value",
     "from_unix_us",
     "stage_entry",
-    "staged_record_id",
+    "staged_changes",
     "staged_value",
     "value_identity",
 ]
@@ -182,11 +183,6 @@ def stage_entry(key: bytes, entry: Entry) -> bytes:
     return b"".join((_LIVE, record_id(key, identity), value))
 
 
-def staged_record_id(raw: bytes) -> bytes:
-    """Return the record id of a staged entry."""
-    return raw[1:_HEADER]
-
-
 def staged_value(raw: bytes) -> bytes | None:
     """Return the value record of a staged write, None for a tombstone."""
     if raw[:1] == _LIVE:
@@ -194,6 +190,17 @@ def staged_value(raw: bytes) -> bytes | None:
     if raw == TOMBSTONE:
         return None
     raise CorruptionError(f"staged write starts with {raw[:1]!r}: expected 00 or 01")
+
+
+def staged_changes(
+    items: Iterable[tuple[bytes, bytes]],
+) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
+    """Return (key, record id, value record) of staged writes; None twice for a deletion."""
+    # slices written out: a commit passes here once for every entry
+    return (
+        (key, raw[1:_HEADER], raw[_HEADER:]) if raw != TOMBSTONE else (key, None, None)
+        for key, raw in items
+    )
 
 
 def encode_branch(record: BranchRecord) -> bytes:

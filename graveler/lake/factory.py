@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from graveler.background import Background, OneThread
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.config import (
     CONFIG_NAME,
@@ -61,7 +62,19 @@ def open(target: str | Path) -> Lake:  # noqa: A001 - graveler.open reads best
     return connect(load_config(path))
 
 
-def connect(config: LakeConfig, *, clock: Clock | None = None, ids: IdSource | None = None) -> Lake:
-    """Open the lake that `config` describes; tests give their own clock and ids."""
+def connect(
+    config: LakeConfig,
+    *,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    background: Background | None = None,
+) -> Lake:
+    """Open the lake that `config` describes; tests give their own clock, ids and background."""
     clock = clock or SystemClock()
-    return Lake(config, open_kv(config.kv_uri), clock=clock, ids=ids or RandomIds(clock))
+    return Lake(
+        config,
+        open_kv(config.kv_uri),
+        clock=clock,
+        ids=ids or RandomIds(clock),
+        background=background or OneThread(),
+    )

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from graveler.background import Background
 from graveler.clock import Clock, IdSource
 from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splitting
 from graveler.config import LakeConfig, default_committer
@@ -40,12 +41,21 @@ class Lake:
         location: What ``graveler.open`` takes to reach the same lake from another process.
     """
 
-    def __init__(self, config: LakeConfig, kv: KVStore, *, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self,
+        config: LakeConfig,
+        kv: KVStore,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        background: Background,
+    ) -> None:
         self.location = config.location
         self._config = config
         self._kv = kv
         self._clock = clock
         self._ids = ids
+        self._background = background
         self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
         self._stores: dict[str, ObjectStore] = {}
 
@@ -64,7 +74,8 @@ class Lake:
         self.close()
 
     def close(self) -> None:
-        """Give back files and connections; may be called twice."""
+        """Finish the clean-up, give back files and connections; may be called twice."""
+        self._background.close()
         for store in self._stores.values():
             store.close()
         self._stores.clear()
@@ -161,7 +172,7 @@ class Lake:
             kv=self._kv,
             objects=objects,
             ranges=RangeStore(objects, self._cache),
-            staging=StagingArea(self._kv, uid),
+            staging=StagingArea(self._kv, uid, self._background),
             refs=Refs(self._kv, uid, clock=self._clock, ids=self._ids),
             splitting=Splitting(low, high, raggedness),
             clock=self._clock,

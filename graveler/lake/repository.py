@@ -164,7 +164,7 @@ class Repository:
         return self.stores.refs.protection.patterns()
 
     def range_reuse(self, commit: Commit) -> tuple[int, int]:
-        """Return how many ranges a commit wrote, and how many it has from its parents."""
+        """Return how many of a commit's ranges are not in its first parent, and how many are."""
         return diffing.range_reuse(self.stores, commit)
 
     def run(

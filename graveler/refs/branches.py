@@ -94,6 +94,13 @@ class Branches:
         """Yield every branch, hidden ones too, by name."""
         return self.starting_with("")
 
+    def names(self) -> Iterator[str]:
+        """Yield the name of every branch, also of one whose record cannot be read."""
+        for key, _ in self._kv.scan(self._partition, _PREFIX):
+            if not key.startswith(_PREFIX):
+                return
+            yield key[len(_PREFIX) :].decode()
+
     def starting_with(self, prefix: str) -> Iterator[BranchRecord]:
         """Yield the branches whose name starts with `prefix`, by name."""
         start = _PREFIX + prefix.encode()

@@ -115,7 +115,11 @@ class Branch(View):
         """Return a fresh key prefix, ``data/<unique>``, below which another program may write.
 
         Files written there are linked afterwards; those that are not are garbage.
+
+        Raises:
+            ProtectedBranchError: The branch would not take the links.
         """
+        writing.check_writable(self.repository, self._name, self._fence)
         return writing.new_address(self.repository)
 
     def uncommitted(self) -> Iterator[Change]:

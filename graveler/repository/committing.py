@@ -5,7 +5,7 @@ repeated: a crash at any point leaves the branch as it was, with its writes stil
 A committer that loses the race rebuilds on the branch's current head.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,25 +18,15 @@ from graveler.errors import (
 )
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
-from graveler.records import staged_record_id, staged_value
+from graveler.records import staged_changes
 from graveler.refs import move
 from graveler.refs.mover import backoff
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 
-__all__ = ["commit", "staged_changes"]
+__all__ = ["commit"]
 
 _ATTEMPTS: Final = 200
-
-
-def staged_changes(
-    items: Iterable[tuple[bytes, bytes]],
-) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    """Yield (key, record id, value record) of staged writes; None twice for a deletion."""
-    return (
-        (key, staged_record_id(write), staged_value(write)) if write[0] else (key, None, None)
-        for key, write in items
-    )
 
 
 def _seal(stores: Stores, name: str, fence: str) -> BranchRecord:

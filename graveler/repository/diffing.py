@@ -57,10 +57,10 @@ def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
 
 
 def range_reuse(stores: Stores, commit: Commit) -> tuple[int, int]:
-    """Return how many of a commit's ranges are new to it, and how many its parents had."""
+    """Return how many of a commit's ranges its first parent does not have, and how many it has."""
     parents = {
         info.id
-        for parent in commit.parents
+        for parent in commit.parents[:1]
         for info in read_metarange(stores.ranges, stores.refs.commits.get(parent).metarange)
     }
     ids = [info.id for info in read_metarange(stores.ranges, commit.metarange)]

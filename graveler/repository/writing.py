@@ -22,6 +22,7 @@ from graveler.repository.stores import Stores
 
 __all__ = [
     "check_fence",
+    "check_writable",
     "delete_paths",
     "link_entries",
     "new_address",
@@ -89,6 +90,13 @@ def _stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, b
     )
 
 
+def check_writable(stores: Stores, name: str, fence: str) -> None:
+    """Refuse a write before it costs anything, as far as can be known before."""
+    _branch(stores, name, fence)
+    if not fence:
+        stores.refs.protection.check(name)
+
+
 def new_address(stores: Stores) -> str:
     """Return a fresh key prefix in the repository's storage: ``data/<unique>``."""
     return f"data/{stores.ids.unique()}"
@@ -113,9 +121,7 @@ def put(  # noqa: PLR0913 - what an upload has
 ) -> Entry:
     """Store the bytes under a new address and stage their entry."""
     key = path_key(path)
-    _branch(stores, name, fence)  # refuse before megabytes are stored
-    if not fence:
-        stores.refs.protection.check(name)
+    check_writable(stores, name, fence)
     address = new_address(stores) + _suffix(path)
     info = stores.objects.put(address, body)
     entry = Entry(

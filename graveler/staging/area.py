@@ -1,7 +1,9 @@
 """Where staged writes live: partition ``staging:<repository uid>:<token>``, key = path."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
+from graveler.background import Background
 from graveler.kv.store import KVStore
 from graveler.staging.combine import combine
 
@@ -14,8 +16,9 @@ class StagingArea:
     Values are opaque here: a staged entry or a tombstone as ``graveler.records`` has it.
     """
 
-    def __init__(self, kv: KVStore, uid: str) -> None:
+    def __init__(self, kv: KVStore, uid: str, background: Background) -> None:
         self._kv = kv
+        self._background = background
         self._prefix = f"staging:{uid}:"
 
     def set(self, token: str, key: bytes, value: bytes) -> None:
@@ -45,5 +48,8 @@ class StagingArea:
         return next(self._kv.scan(self._prefix + token), None) is None
 
     def drop(self, token: str) -> None:
-        """Remove all that is staged under `token`; may be repeated."""
-        self._kv.drop(self._prefix + token)
+        """Remove all that is staged under a token that no branch names any more.
+
+        Nobody waits for it: what a dead process leaves behind is garbage that nothing reads.
+        """
+        self._background.run(partial(self._kv.drop, self._prefix + token))

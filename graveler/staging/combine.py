@@ -14,14 +14,17 @@ def _aged(age: int, items: Iterable[_Item]) -> Iterator[tuple[bytes, int, bytes]
 
 
 def combine(newest_first: Sequence[Iterable[_Item]]) -> Iterator[_Item]:
-    """Yield (key, staged write) ascending; of equal keys only the one of the newest stream.
+    """Return (key, staged write) ascending; of equal keys only the one of the newest stream.
 
     Args:
         newest_first: Streams of (key, staged write), each ascending without repeats.
     """
     if len(newest_first) == 1:  # the usual case costs nothing
-        yield from newest_first[0]
-        return
+        return iter(newest_first[0])
+    return _combine(newest_first)
+
+
+def _combine(newest_first: Sequence[Iterable[_Item]]) -> Iterator[_Item]:
     last = None
     streams = [_aged(age, items) for age, items in enumerate(newest_first)]
     for key, _, value in merge(*streams, key=itemgetter(0, 1)):

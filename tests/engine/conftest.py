@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler.background import Inline
 from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
@@ -52,7 +53,7 @@ def lake(request, tmp_path):
         storage_options=options,
         cache_folder=tmp_path / "cache",
     )
-    with connect(config, clock=FakeClock(), ids=SequenceIds()) as opened:
+    with connect(config, clock=FakeClock(), ids=SequenceIds(), background=Inline()) as opened:
         yield opened
 
 

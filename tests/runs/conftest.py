@@ -2,6 +2,7 @@
 
 import pytest
 
+from graveler.background import Inline
 from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
@@ -11,7 +12,7 @@ from graveler.lake.factory import connect
 @pytest.fixture
 def lake(tmp_path):
     config = LakeConfig(str(tmp_path), "mem://", f"mem://{tmp_path.name}", cache_folder=None)
-    with connect(config, clock=FakeClock(), ids=SequenceIds()) as opened:
+    with connect(config, clock=FakeClock(), ids=SequenceIds(), background=Inline()) as opened:
         yield opened
 
 

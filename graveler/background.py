@@ -1,0 +1,70 @@
+"""Clean-up that nobody waits for, as a port, so that a test owns when it happens.
+
+What is handed over here must be harmless when it never runs: a process may die before.
+"""
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+
+__all__ = ["Background", "Inline", "OneThread"]
+
+_log = logging.getLogger(__name__)
+
+
+class Background(ABC):
+    """Where clean-up is handed over."""
+
+    @abstractmethod
+    def run(self, task: Callable[[], None]) -> None:
+        """Run `task` some time before `close` returns; its errors are logged, not raised."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait until what was handed over is done; may be called twice."""
+
+
+def _logged(task: Callable[[], None]) -> None:
+    try:
+        task()
+    except Exception:  # noqa: BLE001 - nobody is there to catch it
+        _log.exception("clean-up failed; a later sweep does it again")
+
+
+class Inline(Background):
+    """Runs everything at once, in the caller's thread."""
+
+    def run(self, task: Callable[[], None]) -> None:
+        """Run `task` now."""
+        _logged(task)
+
+    def close(self) -> None:
+        """Do nothing: nothing is left."""
+
+
+class OneThread(Background):
+    """Runs tasks one after another in a thread of its own, started with the first."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
+        self._lock = Lock()
+
+    def run(self, task: Callable[[], None]) -> None:
+        """Queue `task`."""
+        with self._lock:
+            if self._process != os.getpid():  # a fork does not bring the thread along
+                self._executor, self._process = None, os.getpid()
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, thread_name_prefix="graveler-clean-up")
+            self._executor.submit(_logged, task)
+
+    def close(self) -> None:
+        """Wait until the queue is empty and end the thread."""
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor is not None and self._process == os.getpid():
+            executor.shutdown(wait=True)

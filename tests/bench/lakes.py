@@ -1,0 +1,49 @@
+"""Lakes of a given size, as an hourly pipeline fills them."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+
+from graveler.committed import Splitting
+from graveler.config import load_config, write_default_config
+from graveler.lake import Lake, Repository
+from graveler.lake.factory import connect
+from graveler.model import Entry
+
+__all__ = ["START", "entries", "hour_entries", "new_repository"]
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+def new_repository(folder: Path, name: str, splitting: Splitting) -> tuple[Lake, Repository]:
+    """Make a lake on SQLite and local files with one repository."""
+    write_default_config(folder)
+    lake = connect(load_config(folder))
+    return lake, lake.create_repository(name, splitting=splitting)
+
+
+def entry(path: str) -> Entry:
+    """Return the entry of a file as a Spark job leaves it."""
+    digest = blake2b(path.encode(), digest_size=32).hexdigest()
+    return Entry(
+        path=path,
+        address=f"data/{digest[:32]}/part-00000.snappy.parquet",
+        size=1_000_000 + int(digest[:4], 16),
+        checksum=f"sha256:{digest}",
+        mtime=START,
+    )
+
+
+def hour_entries(root: str, hour: datetime, count: int) -> Iterator[Entry]:
+    """Yield the files of one hour, sorted."""
+    prefix = f"{root}/{hour:%Y/%m/%d/%H:%M}"
+    for number in range(count):
+        yield entry(f"{prefix}/part-{number:05d}.snappy.parquet")
+
+
+def entries(root: str, count: int, per_hour: int = 2_000) -> Iterator[Entry]:
+    """Yield `count` files in hours of `per_hour`, sorted."""
+    for number in range(0, count, per_hour):
+        hour = START + timedelta(hours=number // per_hour)
+        yield from hour_entries(root, hour, min(per_hour, count - number))
