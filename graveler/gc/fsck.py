@@ -1,0 +1,250 @@
+"""Is everything there that the refs of a repository need?
+
+From every branch (those of runs too), tag and named commit over all history to trees, ranges
+and objects, each of them once; then what is staged. Metadata is read where it is stored, never
+from a cache. Nothing is written and nothing is repaired.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
+from graveler.committed import Problem as TableProblem
+from graveler.errors import CorruptionError, RefNotFoundError
+from graveler.gc.objects import Depth, ObjectCheck
+from graveler.gc.report import FsckReport, Problem, ProblemKind
+from graveler.identity import commit_id
+from graveler.model import BranchRecord, Commit, Entry, RangeInfo
+from graveler.records import decode_entry, staged_value
+from graveler.refs import Refs
+from graveler.repository import Stores
+
+__all__ = ["Progress", "fsck"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being looked at, how many are done, and how many are known of."""
+
+_CHUNK: Final = 1_000
+_ORDER: Final = list(ProblemKind)
+
+_Name = tuple[ProblemKind, str]
+_T = TypeVar("_T")
+
+
+def fsck(
+    stores: Stores,
+    *,
+    objects: Depth = "exist",
+    also: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> FsckReport:
+    """Look at all that a repository's refs need, and return what is missing or damaged.
+
+    Args:
+        stores: The repository (``repository.stores``).
+        objects: ``exist`` asks the store for the presence and size of every object,
+            ``checksum`` reads them all, ``none`` leaves them out.
+        also: More commits that must be whole, by what they are called (those of runs).
+        progress: Told how far it is.
+    """
+    return _Fsck(stores, objects, progress or _tell_nobody).run(also or {})
+
+
+def _tell_nobody(what: str, done: int, known: int) -> None:
+    pass
+
+
+class _Fsck:
+    def __init__(self, stores: Stores, objects: Depth, progress: Progress) -> None:
+        self._stores = stores
+        # refs of its own: those of the repository remember commits
+        self._refs = Refs(stores.kv, stores.uid, clock=stores.clock, ids=stores.ids)
+        self._objects = ObjectCheck(stores, objects)
+        self._progress = progress
+        self._branches: list[BranchRecord] = []
+        self._roots: dict[str, str] = {}
+        self._commits: dict[str, Commit] = {}
+        self._ranges: set[bytes] = set()
+        self._messages: dict[_Name, str] = {}
+        self._needed_by: defaultdict[_Name, set[str]] = defaultdict(set)
+        self._paths: defaultdict[_Name, set[str]] = defaultdict(set)
+        self._in_commit: dict[str, _Name] = {}
+        self._in_tree: defaultdict[str, set[_Name]] = defaultdict(set)
+        self._in_range: defaultdict[bytes, set[_Name]] = defaultdict(set)
+
+    def run(self, also: Mapping[str, str]) -> FsckReport:
+        self._find_roots(also)
+        self._walk(self._roots.values())
+        trees = sorted({commit.metarange for commit in self._commits.values()})
+        for done, tree in enumerate(trees):
+            self._progress("trees", done, len(trees))
+            self._check_tree(tree)
+        for done, branch in enumerate(self._branches):
+            self._progress("branches", done, len(self._branches))
+            self._check_staged(branch)
+        if self._messages:
+            for label, head in self._roots.items():
+                self._blame(label, head)
+        return FsckReport(
+            problems=tuple(self._problems()),
+            refs=len(self._roots),
+            commits=len(self._commits),
+            metaranges=len(trees) - (EMPTY_METARANGE in trees),
+            ranges=len(self._ranges),
+            objects=self._objects.looked_at,
+            hashed=self._objects.hashed,
+        )
+
+    def _find_roots(self, also: Mapping[str, str]) -> None:
+        for name in self._refs.branches.names():
+            try:
+                record = self._refs.branches.get(name)
+            except CorruptionError as error:
+                self._add(ProblemKind.BRANCH, name, str(error))
+                continue
+            except RefNotFoundError:
+                continue  # deleted between the listing and the look
+            self._branches.append(record)
+            self._roots[name] = record.commit_id
+        self._roots |= {f"tag {name}": commit for name, commit in self._refs.tags.list()}
+        self._roots |= also
+
+    def _walk(self, heads: Iterable[str]) -> None:
+        todo = list(dict.fromkeys(heads))
+        seen = set(todo)
+        while todo:
+            self._progress("commits", len(self._commits), len(seen))
+            identifier = todo.pop()
+            commit = self._read_commit(identifier)
+            if commit is None:
+                continue
+            self._commits[identifier] = commit
+            fresh = [parent for parent in commit.parents if parent not in seen]
+            seen.update(fresh)
+            todo += fresh
+
+    def _read_commit(self, identifier: str) -> Commit | None:
+        """Return the commit, None where it is missing or not what its id says."""
+        try:
+            commit = self._refs.commits.find(identifier)
+            if commit is not None and _identity(commit) == identifier:
+                return commit
+            what = "is missing" if commit is None else "is not what its id says"
+        except CorruptionError as error:
+            what = f"cannot be read: {error}"
+        self._in_commit[identifier] = self._add(
+            ProblemKind.COMMIT, identifier, f"{what}; what lies before it was not looked at"
+        )
+        return None
+
+    def _check_tree(self, tree: str) -> None:
+        infos = self._drain(verify_tree(self._stores.ranges, tree), self._in_tree[tree])
+        for info in infos:
+            if info.id not in self._ranges:
+                self._ranges.add(info.id)
+                self._check_range(info)
+            self._in_tree[tree] |= self._in_range.get(info.id, set())
+
+    def _check_range(self, info: RangeInfo) -> None:
+        names: set[_Name] = set()
+        reader = self._drain(verify_range(self._stores.ranges, info.id, info), names)
+        for name in names:
+            self._paths[name] |= {_text(info.min_key), _text(info.max_key)}
+        if reader is not None:
+            entries = (decode_entry(key, value) for key, value in reader.items())
+            names |= set(self._bad_objects(entries))
+        if names:
+            self._in_range[info.id] = names
+
+    def _drain(self, found: Generator[TableProblem, None, _T], names: set[_Name]) -> _T:
+        """Keep the problems of a table under `names`; return what could be read of it."""
+        while True:
+            try:
+                problem = next(found)
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            names.add(self._add(ProblemKind(problem.kind.value), problem.id, problem.message))
+
+    def _bad_objects(self, entries: Iterable[Entry]) -> Iterator[_Name]:
+        for chunk in _chunks(entries):
+            for entry, fault in self._objects.faults(chunk):
+                name = self._add(ProblemKind.OBJECT, self._stores.uri(entry.address), fault)
+                self._paths[name].add(entry.path)
+                yield name
+
+    def _check_staged(self, branch: BranchRecord) -> None:
+        entries = []
+        tokens = [branch.staging_token, *reversed(branch.sealed_tokens)]
+        for key, write in self._stores.staging.scan(tokens):
+            try:
+                value = staged_value(write)
+                if value is not None:
+                    entries.append(decode_entry(key, value))
+            except CorruptionError as error:
+                name = self._add(ProblemKind.STAGED, f"{branch.name}:{_text(key)}", str(error))
+                self._needed_by[name].add(branch.name)
+                self._paths[name].add(_text(key))
+        for name in self._bad_objects(entries):
+            self._needed_by[name].add(branch.name)
+
+    def _blame(self, label: str, head: str) -> None:
+        """Say of every problem below `head` that this ref needs it."""
+        todo, seen = [head], {head}
+        while todo:
+            identifier = todo.pop()
+            if identifier in self._in_commit:
+                self._needed_by[self._in_commit[identifier]].add(label)
+                continue
+            commit = self._commits[identifier]
+            for name in self._in_tree.get(commit.metarange, ()):
+                self._needed_by[name].add(label)
+            fresh = [parent for parent in commit.parents if parent not in seen]
+            seen.update(fresh)
+            todo += fresh
+
+    def _add(self, kind: ProblemKind, identifier: str, message: str) -> _Name:
+        name = (kind, identifier)
+        self._messages.setdefault(name, message)
+        return name
+
+    def _problems(self) -> Iterator[Problem]:
+        for name in sorted(self._messages, key=lambda name: (_ORDER.index(name[0]), name[1])):
+            kind, identifier = name
+            yield Problem(
+                kind=kind,
+                id=identifier,
+                message=self._messages[name],
+                refs=tuple(sorted(self._needed_by[name])),
+                paths=tuple(sorted(self._paths[name])),
+            )
+
+
+def _identity(commit: Commit) -> str:
+    try:
+        return commit_id(
+            metarange=commit.metarange,
+            parents=commit.parents,
+            message=commit.message,
+            committer=commit.committer,
+            created=commit.created,
+            metadata=commit.metadata,
+        )
+    except (AttributeError, TypeError):  # JSON, but of other types than a commit's
+        return ""
+
+
+def _chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    chunk: list[Entry] = []
+    for entry in entries:
+        chunk.append(entry)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "backslashreplace")

@@ -1,0 +1,66 @@
+"""What a look at a whole repository found."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["FsckReport", "Problem", "ProblemKind"]
+
+
+class ProblemKind(StrEnum):
+    """What it is that is missing or damaged."""
+
+    BRANCH = "branch"
+    COMMIT = "commit"
+    METARANGE = "metarange"
+    RANGE = "range"
+    OBJECT = "object"
+    STAGED = "staged"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is missing or damaged.
+
+    Attributes:
+        kind: What sort of thing it is.
+        id: Which one: a branch's name, a commit's, metarange's or range's id, an object's URI,
+            or ``branch:path`` of a staged write.
+        message: What is wrong with it.
+        refs: The branches, tags and runs that need it.
+        paths: The paths that need it, as far as they can be told; the first and the last one
+            of a range.
+    """
+
+    kind: ProblemKind
+    id: str
+    message: str
+    refs: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FsckReport:
+    """The problems of a repository, and how much was looked at; each thing counts once.
+
+    Attributes:
+        problems: In the order of their kinds, from branches down to objects.
+        refs: Branches, tags and runs.
+        commits: Commits that these reach.
+        metaranges: Trees of those commits.
+        ranges: Ranges of those trees.
+        objects: Objects of those ranges and of what is staged.
+        hashed: Bytes read to compare checksums.
+    """
+
+    problems: tuple[Problem, ...]
+    refs: int
+    commits: int
+    metaranges: int
+    ranges: int
+    objects: int
+    hashed: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is missing or damaged."""
+        return not self.problems

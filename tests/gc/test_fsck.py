@@ -1,0 +1,223 @@
+from dataclasses import replace
+
+import pytest
+
+import graveler
+from graveler.gc import FsckReport
+from graveler.model import Entry
+from graveler.records import encode_commit
+
+EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
+
+
+def short(refs):
+    """Refs, those of runs without the hash at their end."""
+    return tuple(ref[:-8] if ref.startswith("run-") else ref for ref in refs)
+
+
+@pytest.mark.parametrize("depth", ["none", "exist", "checksum"])
+def test_a_sound_repository_has_no_problems_and_everything_is_looked_at_once(damage, depth):
+    report = damage.fsck(objects=depth)
+    assert report.problems == ()
+    assert report.sound
+    commits = {
+        commit.id
+        for ref in damage.repo.branches(hidden=True)
+        for commit in damage.repo.log(ref.name)
+    }
+    trees = {damage.repo.commit(commit).metarange for commit in commits}
+    ranges = {info.id for commit in commits for info in damage.ranges(commit)}
+    assert len(ranges) > 6
+    assert (report.refs, report.commits) == (5, len(commits))
+    assert (report.metaranges, report.ranges) == (len(trees) - 1, len(ranges))
+    assert report.objects == (0 if depth == "none" else 15)
+    assert report.hashed == (12 * 3 + 3 + 3 + 4 if depth == "checksum" else 0)
+
+
+def test_an_empty_repository_is_sound(tmp_path):
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.create_repository("empty")
+        assert graveler.gc.fsck(repo.stores) == FsckReport((), 1, 1, 0, 0, 0, 0)
+
+
+def test_a_missing_object_is_named_with_its_path_and_all_who_need_it(damage):
+    damage.objects.delete(damage.address("main", "01:00/part-2"))
+    (problem,) = damage.fsck().problems
+    uri = damage.repo.stores.uri(damage.address("main", "01:00/part-2"))
+    assert (problem.kind, problem.id, problem.message) == ("object", uri, "is missing")
+    assert problem.paths == ("01:00/part-2",)
+    assert short(problem.refs) == EVERYWHERE
+
+
+def test_only_those_who_need_it_are_named(damage):
+    damage.objects.delete(damage.address("main", "02:00/part-0"))
+    damage.objects.delete(damage.address("dev", "dev/a"))
+    problems = {problem.paths: short(problem.refs) for problem in damage.fsck().problems}
+    assert problems == {
+        ("02:00/part-0",): ("dev", "main", "run-hour-3-", "run-hour-4-"),
+        ("dev/a",): ("dev",),
+    }
+
+
+def test_an_object_at_two_paths_is_one_problem(damage):
+    dev = damage.repo.branch("dev")
+    dev.link_many([replace(dev.stat("dev/a"), path="dev/b")])
+    dev.commit("copy")
+    damage.objects.delete(damage.address("dev", "dev/a"))
+    (problem,) = damage.fsck().problems
+    assert problem.paths == ("dev/a", "dev/b")
+
+
+def test_a_truncated_object_has_the_wrong_size(damage):
+    damage.objects.put(damage.address("main", "00:00/part-1"), b"0")
+    (problem,) = damage.fsck().problems
+    assert problem.message == "has 1 bytes, its entry says 3"
+    assert problem.paths == ("00:00/part-1",)
+
+
+def test_a_changed_object_of_the_same_size_is_found_by_its_checksum_only(damage):
+    damage.objects.put(damage.address("main", "00:00/part-1"), b"0 7")
+    assert damage.found() == []
+    (problem,) = damage.fsck(objects="checksum").problems
+    assert problem.message.startswith("has sha256:")
+    assert problem.paths == ("00:00/part-1",)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
+def test_a_flipped_bit_in_a_range_is_named_with_its_paths(damage, part):
+    info = damage.ranges("main")[0]
+    key = damage.key(info.id.hex())
+    damage.flip(key, int(part * len(damage.objects.get(key))))
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id) == ("range", info.id.hex())
+    assert problem.paths == tuple(sorted({info.min_key.decode(), info.max_key.decode()}))
+    assert short(problem.refs) == EVERYWHERE
+
+
+def test_the_objects_of_a_damaged_range_are_not_guessed_at(damage):
+    info = damage.ranges("dev")[-1]
+    damage.objects.delete(damage.address("dev", "dev/a"))
+    damage.objects.delete(damage.key(info.id.hex()))
+    assert damage.found() == [("range", info.id.hex())]
+
+
+def test_a_range_in_the_cache_does_not_hide_that_the_stored_one_is_gone(damage):
+    info = damage.ranges("main")[-1]
+    list(damage.repo.ref("main").list())
+    damage.objects.delete(damage.key(info.id.hex()))
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id) == ("range", info.id.hex())
+    assert "tag v1" not in problem.refs
+
+
+def test_a_missing_metarange_is_named_and_nothing_that_only_it_names(damage):
+    tree = damage.metarange("dev")
+    damage.objects.delete(damage.key(tree))
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id, problem.refs) == ("metarange", tree, ("dev",))
+
+
+def test_a_flipped_bit_in_a_metarange_is_named(damage):
+    tree = damage.metarange("v1")
+    damage.flip(damage.key(tree), 30)
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id) == ("metarange", tree)
+    assert short(problem.refs) == EVERYWHERE
+
+
+def test_a_missing_commit_is_named_with_the_refs_behind_it(damage):
+    commit = damage.repo.commit("main")
+    damage.repo.stores.kv.delete(damage.refs, f"commit/{commit.id}".encode())
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id) == ("commit", commit.id)
+    assert "is missing" in problem.message
+    assert short(problem.refs) == ("dev", "main", "run-hour-3-", "run-hour-4-")
+
+
+@pytest.mark.parametrize("wrong", [{"message": "forged"}, {"committer": 7}, {"parents": ()}])
+def test_a_commit_that_is_not_what_its_id_says_is_named(damage, wrong):
+    commit = damage.repo.commit("dev")
+    damage.overwrite(f"commit/{commit.id}", encode_commit(replace(commit, **wrong)))
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id, problem.refs) == ("commit", commit.id, ("dev",))
+    assert "is not what its id says" in problem.message
+
+
+def test_a_commit_that_cannot_be_read_is_named(damage):
+    commit = damage.repo.commit("dev")
+    damage.overwrite(f"commit/{commit.id}", b"{")
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id, problem.refs) == ("commit", commit.id, ("dev",))
+    assert "cannot be read" in problem.message
+
+
+def test_a_tag_that_points_nowhere_is_named(damage):
+    damage.overwrite("tag/lost", b"f" * 64)
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id, problem.refs) == ("commit", "f" * 64, ("tag lost",))
+
+
+def test_a_branch_record_that_cannot_be_read_is_named_and_the_others_are_looked_at(damage):
+    damage.overwrite("branch/dev", b"rubbish")
+    damage.objects.delete(damage.address("main", "00:00/part-0"))
+    branch, lost = damage.fsck().problems
+    assert (branch.kind, branch.id) == ("branch", "dev")
+    assert short(lost.refs) == ("main", "run-hour-3-", "run-hour-4-", "tag v1")
+
+
+def test_what_is_staged_is_looked_at(damage):
+    staged = damage.repo.branch("dev").put("dev/staged", b"123")
+    damage.objects.delete(staged.address)
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.refs, problem.paths) == ("object", ("dev",), ("dev/staged",))
+    record = damage.repo.stores.refs.branches.get("main")
+    damage.repo.stores.staging.set(record.staging_token, b"bad", b"\x07")
+    staged_write, _ = sorted(damage.fsck().problems, key=lambda found: found.kind, reverse=True)
+    assert (staged_write.kind, staged_write.id) == ("staged", "main:bad")
+    assert (staged_write.refs, staged_write.paths) == (("main",), ("bad",))
+
+
+def test_a_staged_deletion_needs_no_object(damage):
+    damage.repo.branch("dev").delete("dev/a")
+    assert damage.found() == []
+
+
+def test_linked_files_elsewhere_are_looked_at(damage, tmp_path):
+    (tmp_path / "there.csv").write_bytes(b"12345")
+    dev = damage.repo.branch("dev")
+    dev.link("linked/there", address=f"file://{tmp_path}/there.csv")
+    dev.link_many(
+        [
+            Entry(path="linked/gone", address=f"file://{tmp_path}/gone.csv", size=1),
+            Entry(path="linked/odd", address="odd://x/y", size=1),
+        ]
+    )
+    dev.commit("links")
+    problems = {problem.paths[0]: problem.message for problem in damage.fsck().problems}
+    assert list(problems) == ["linked/gone", "linked/odd"]
+    assert problems["linked/gone"] == "is missing"
+    assert problems["linked/odd"].startswith("cannot be looked at: ")
+
+
+def test_commits_named_besides_the_refs_must_be_whole(damage):
+    dev = damage.repo.commit("dev").id
+    damage.repo.delete_branch("dev")
+    damage.objects.delete(damage.repo.ref(dev).stat("dev/a").address)
+    assert damage.found() == []
+    (problem,) = damage.fsck(also={"run hour 9": dev}).problems
+    assert problem.refs == ("run hour 9",)
+
+
+def test_progress_tells_how_far_it_is(damage):
+    told = []
+    damage.fsck(progress=lambda *where: told.append(where))
+    assert {what for what, _, _ in told} == {"commits", "trees", "branches"}
+    assert all(done < known for _, done, known in told)
+
+
+def test_many_problems_come_in_order_and_none_hides_another(damage):
+    damage.objects.delete(damage.address("main", "02:00/part-0"))
+    damage.objects.delete(damage.key(damage.metarange("dev")))
+    damage.overwrite("branch/broken", b"")
+    damage.overwrite("tag/lost", b"e" * 64)
+    assert [kind for kind, _ in damage.found()] == ["branch", "commit", "metarange", "object"]
