@@ -1,0 +1,37 @@
+"""``REF:PATH``: how the command line names a file of a tree."""
+
+from typing import NamedTuple
+
+from graveler.cli.failure import UsageError
+
+__all__ = ["Address"]
+
+
+class Address(NamedTuple):
+    """A place in a tree.
+
+    Attributes:
+        ref: Branch, tag, commit or ref expression; "" for the default branch.
+        path: Path or start of paths; "" for the whole tree.
+    """
+
+    ref: str
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Split at the first colon: a ref has none, a path may have many."""
+        ref, _, path = text.partition(":")
+        return cls(ref, path)
+
+    @classmethod
+    def of_file(cls, text: str) -> "Address":
+        """Return an address that has a path.
+
+        Raises:
+            UsageError: It has none.
+        """
+        address = cls.parse(text)
+        if not address.path:
+            raise UsageError(f"{text!r} names no path: give REF:PATH, as in main:input/a.csv")
+        return address

@@ -1,0 +1,126 @@
+"""``graveler fsck``: is everything there that the lake needs?"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from graveler.cli.failure import ERROR, UsageError
+from graveler.cli.output import Output, printable, size_text
+from graveler.cli.session import Session
+from graveler.cli.verb import verb
+from graveler.config import environment
+
+if TYPE_CHECKING:
+    from graveler.gc import FsckReport, Problem
+    from graveler.gc.fsck import Progress
+    from graveler.lake import Repository
+
+__all__ = ["add_to"]
+
+_SHOWN: Final = 5
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    verb(app, "fsck")(_fsck)
+
+
+def _fsck(
+    session: Session,
+    *,
+    checksums: Annotated[
+        bool, typer.Option("--checksums", help="Read every object and compare its checksum.")
+    ] = False,
+    no_objects: Annotated[
+        bool, typer.Option("--no-objects", help="Look at metadata only.")
+    ] = False,
+) -> None:
+    """Look for what is missing or damaged; exit with 1 if anything is.
+
+    All repositories of the lake, or the one that --repo names. Nothing is repaired.
+    """
+    from graveler.gc import fsck  # noqa: PLC0415 - only when a verb needs it
+
+    if checksums and no_objects:
+        raise UsageError("--checksums and --no-objects: give one of them")
+    shapes = []
+    for repository in _repositories(session):
+        with _progress(session, repository.name) as progress:
+            report = fsck(
+                repository.stores,
+                objects="none" if no_objects else "checksum" if checksums else "exist",
+                also=_candidates(repository),
+                progress=progress,
+            )
+        shapes.append({"repository": repository.name, **asdict(report)})
+        if not session.as_json:
+            _tell(session.out, repository.name, report)
+    sound = not any(shape["problems"] for shape in shapes)
+    session.out.show({"sound": sound, "repositories": shapes})
+    if not sound:
+        raise typer.Exit(ERROR)
+
+
+def _repositories(session: Session) -> "list[Repository]":
+    if session.options.repo or environment("GRAVELER_REPO"):
+        return [session.repository]
+    return [session.lake.repository(name) for name in session.lake.repositories()]
+
+
+def _candidates(repository: "Repository") -> dict[str, str]:
+    """Return what runs are about to publish: no branch holds it yet."""
+    publishing = repository.runs.list("PUBLISHING")
+    return {f"run {record.key}": record.candidate for record in publishing if record.candidate}
+
+
+@contextmanager
+def _progress(session: Session, name: str) -> "Iterator[Progress | None]":
+    """Show a bar where a person watches."""
+    if session.as_json or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - a person waits anyway
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name)
+
+        def tell(what: str, done: int, known: int) -> None:
+            bar.update(task, description=f"{name}: {what}", completed=done, total=known)
+
+        yield tell
+
+
+def _tell(out: Output, name: str, report: "FsckReport") -> None:
+    for problem in report.problems:
+        for line in _lines(out, problem):
+            out.line(line)
+    counts: dict[str, Any] = {
+        "refs": report.refs,
+        "commits": report.commits,
+        "metaranges": report.metaranges,
+        "ranges": report.ranges,
+        "objects": report.objects,
+    }
+    looked = ", ".join(f"{number} {what}" for what, number in counts.items())
+    read = f" ({size_text(report.hashed)} read)" if report.hashed else ""
+    found = len(report.problems)
+    verdict = (
+        out.style("sound", "green")
+        if report.sound
+        else out.style(f"{found} {'problem' if found == 1 else 'problems'}", "red")
+    )
+    out.line(f"{name}: {verdict}; {looked}{read}")
+
+
+def _lines(out: Output, problem: "Problem") -> Iterator[str]:
+    what = out.style(f"{problem.kind} {printable(problem.id)}", "red")
+    yield f"{what}: {printable(problem.message)}"
+    for title, names in (("needed by", problem.refs), ("paths", problem.paths)):
+        if names:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            yield f"  {title}  {', '.join(map(printable, names[:_SHOWN]))}{more}"

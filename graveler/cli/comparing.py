@@ -1,0 +1,86 @@
+"""``graveler diff`` and ``merge``: two trees, side by side and made one."""
+
+from collections.abc import Iterable
+from typing import Annotated, Final
+
+import typer
+
+from graveler.cli.failure import UsageError
+from graveler.cli.output import Output, printable, size_text
+from graveler.cli.pairs import MetaOption, read_pairs
+from graveler.cli.session import Session
+from graveler.cli.shapes import change_shape, commit_shape
+from graveler.cli.verb import verb
+from graveler.model import Change, ChangeKind
+
+__all__ = ["add_to", "change_line"]
+
+_SIGNS: Final = {
+    ChangeKind.ADDED: ("+", "green"),
+    ChangeKind.CHANGED: ("~", "yellow"),
+    ChangeKind.REMOVED: ("-", "red"),
+}
+_STRATEGIES: Final = ("source-wins", "dest-wins")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    for name, body in (("diff", _diff), ("merge", _merge)):
+        verb(app, name)(body)
+
+
+def _diff(
+    session: Session,
+    left: Annotated[str, typer.Argument(help="A ref; or a branch alone, for what is uncommitted.")],
+    right: Annotated[str, typer.Argument(help="The ref to compare it with.")] = "",
+    prefix: Annotated[str, typer.Argument(help="Only paths that start so.")] = "",
+) -> None:
+    """List what differs from LEFT to RIGHT, or what a commit of a branch would change."""
+    changes: Iterable[Change]
+    if right:
+        changes = session.repository.diff(left, right, prefix=prefix)
+    else:
+        changes = session.repository.branch(left).uncommitted()
+    for change in changes:
+        if session.as_json:
+            session.out.show(change_shape(change))
+        else:
+            session.out.line(change_line(session.out, change))
+
+
+def change_line(out: Output, change: Change) -> str:
+    """Return a change as a line: its sign, its path and the sizes."""
+    sign, color = _SIGNS[change.kind]
+    sizes = [size_text(side.size) for side in (change.before, change.after) if side is not None]
+    return f"{out.style(f'{sign} {printable(change.path)}', color)}  {' → '.join(sizes)}"
+
+
+def _merge(
+    session: Session,
+    source: Annotated[str, typer.Argument(help="What to merge: branch, tag or commit.")],
+    into: Annotated[str, typer.Argument(help="The branch that moves.")],
+    *,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(_STRATEGIES), help="Take that side wherever both changed a path."
+        ),
+    ] = "",
+    message: Annotated[str, typer.Option("--message", "-m", help="Of the merge commit.")] = "",
+    meta: MetaOption = None,
+) -> None:
+    """Merge one ref into a branch; where both changed a path, nothing moves."""
+    if strategy and strategy not in _STRATEGIES:
+        raise UsageError(f"--strategy {strategy!r}: give one of {', '.join(_STRATEGIES)}")
+    result = session.repository.merge(
+        source,
+        into,
+        message=message or None,
+        metadata=read_pairs(meta),
+        strategy=strategy or None,
+    )
+    at = result.commit.id[:12]
+    done = f"{into} has all of {source} already" if result.already else f"merged {source}: {into}"
+    session.out.show(
+        {"commit": commit_shape(result.commit), "already": result.already}, f"{done} is at {at}"
+    )

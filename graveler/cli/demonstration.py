@@ -1,0 +1,138 @@
+"""``graveler demo``: a day of real flights, one hour of it damaged, and what came of it."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from graveler.cli.failure import UsageError
+from graveler.cli.session import Session
+from graveler.cli.shapes import moment
+from graveler.cli.verb import verb
+
+if TYPE_CHECKING:
+    from graveler.demo.story import Progress
+
+__all__ = ["add_to"]
+
+_MADE_BY_DEMO: Final = ("lake", "landing", "report.html")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    verb(app, "demo")(_demo)
+
+
+def _demo(
+    session: Session,
+    folder: Annotated[str, typer.Argument(help="Where the lake is made.")] = "demo-lake",
+    *,
+    hours: Annotated[int, typer.Option(min=1, help="How many hours of flights.")] = 24,
+    fresh: Annotated[
+        bool, typer.Option("--fresh/--keep", help="Remove what an earlier demo left there.")
+    ] = False,
+) -> None:
+    """Publish hours of real flights through Spark, branches and gates; one hour is damaged."""
+    place = Path(folder).absolute()
+    _clear(place, fresh=fresh)
+    import graveler  # noqa: PLC0415 - only when a verb needs it
+    from graveler.cli.demo_summary import summarize  # noqa: PLC0415
+    from graveler.demo import run_demo  # noqa: PLC0415
+    from graveler.demo.report import write_report  # noqa: PLC0415
+
+    with nullcontext() if session.as_json else _progress() as progress:
+        result = run_demo(place, hours=hours, progress=progress)
+    with graveler.open(result.lake) as lake:
+        report = write_report(lake.repository(result.repository), result, place / _MADE_BY_DEMO[-1])
+    if session.as_json:
+        session.out.show(_shape(result, report))
+    else:
+        summarize(result, report, shown_as=folder)
+
+
+def _clear(place: Path, *, fresh: bool) -> None:
+    """Make way for a new demo.
+
+    Raises:
+        UsageError: The folder holds something, and it is not to be, or must not be, removed.
+    """
+    if not place.exists():
+        return
+    if not place.is_dir():
+        raise UsageError(f"{place} is a file: give a folder")
+    there = sorted(item.name for item in place.iterdir())
+    if not there:
+        return
+    others = [name for name in there if name not in _MADE_BY_DEMO]
+    if others or "lake" not in there:
+        raise UsageError(f"{place} holds {', '.join(others or there)}: give a folder of its own")
+    if not fresh:
+        raise UsageError(
+            f"{place} holds an earlier demo: --fresh removes it and begins anew; "
+            f"`graveler -C {place / 'lake'} log main` looks at it"
+        )
+    for name in there:
+        item = place / name
+        if item.is_dir():
+            shutil.rmtree(item)
+        else:
+            item.unlink()
+
+
+@contextmanager
+def _progress() -> "Iterator[Progress]":
+    """Show a bar where a person watches, a line for each step where none does."""
+    if not sys.stderr.isatty():
+        yield _tell_line
+        return
+    from rich import progress  # noqa: PLC0415 - a person waits anyway
+    from rich.console import Console  # noqa: PLC0415
+
+    columns = (
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description:32}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Starting")
+        yield lambda what, done, total: bar.update(
+            task, description=what, completed=done, total=total
+        )
+
+
+def _tell_line(what: str, done: int, total: int) -> None:
+    sys.stderr.write(f"[{done:>3}/{total}] {what}\n")
+    sys.stderr.flush()
+
+
+def _shape(result: Any, report: Path) -> dict[str, Any]:
+    return {
+        "lake": str(result.lake),
+        "repository": result.repository,
+        "report": str(report),
+        "flights": result.flights,
+        "expected": result.expected,
+        "seconds": round(result.seconds, 3),
+        "spark_seconds": round(result.spark_seconds, 3),
+        "runs": [
+            {
+                "hour": moment(run.hour),
+                "key": run.key,
+                "state": str(run.state),
+                "attempt": run.attempt,
+                "commit": run.commit,
+                "rows": run.rows,
+                "ranges": {"written": run.ranges_written, "reused": run.ranges_reused},
+                "seconds": round(run.seconds, 3),
+                "damaged": run.damaged,
+                "message": run.message,
+            }
+            for run in result.runs
+        ],
+    }

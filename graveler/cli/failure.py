@@ -1,0 +1,91 @@
+"""Errors as the command line tells them: one line, an exit code, and JSON for programs."""
+
+import sys
+import traceback
+from dataclasses import asdict
+from typing import Any, Final
+
+import typer
+
+from graveler.cli.output import printable, to_json
+from graveler.config import environment
+from graveler.errors import (
+    ErrorCode,
+    GateFailedError,
+    GravelerError,
+    InvalidInputError,
+    MergeConflictError,
+)
+
+__all__ = ["CONFLICT", "DONE", "ERROR", "GATE", "USAGE", "UsageError", "report"]
+
+DONE: Final = 0
+ERROR: Final = 1
+USAGE: Final = 2
+CONFLICT: Final = 3
+GATE: Final = 4
+
+
+class UsageError(InvalidInputError):
+    """The command line asks for something that no lake could do."""
+
+
+def report(error: Exception, *, as_json: bool, debug: bool) -> int:
+    """Tell the error on the standard error stream; return the exit code."""
+    if debug:
+        traceback.print_exception(error)
+    if as_json:
+        sys.stderr.write(to_json({"error": _shape(error)}) + "\n")
+    else:
+        for line in _lines(error):
+            sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+    return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, UsageError):
+        return USAGE
+    if isinstance(error, MergeConflictError):
+        return CONFLICT
+    if isinstance(error, GateFailedError):
+        return GATE
+    return ERROR
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, GravelerError):
+        return str(error)
+    return f"{type(error).__name__}: {error} (a defect of graveler? --debug shows where)"
+
+
+def _shape(error: Exception) -> dict[str, Any]:
+    code = error.code if isinstance(error, GravelerError) else ErrorCode.INTERNAL
+    shape: dict[str, Any] = {"code": str(code), "message": _message(error)}
+    if isinstance(error, MergeConflictError):
+        shape["conflicts"] = [asdict(conflict) for conflict in error.conflicts]
+    if isinstance(error, GateFailedError):
+        shape["verdicts"] = [asdict(verdict) for verdict in error.verdicts]
+    return shape
+
+
+def _lines(error: Exception) -> list[str]:
+    color = sys.stderr.isatty() and not environment("NO_COLOR")
+    line = "error: " + " ".join(_message(error).splitlines())
+    lines = [typer.style(line, fg="red") if color else line]
+    if isinstance(error, MergeConflictError):
+        lines += [
+            f"  {printable(conflict.path)}  base {_short(conflict.base)}  "
+            f"source {_short(conflict.source)}  dest {_short(conflict.dest)}"
+            for conflict in error.conflicts
+        ]
+    if isinstance(error, GateFailedError):
+        lines += [
+            f"  {verdict.gate}: {'passed' if verdict.passed else verdict.reason or 'refused'}"
+            for verdict in error.verdicts
+        ]
+    return lines
+
+
+def _short(identity: str | None) -> str:
+    return "(missing)" if identity is None else identity[:12]

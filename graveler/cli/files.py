@@ -1,0 +1,206 @@
+"""``graveler ls``, ``stat``, ``get``, ``put`` and ``rm``: the files of a tree."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from graveler.cli.address import Address
+from graveler.cli.failure import UsageError
+from graveler.cli.output import Output, printable, size_text, to_json
+from graveler.cli.pairs import MetaOption, read_pairs
+from graveler.cli.session import Session
+from graveler.cli.shapes import entry_shape, moment
+from graveler.cli.verb import verb
+from graveler.errors import ObjectNotFoundError
+from graveler.model import Entry, Prefix
+
+if TYPE_CHECKING:
+    from graveler.lake import Branch
+    from graveler.repository import View
+
+__all__ = ["add_to"]
+
+_PIECE_BYTES: Final = 1 << 20
+_STREAM: Final = "-"
+
+_File = Annotated[str, typer.Argument(metavar="REF:PATH", help="As in main:input/a.csv.")]
+_Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="All that lies below.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    for name, body in (("ls", _ls), ("stat", _stat), ("get", _get), ("put", _put), ("rm", _rm)):
+        verb(app, name)(body)
+
+
+def _ls(
+    session: Session,
+    where: Annotated[
+        str,
+        typer.Argument(
+            metavar="[REF[:PATH]]",
+            help="A branch (with what is staged on it), a tag, a commit or main~2; then a folder.",
+        ),
+    ] = "",
+    *,
+    recursive: _Recursive = False,
+) -> None:
+    """List files, folders folded into one line each."""
+    ref, path = Address.parse(where)
+    view = session.view(ref)
+    found = False
+    for item in _listing(view, path, recursive=recursive):
+        found = True
+        _show_item(session.out, item)
+    if path and not found:
+        raise ObjectNotFoundError(f"nothing at or below {path!r} in {view.name!r}")
+
+
+def _listing(view: "View", path: str, *, recursive: bool) -> Iterator[Entry | Prefix]:
+    folder = path
+    if path and not path.endswith("/"):
+        folder = path + "/"
+        if view.exists(path):
+            yield view.stat(path)
+    yield from view.list(folder, delimiter="" if recursive else "/")
+
+
+def _show_item(out: Output, item: Entry | Prefix) -> None:
+    if isinstance(item, Prefix):
+        if out.as_json:
+            out.line(to_json({"type": "folder", "path": item.path}))
+        else:
+            out.line(f"{'':30}{out.style(printable(item.path), 'blue')}")
+    elif out.as_json:
+        out.line(to_json({"type": "file", **entry_shape(item)}))
+    else:
+        when = "" if item.mtime is None else f"{item.mtime:%Y-%m-%d %H:%M}"
+        out.line(f"{size_text(item.size):>10}  {when:16}  {printable(item.path)}")
+
+
+def _stat(session: Session, file: _File) -> None:
+    """Show what is known of a file."""
+    ref, path = Address.of_file(file)
+    view = session.view(ref)
+    entry = view.stat(path)
+    uri = view.repository.uri(entry.address)
+    fields = [
+        ("path", entry.path),
+        ("size", f"{entry.size} ({size_text(entry.size)})"),
+        ("checksum", entry.checksum or "(unknown)"),
+        ("type", entry.content_type or "(unknown)"),
+        ("written", moment(entry.mtime) or "(unknown)"),
+        ("bytes in", uri),
+        *((f"meta {name}", value) for name, value in sorted(entry.metadata.items())),
+    ]
+    lines = [f"{name:10}  {printable(value)}" for name, value in fields]
+    session.out.show({**entry_shape(entry), "uri": uri}, *lines)
+
+
+def _get(
+    session: Session,
+    file: _File,
+    into: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="Where to write; else the standard output.")
+    ] = _STREAM,
+) -> None:
+    """Read a file out of the lake."""
+    ref, path = Address.of_file(file)
+    if into == _STREAM and session.as_json:
+        raise UsageError("--json would mix with the file's bytes: name a FILE to write to")
+    view = session.view(ref)
+    entry = view.stat(path)
+    target = Path(into)
+    if target.is_dir():
+        target /= path.rpartition("/")[2]
+    with view.open(path) as stream:
+        if into == _STREAM:
+            while piece := stream.read(_PIECE_BYTES):
+                session.out.data(piece)
+            return
+        try:
+            with target.open("wb") as out:
+                while piece := stream.read(_PIECE_BYTES):
+                    out.write(piece)
+        except OSError as error:
+            raise UsageError(f"cannot write {target}: {error.strerror}") from error
+    session.out.show(
+        {**entry_shape(entry), "file": str(target)},
+        f"{printable(path)} → {target} ({size_text(entry.size)})",
+    )
+
+
+def _put(
+    session: Session,
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file, a folder with -r, or - for the input.")
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="BRANCH:PATH", help="Where; below it, if it ends with a slash."),
+    ],
+    *,
+    recursive: _Recursive = False,
+    content_type: Annotated[str, typer.Option(metavar="TYPE", help="Its media type.")] = "",
+    meta: MetaOption = None,
+) -> None:
+    """Put a file, or a folder of them, on a branch; commit makes it stay."""
+    name, path = Address.parse(target)
+    file = Path(source)
+    pairs = read_pairs(meta)
+    if recursive:
+        files = _files_below(file)
+    elif source == _STREAM:
+        files = [(Path(_STREAM), "stdin")]
+    elif file.is_file():
+        files = [(file, file.name)]
+    else:
+        raise UsageError(f"no file {source!r}" + (": put a folder with -r" * file.is_dir()))
+    if not recursive and (not path or path.endswith("/")):
+        if source == _STREAM:
+            raise UsageError(f"{target!r} is a folder: give what comes from the input a name")
+        path += file.name
+    branch = session.branch(name)
+    for item, below in files:
+        full = f"{path.rstrip('/')}/{below}".lstrip("/") if recursive else path
+        body = sys.stdin.buffer if source == _STREAM else item
+        entry = branch.put(full, body, content_type=content_type, metadata=pairs)
+        session.out.show(entry_shape(entry), f"{printable(full)}  {size_text(entry.size)}")
+
+
+def _files_below(folder: Path) -> list[tuple[Path, str]]:
+    if not folder.is_dir():
+        raise UsageError(f"{str(folder)!r} is no folder: put a file without -r")
+    files = [(file, file.relative_to(folder).as_posix()) for file in folder.rglob("*")]
+    return sorted((item for item in files if item[0].is_file()), key=lambda item: item[1])
+
+
+def _rm(
+    session: Session,
+    files: Annotated[list[str], typer.Argument(metavar="BRANCH:PATH...", help="What to remove.")],
+    *,
+    recursive: _Recursive = False,
+) -> None:
+    """Remove files from a branch; commit makes it stay."""
+    removed: list[dict[str, Any]] = []
+    for text in files:
+        address = Address.of_file(text)
+        branch = session.branch(address.ref)
+        paths = _paths(branch, address.path, recursive=recursive)
+        branch.delete_many(paths)
+        removed += [{"branch": branch.name, "path": path} for path in paths]
+    for item in removed:
+        session.out.show(item, f"removed {printable(item['path'])} from {item['branch']}")
+
+
+def _paths(branch: "Branch", path: str, *, recursive: bool) -> list[str]:
+    paths = [entry.path for entry in branch.entries(path.rstrip("/") + "/")] if recursive else []
+    if branch.exists(path):
+        paths.append(path)
+    if not paths:
+        way_out = "" if recursive else " (-r removes what lies below a folder)"
+        raise ObjectNotFoundError(f"nothing at {path!r} in {branch.name!r}{way_out}")
+    return paths

@@ -1,0 +1,115 @@
+"""``graveler commit``, ``log`` and ``show``: history."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from graveler.cli.comparing import change_line
+from graveler.cli.output import Output, printable
+from graveler.cli.pairs import MetaOption, read_pairs
+from graveler.cli.session import Session
+from graveler.cli.shapes import change_shape, commit_shape
+from graveler.cli.verb import verb
+from graveler.model import Commit
+
+__all__ = ["add_to"]
+
+_Ref = Annotated[
+    str, typer.Argument(help="Branch, tag, commit or main~2; else the default branch.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    for name, body in (("commit", _commit), ("log", _log), ("show", _show)):
+        verb(app, name)(body)
+
+
+def _commit(
+    session: Session,
+    branch: Annotated[str, typer.Argument(help="The branch; else the default branch.")] = "",
+    *,
+    message: Annotated[str, typer.Option("--message", "-m", help="What was done.")],
+    meta: MetaOption = None,
+    committer: Annotated[
+        str, typer.Option(metavar="NAME", help="Who; else GRAVELER_COMMITTER, else your login.")
+    ] = "",
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Commit even if nothing is staged.")
+    ] = False,
+) -> None:
+    """Commit what is staged on a branch."""
+    target = session.branch(branch)
+    made = target.commit(
+        message, metadata=read_pairs(meta), committer=committer, allow_empty=allow_empty
+    )
+    session.out.show(commit_shape(made), f"{target.name} is at {made.id[:12]}: {_title(made)}")
+
+
+def _log(
+    session: Session,
+    ref: _Ref = "",
+    *,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=0, help="At most so many.")
+    ] = None,
+    first_parent: Annotated[
+        bool, typer.Option("--first-parent", help="What was merged, not what went into it.")
+    ] = False,
+) -> None:
+    """List commits, the newest first."""
+    repository = session.repository
+    names: dict[str, list[str]] = {}
+    for record in repository.branches():
+        names.setdefault(record.commit_id, []).append(record.name)
+    for tag, commit_id in repository.tags().items():
+        names.setdefault(commit_id, []).append(f"tag {tag}")
+    history = repository.log(ref or session.default_branch, limit=limit, first_parent=first_parent)
+    for commit in history:
+        refs = names.get(commit.id, [])
+        session.out.show({**commit_shape(commit), "refs": refs}, _line(session.out, commit, refs))
+
+
+def _line(out: Output, commit: Commit, refs: list[str]) -> str:
+    shown = f"  {out.style('(' + ', '.join(refs) + ')', 'green')}" if refs else ""
+    identifier = out.style(commit.id[:12], "yellow")
+    return f"{identifier}  {commit.created:%Y-%m-%d %H:%M:%S}  {_title(commit)}{shown}"
+
+
+def _title(commit: Commit) -> str:
+    lines = commit.message.splitlines()
+    return printable(lines[0]) if lines else "(no message)"
+
+
+def _show(session: Session, ref: _Ref = "") -> None:
+    """Show a commit: what it changed, and which ranges it wrote or reused.
+
+    Both are against its first parent.
+    """
+    repository, out = session.repository, session.out
+    commit = repository.commit(ref or session.default_branch)
+    first = commit.parents[:1]
+    written, reused = repository.range_reuse(replace(commit, parents=first))
+    changes = list(repository.diff(first[0], commit.id)) if first else []
+    fields = [
+        ("parents", " ".join(parent[:12] for parent in commit.parents) or "(none)"),
+        ("created", f"{commit.created:%Y-%m-%d %H:%M:%S} UTC"),
+        ("committer", commit.committer or "(unknown)"),
+        ("tree", commit.metarange[:12]),
+        ("ranges", f"{written} written, {reused} reused"),
+        *sorted(commit.metadata.items()),
+    ]
+    out.show(
+        {
+            **commit_shape(commit),
+            "ranges": {"written": written, "reused": reused},
+            "changes": [change_shape(change) for change in changes],
+        },
+        out.style(f"commit {commit.id}", "yellow"),
+        *(f"{name:9}  {printable(value)}" for name, value in fields),
+        "",
+        *(f"    {printable(line)}" for line in commit.message.splitlines()),
+        *([""] if changes else []),
+        *(change_line(out, change) for change in changes),
+    )

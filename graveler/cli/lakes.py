@@ -1,0 +1,113 @@
+"""``graveler init`` and ``graveler repo``: lakes and their repositories."""
+
+from typing import Annotated, Any
+
+import typer
+
+from graveler.cli.session import Session
+from graveler.cli.verb import verb
+
+__all__ = ["add_to"]
+
+_repo = typer.Typer(help="Repositories: each one versioned tree of paths.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    verb(app, "init")(_init)
+    app.add_typer(_repo, name="repo")
+
+
+def _init(
+    session: Session,
+    folder: Annotated[str, typer.Argument(help="Where; made if it is missing.")] = ".",
+    *,
+    kv: Annotated[
+        str,
+        typer.Option(
+            metavar="URI",
+            help="Where branches and uncommitted entries live: sqlite://kv.sqlite3, "
+            "rocksdb://kv, postgresql://user@host/database.",
+        ),
+    ] = "sqlite://kv.sqlite3",
+    storage: Annotated[
+        str,
+        typer.Option(metavar="URI", help="Where bytes go: file://objects, s3://bucket/prefix."),
+    ] = "file://objects",
+) -> None:
+    """Make a new lake."""
+    from graveler.lake.factory import init  # noqa: PLC0415 - only when a verb needs it
+
+    with init(folder, kv_uri=kv, storage_uri=storage) as lake:
+        session.out.show(
+            {"lake": lake.location, "kv": kv, "storage": storage},
+            f"made a lake in {lake.location}; next: graveler repo create NAME",
+        )
+
+
+@verb(_repo, "create")
+def _create(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="3 to 63 of a-z, 0-9 and '-'.")],
+    *,
+    storage: Annotated[
+        str, typer.Option(metavar="URI", help="Root of its objects; else below the lake's.")
+    ] = "",
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="No error where it exists already.")
+    ] = False,
+) -> None:
+    """Make a repository with a first, empty commit on its branch main."""
+    session.lake.create_repository(name, storage=storage or None, exist_ok=exist_ok)
+    shape = _shape(session, name)
+    session.out.show(shape, f"made repository {name}, its objects in {shape['storage']}")
+
+
+@verb(_repo, "list")
+def _list(session: Session) -> None:
+    """List the repositories."""
+    for name in session.lake.repositories():
+        session.out.show(_shape(session, name), name)
+
+
+@verb(_repo, "show")
+def _show(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Which; else as --repo says.")] = "",
+) -> None:
+    """Show a repository: where its objects are, its branches, tags and runs."""
+    repository = session.lake.repository(name) if name else session.repository
+    branches = list(repository.branches(hidden=True))
+    shown = [record.name for record in branches if not record.hidden]
+    states: dict[str, int] = {}
+    for run in repository.runs.list():
+        states[str(run.state)] = states.get(str(run.state), 0) + 1
+    tags = sorted(repository.tags())
+    protected = repository.protected()
+    runs = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    session.out.show(
+        {
+            **_shape(session, repository.name),
+            "branches": shown,
+            "hidden_branches": len(branches) - len(shown),
+            "protected": protected,
+            "tags": tags,
+            "runs": states,
+        },
+        f"repository  {repository.name}",
+        f"storage     {repository.storage}",
+        f"branches    {', '.join(shown)}"
+        + (f" and {len(branches) - len(shown)} of runs" if len(branches) > len(shown) else ""),
+        f"protected   {', '.join(protected) or '(none)'}",
+        f"tags        {', '.join(tags) or '(none)'}",
+        f"runs        {runs or '(none)'}",
+    )
+
+
+def _shape(session: Session, name: str) -> dict[str, Any]:
+    repository = session.lake.repository(name)
+    return {
+        "name": repository.name,
+        "storage": repository.storage,
+        "default_branch": repository.stores.default_branch,
+    }

@@ -1,0 +1,61 @@
+"""The entry point: every verb, under one name."""
+
+from typing import Annotated
+
+import typer
+
+from graveler.cli import (
+    branches,
+    checking,
+    comparing,
+    demonstration,
+    files,
+    history,
+    lakes,
+    runs,
+    tags,
+)
+from graveler.cli.session import Options
+from graveler.cli.verb import DebugOption, JsonOption, LakeOption, RepoOption
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="graveler",
+    help="Git for a data lake: every run on its own branch, main moves in one atomic step.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from graveler import __version__  # noqa: PLC0415 - asked for, here only
+
+        typer.echo(f"graveler {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _shared(
+    context: typer.Context,
+    *,
+    lake: LakeOption = "",
+    repo: RepoOption = "",
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    context.obj = Options(lake=lake, repo=repo, as_json=as_json, debug=debug)
+
+
+for _group in (lakes, branches, files, history, comparing, tags, runs, checking, demonstration):
+    _group.add_to(app)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="graveler")

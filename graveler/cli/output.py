@@ -1,0 +1,106 @@
+"""What goes to the terminal, the pipe or the file: lines for people, JSON for programs."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, TextIO
+
+import typer
+
+from graveler.config import environment
+
+__all__ = ["Output", "ReaderGoneError", "printable", "size_text", "to_json"]
+
+_KIB: Final = 1024
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
+
+
+class ReaderGoneError(Exception):
+    """Whoever read our output has had enough (``| head``): stop, and say nothing."""
+
+
+def to_json(value: Any) -> str:
+    """Return one line of JSON, in ASCII, so that no terminal or pipe can garble it."""
+    return json.dumps(value, separators=(", ", ": "))
+
+
+def printable(text: str) -> str:
+    """Return text that cannot move the cursor or forge a line: control characters escaped."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as people read it."""
+    if size < _KIB:
+        return f"{size} B"
+    power = min((size.bit_length() - 1) // 10, len(_UNITS))
+    return f"{size / _KIB**power:.1f} {_UNITS[power - 1]}"
+
+
+class Output:
+    """Writes what a verb has to say.
+
+    Attributes:
+        as_json: Whether the reader is a program.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        for stream in (sys.stdout, sys.stderr):
+            # a path that the terminal cannot show must not end a listing
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        self._color = _wants_color(sys.stdout)
+
+    def style(self, text: str, color: str = "", *, bold: bool = False, dim: bool = False) -> str:
+        """Return the text in a colour, where the reader is a terminal."""
+        if not self._color:
+            return text
+        return typer.style(text, fg=color or None, bold=bold or None, dim=dim or None)
+
+    def line(self, text: str = "") -> None:
+        """Write a line.
+
+        Raises:
+            ReaderGoneError: Nobody reads any more.
+        """
+        try:
+            sys.stdout.write(text + "\n")
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+
+    def show(self, value: Mapping[str, Any], *lines: str) -> None:
+        """Write `value` as a line of JSON, or the lines, as the reader wants it."""
+        if self.as_json:
+            self.line(to_json(value))
+            return
+        for line in lines:
+            self.line(line)
+
+    def data(self, piece: bytes) -> None:
+        """Write bytes as they are."""
+        try:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(piece)
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+
+    def flush(self) -> None:
+        """Hand over what is buffered."""
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+
+    def abandon(self) -> None:
+        """Let what is still buffered go nowhere, so that the interpreter's end is quiet."""
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+
+
+def _wants_color(stream: TextIO) -> bool:
+    return stream.isatty() and not environment("NO_COLOR")

@@ -1,0 +1,132 @@
+"""What a verb works with: the lake, the repository, the output."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graveler.cli.failure import UsageError
+from graveler.cli.output import Output
+from graveler.config import CONFIG_NAME, environment, load_config
+from graveler.errors import InvalidInputError, NotFoundError, RefNotFoundError
+
+if TYPE_CHECKING:
+    from graveler.lake import Branch, Lake, Repository
+    from graveler.repository import View
+
+__all__ = ["Options", "Session", "find_lake"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that every verb has.
+
+    Attributes:
+        lake: Folder or file of the lake, "" to look for it.
+        repo: Name of the repository, "" for the only one.
+        as_json: Write JSON.
+        debug: Show where an error came from.
+    """
+
+    lake: str = ""
+    repo: str = ""
+    as_json: bool = False
+    debug: bool = False
+
+    def over(self, other: "Options | None") -> "Options":
+        """Return these options, those not given taken from `other`."""
+        if other is None:
+            return self
+        return Options(
+            lake=self.lake or other.lake,
+            repo=self.repo or other.repo,
+            as_json=self.as_json or other.as_json,
+            debug=self.debug or other.debug,
+        )
+
+
+def find_lake(folder: Path) -> Path:
+    """Return the lake that `folder` is in: itself or the nearest parent that is one.
+
+    Raises:
+        NotFoundError: None is.
+    """
+    for candidate in (folder, *folder.parents):
+        if (candidate / CONFIG_NAME).is_file():
+            return candidate
+    raise NotFoundError(
+        f"no lake in {folder} or above it: name one with --lake or GRAVELER_LAKE, "
+        "or make one with `graveler init`"
+    )
+
+
+@dataclass
+class Session:
+    """One call of the command line; a context manager that closes what was opened.
+
+    Attributes:
+        options: What the caller said.
+        out: Where to write.
+    """
+
+    options: Options
+    out: Output
+    _opened: "list[Lake]" = field(default_factory=list)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for lake in self._opened:
+            lake.close()
+
+    @property
+    def as_json(self) -> bool:
+        """Whether the reader is a program."""
+        return self.options.as_json
+
+    @cached_property
+    def lake(self) -> "Lake":
+        """The lake, opened; it is never made on the way."""
+        from graveler.lake.factory import connect  # noqa: PLC0415 - only when a verb needs it
+
+        named = self.options.lake or environment("GRAVELER_LAKE")
+        lake = connect(load_config(named or find_lake(Path.cwd())))
+        self._opened.append(lake)
+        return lake
+
+    @cached_property
+    def repository(self) -> "Repository":
+        """The repository that was named, or the lake's only one."""
+        named = self.options.repo or environment("GRAVELER_REPO")
+        if named:
+            return self.lake.repository(named)
+        names = self.lake.repositories()
+        if len(names) == 1:
+            return self.lake.repository(names[0])
+        if not names:
+            raise NotFoundError(
+                f"{self.lake.location} has no repository yet: "
+                "make one with `graveler repo create NAME`"
+            )
+        raise UsageError(
+            f"{self.lake.location} has several repositories ({', '.join(names)}): "
+            "name one with --repo or GRAVELER_REPO"
+        )
+
+    @property
+    def default_branch(self) -> str:
+        """The branch that is meant where none is named."""
+        return self.repository.stores.default_branch
+
+    def branch(self, name: str) -> "Branch":
+        """Return a branch to write to; "" is the default branch."""
+        return self.repository.branch(name or self.default_branch)
+
+    def view(self, ref: str) -> "View":
+        """Return what to read: a branch with its staged writes, or any other ref's commit."""
+        name = ref or self.default_branch
+        try:
+            return self.repository.branch(name)
+        except (RefNotFoundError, InvalidInputError):
+            return self.repository.ref(name)

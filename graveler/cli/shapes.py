@@ -1,0 +1,73 @@
+"""The records of a lake as JSON: the fields that ``--json`` promises."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from graveler.model import Change, Commit, Entry
+
+if TYPE_CHECKING:
+    from graveler.runs import RunRecord
+
+__all__ = ["change_shape", "commit_shape", "entry_shape", "moment", "run_shape"]
+
+
+def moment(when: datetime | None) -> str | None:
+    """Return a time as ISO 8601, UTC."""
+    return None if when is None else when.isoformat(timespec="microseconds")
+
+
+def entry_shape(entry: Entry) -> dict[str, Any]:
+    """Return an entry's fields."""
+    return {
+        "path": entry.path,
+        "size": entry.size,
+        "checksum": entry.checksum,
+        "content_type": entry.content_type,
+        "mtime": moment(entry.mtime),
+        "metadata": dict(entry.metadata),
+        "address": entry.address,
+    }
+
+
+def commit_shape(commit: Commit) -> dict[str, Any]:
+    """Return a commit's fields."""
+    return {
+        "id": commit.id,
+        "message": commit.message,
+        "committer": commit.committer,
+        "created": moment(commit.created),
+        "parents": list(commit.parents),
+        "generation": commit.generation,
+        "metarange": commit.metarange,
+        "metadata": dict(commit.metadata),
+    }
+
+
+def change_shape(change: Change) -> dict[str, Any]:
+    """Return a change: path, kind, and the entries on both sides."""
+    return {
+        "path": change.path,
+        "kind": str(change.kind),
+        "before": None if change.before is None else entry_shape(change.before),
+        "after": None if change.after is None else entry_shape(change.after),
+    }
+
+
+def run_shape(record: "RunRecord") -> dict[str, Any]:
+    """Return what is kept of a run, but for what fences its writers off."""
+    return {
+        "key": record.key,
+        "state": str(record.state),
+        "attempt": record.attempt,
+        "branch": record.branch,
+        "into": record.into,
+        "base": record.base,
+        "head": record.head,
+        "commit": record.commit,
+        "reason": record.reason,
+        "verdicts": [asdict(verdict) for verdict in record.verdicts],
+        "metadata": dict(record.metadata),
+        "created": moment(record.created),
+        "updated": moment(record.updated),
+    }

@@ -1,0 +1,106 @@
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import graveler
+from graveler.cli.main import app
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one call of the command line came to."""
+
+    code: int
+    out: str
+    err: str
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def error(self) -> Any:
+        return json.loads(self.err)["error"]
+
+
+@pytest.fixture
+def cli():
+    """Calls the command line in this process."""
+    runner = CliRunner()
+
+    def call(*arguments, stdin=None) -> Said:
+        result = runner.invoke(app, [str(argument) for argument in arguments], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Said(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The folder of a lake with one repository, where the command line is called."""
+    folder = tmp_path / "lake"
+    with graveler.open(folder) as lake:
+        lake.create_repository("flights")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("GRAVELER_LAKE", raising=False)
+    monkeypatch.delenv("GRAVELER_REPO", raising=False)
+    return folder
+
+
+@pytest.fixture
+def repo(folder):
+    """The repository of that lake."""
+    with graveler.open(folder) as lake:
+        yield lake.repository("flights")
+
+
+@pytest.fixture
+def history(repo):
+    """Two commits on main, a branch that is ahead, and a tag."""
+    main = repo.branch("main")
+    main.put("input/05:00/a.csv", b"a\n1\n", content_type="text/csv", metadata={"source": "bts"})
+    main.put("readme.txt", b"hello")
+    main.commit("first", committer="ann", metadata={"hour": "05"})
+    repo.create_branch("dev")
+    repo.branch("dev").put("input/06:00/b.csv", b"b\n")
+    repo.branch("dev").commit("more")
+    repo.tag("v1")
+    return repo
+
+
+@pytest.fixture
+def conflict(history):
+    """dev and main that have changed one path differently."""
+    for name, body in (("dev", b"1"), ("main", b"2")):
+        history.branch(name).put("readme.txt", body)
+        history.branch(name).commit(f"{name} changes it")
+    return history
+
+
+@pytest.fixture
+def runs(history):
+    """A run that is published, and one that a gate stopped."""
+    with history.run("hour 05", gates=[lambda candidate: None]) as run:
+        run.put("output/05:00/a", b"1")
+
+    @graveler.gate("rows")
+    def refuse(candidate):
+        return "0 rows, 9 landed"
+
+    def stopped():
+        with history.run("hour 06", gates=[refuse], metadata={"hour": "06"}) as run:
+            run.put("output/06:00/a", b"2")
+
+    with pytest.raises(graveler.errors.GateFailedError):
+        stopped()
+    return history

@@ -1,0 +1,103 @@
+"""Exit codes and how errors are told."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from graveler.cli.session import Options
+from graveler.cli.verb import verb
+from graveler.errors import GateFailedError, NotFoundError
+from graveler.gates import Verdict
+
+VERDICTS = (Verdict("rows", True, "error"), Verdict("dups", False, "error", "2 flights twice"))
+
+
+@pytest.fixture
+def failing():
+    """Calls a verb that raises."""
+    app = typer.Typer()
+    errors: dict[str, Exception] = {}
+
+    @app.callback()
+    def shared(context: typer.Context) -> None:
+        context.obj = Options()
+
+    @verb(app, "fail")
+    def fail(session):
+        raise errors["now"]
+
+    def call(error, *options):
+        errors["now"] = error
+        return CliRunner().invoke(app, ["fail", *options])
+
+    return call
+
+
+def test_a_gate_that_refused_exits_with_4_and_says_why(failing):
+    said = failing(GateFailedError("refused", VERDICTS))
+    assert said.exit_code == 4
+    assert said.stderr == "error: refused\n  rows: passed\n  dups: 2 flights twice\n"
+    said = failing(GateFailedError("refused", VERDICTS), "--json")
+    error = json.loads(said.stderr)["error"]
+    assert (said.exit_code, error["code"]) == (4, "gate-failed")
+    assert [verdict["gate"] for verdict in error["verdicts"]] == ["rows", "dups"]
+
+
+def test_an_error_is_one_line_and_debug_shows_where_it_came_from(failing):
+    said = failing(NotFoundError("no such thing\nat all"))
+    assert (said.exit_code, said.stderr) == (1, "error: no such thing at all\n")
+    said = failing(NotFoundError("no such thing"), "--debug")
+    assert said.stderr.startswith("Traceback")
+    assert said.stderr.endswith("error: no such thing\n")
+
+
+def test_a_defect_is_told_as_one(failing):
+    said = failing(KeyError("x"), "--json")
+    assert said.exit_code == 1
+    assert json.loads(said.stderr)["error"]["code"] == "internal"
+    assert "--debug" in json.loads(said.stderr)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["log", "--nope"], ["merge", "one"], ["commit"], ["log", "-n", "x"]]
+)
+def test_what_cannot_be_understood_exits_with_2(cli, folder, arguments):
+    said = cli(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err
+
+
+def test_every_verb_takes_json_and_says_what_it_is_for(cli, folder):
+    groups = {
+        "": [
+            "init",
+            "ls",
+            "stat",
+            "get",
+            "put",
+            "rm",
+            "commit",
+            "log",
+            "show",
+            "diff",
+            "merge",
+            "fsck",
+            "demo",
+        ],
+        "repo": ["create", "list", "show"],
+        "branch": ["create", "list", "delete", "protect", "unprotect", "reset"],
+        "tag": ["create", "list", "delete"],
+        "run": ["list", "show", "abandon"],
+    }
+    for group, verbs in groups.items():
+        for name in verbs:
+            said = cli(*([group] if group else []), name, "--help")
+            assert said.code == 0
+            for option in ("--json", "--lake", "--repo", "--debug"):
+                assert option in said.out, name
+
+
+def test_the_version_is_told(cli):
+    assert cli("--version").out == "graveler 0.1.0\n"

@@ -1,0 +1,141 @@
+import pytest
+
+from graveler.errors import ErrorCode
+
+ODD = ["input/2013/01/01/05:00/a.csv", "two words/x", "größe/日本語.txt", "a:b:c", "-dash"]
+
+
+@pytest.mark.parametrize("path", ODD)
+def test_a_file_comes_back_as_it_was_put(cli, folder, tmp_path, path):
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"\x00\xff\r\n bytes")
+    assert cli("put", source, f"main:{path}").code == 0
+    assert cli("get", f"main:{path}").raw == b"\x00\xff\r\n bytes"
+    target = tmp_path / "copy"
+    assert cli("get", f"main:{path}", target).code == 0
+    assert target.read_bytes() == b"\x00\xff\r\n bytes"
+    assert cli("stat", f"main:{path}", "--json").json["path"] == path
+    assert [line["path"] for line in cli("ls", f"main:{path}", "--json").lines] == [path]
+
+
+def test_a_listing_folds_folders_unless_it_is_recursive(cli, history):
+    lines = cli("ls", "main").out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["input/", "readme.txt"]
+    lines = cli("ls", "main", "--recursive").out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["input/05:00/a.csv", "readme.txt"]
+    assert cli("ls", "main:input", "--json").lines == [{"type": "folder", "path": "input/05:00/"}]
+    assert cli("ls", "main:input/", "--json").lines == [{"type": "folder", "path": "input/05:00/"}]
+
+
+def test_a_listing_of_a_branch_shows_what_is_staged_and_its_head_does_not(cli, history):
+    history.branch("main").put("new", b"")
+    assert "new" in cli("ls", "main").out
+    assert "new" in cli("ls").out
+    assert "new" not in cli("ls", "main@").out
+
+
+def test_a_listing_as_json_has_every_field_of_a_file(cli, history):
+    (line,) = cli("ls", "v1:input/05:00/", "--json").lines
+    entry = history.ref("v1").stat("input/05:00/a.csv")
+    assert line == {
+        "type": "file",
+        "path": "input/05:00/a.csv",
+        "size": 4,
+        "checksum": entry.checksum,
+        "content_type": "text/csv",
+        "mtime": entry.mtime.isoformat(timespec="microseconds"),
+        "metadata": {"source": "bts"},
+        "address": entry.address,
+    }
+
+
+@pytest.mark.parametrize("verb", ["ls", "stat", "get", "rm"])
+def test_a_path_that_is_not_there_is_an_error(cli, history, verb):
+    said = cli(verb, "main:nowhere", "--json", *(["/dev/null"] if verb == "get" else []))
+    assert (said.code, said.out) == (1, "")
+    assert said.error["code"] == ErrorCode.OBJECT_NOT_FOUND
+    assert "nowhere" in said.error["message"]
+
+
+def test_listing_an_empty_tree_is_no_error(cli, folder):
+    assert cli("ls", "main") == cli("ls", "main", "--json")
+    assert cli("ls", "main").code == 0
+
+
+def test_an_address_without_a_path_is_a_usage_error(cli, history):
+    for verb in ("stat", "get", "rm"):
+        said = cli(verb, "main")
+        assert said.code == 2
+        assert "REF:PATH" in said.err
+
+
+def test_a_file_put_into_a_folder_keeps_its_name(cli, folder, tmp_path):
+    (tmp_path / "part 0.csv").write_bytes(b"1")
+    assert cli("put", tmp_path / "part 0.csv", "main:input/").code == 0
+    assert cli("put", tmp_path / "part 0.csv", "main:").code == 0
+    paths = [line["path"] for line in cli("ls", "-r", "--json").lines]
+    assert paths == ["input/part 0.csv", "part 0.csv"]
+
+
+def test_a_folder_is_put_with_all_that_lies_below(cli, folder, tmp_path):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "deep" / "b").write_bytes(b"22")
+    (tmp_path / "in" / "a").write_bytes(b"1")
+    said = cli("put", "-r", tmp_path / "in", "main:data", "--json")
+    assert [line["path"] for line in said.lines] == ["data/a", "data/deep/b"]
+    assert cli("put", "-r", tmp_path / "in", "main:").code == 0
+    paths = [line["path"] for line in cli("ls", "-r", "--json").lines]
+    assert paths == ["a", "data/a", "data/deep/b", "deep/b"]
+    assert cli("get", "main:data/deep/b").raw == b"22"
+
+
+def test_the_standard_input_is_put_with_type_and_pairs(cli, folder):
+    said = cli(
+        "put", "-", "main:x", "--content-type", "text/plain", "--meta", "a=1=2", stdin=b"\xfftext"
+    )
+    assert said.code == 0
+    entry = cli("stat", "main:x", "--json").json
+    assert (entry["content_type"], entry["metadata"]) == ("text/plain", {"a": "1=2"})
+    assert cli("get", "main:x").raw == b"\xfftext"
+    assert cli("put", "-", "main:folder/", stdin=b"").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["missing.csv", "main:x"], "missing.csv"),
+        ([".", "main:x"], "-r"),
+        (["graveler.toml", "main:x", "-r"], "without -r"),
+        (["graveler.toml", "main:x", "--meta", "nothing"], "NAME=VALUE"),
+    ],
+)
+def test_what_cannot_be_put_is_a_usage_error(cli, folder, arguments, hint):
+    said = cli("put", *arguments)
+    assert said.code == 2
+    assert hint in said.err
+
+
+def test_getting_into_a_folder_keeps_the_name_and_json_needs_a_file(cli, history, tmp_path):
+    (tmp_path / "out").mkdir()
+    said = cli("get", "main:input/05:00/a.csv", tmp_path / "out", "--json")
+    assert said.json["file"] == str(tmp_path / "out" / "a.csv")
+    assert (tmp_path / "out" / "a.csv").read_bytes() == b"a\n1\n"
+    assert cli("get", "main:readme.txt", "--json").code == 2
+    assert cli("get", "main:readme.txt", tmp_path / "no" / "such").code == 2
+
+
+def test_removing_takes_files_or_what_lies_below_a_folder(cli, history):
+    history.branch("main").put("input/05:00/b.csv", b"")
+    assert cli("rm", "main:input").code == 1
+    assert cli("rm", "main:readme.txt", "main:input/05:00/b.csv").code == 0
+    assert cli("rm", "-r", "main:input", "--json").lines == [
+        {"branch": "main", "path": "input/05:00/a.csv"}
+    ]
+    assert cli("ls", "-r").out == ""
+    assert "input/05:00/a.csv" in cli("ls", "-r", "main@").out
+
+
+def test_a_path_that_would_move_the_cursor_is_shown_escaped(cli, history):
+    history.branch("main").put("a\x1b[2J\nb", b"")
+    assert "a\\x1b[2J\\nb" in cli("ls", "main").out
+    assert "a\x1b[2J\nb" in [line["path"] for line in cli("ls", "main", "--json").lines]

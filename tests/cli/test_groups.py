@@ -1,0 +1,168 @@
+"""init, repo, branch, tag and run."""
+
+import pytest
+
+import graveler
+from graveler.errors import ErrorCode
+
+
+def test_a_lake_is_made_and_a_second_time_refused(cli, tmp_path):
+    said = cli("init", tmp_path / "new", "--json")
+    assert said.json == {
+        "lake": str(tmp_path / "new"),
+        "kv": "sqlite://kv.sqlite3",
+        "storage": "file://objects",
+    }
+    assert cli("repo", "create", "abc", "-C", tmp_path / "new").code == 0
+    said = cli("init", tmp_path / "new")
+    assert said.code == 1
+    assert "is a lake already" in said.err
+
+
+def test_a_lake_is_made_with_other_stores(cli, tmp_path):
+    storage = f"file://{tmp_path}/elsewhere"
+    assert cli("init", tmp_path / "l", "--kv", "rocksdb://kv", "--storage", storage).code == 0
+    assert cli("-C", tmp_path / "l", "repo", "create", "abc", "--json").json == {
+        "name": "abc",
+        "storage": f"{storage}/abc",
+        "default_branch": "main",
+    }
+    assert (tmp_path / "l" / "kv").is_dir()
+
+
+def test_repositories_are_made_listed_and_shown(cli, runs):
+    assert cli("repo", "create", "weather", "--storage", "mem://weather").code == 0
+    assert cli("repo", "create", "weather").code == 1
+    assert cli("repo", "create", "weather", "--exist-ok").code == 0
+    assert cli("repo", "list").out == "flights\nweather\n"
+    assert [line["name"] for line in cli("repo", "list", "--json").lines] == ["flights", "weather"]
+    shown = cli("repo", "show", "flights", "--json").json
+    assert shown["branches"] == ["dev", "main"]
+    assert shown["hidden_branches"] == 1
+    assert shown["tags"] == ["v1"]
+    assert shown["runs"] == {"PARKED": 1, "PUBLISHED": 1}
+    text = cli("repo", "show", "-R", "flights").out
+    assert "dev, main and 1 of runs" in text
+    assert "1 PARKED, 1 PUBLISHED" in text
+
+
+def test_branches_are_made_listed_and_deleted(cli, history):
+    assert cli("branch", "create", "old", "main~1").code == 0
+    assert history.commit("old") == history.commit("main~1")
+    assert cli("branch", "create", "old").code == 1
+    assert cli("branch", "create", "old", "--exist-ok").code == 0
+    lines = cli("branch", "list").out.splitlines()
+    assert [line.split()[1] for line in lines] == ["dev", "main", "old"]
+    assert cli("branch", "delete", "old", "--json").json == {"deleted": "old"}
+    assert cli("branch", "delete", "old").code == 1
+    assert cli("branch", "delete", "main").code == 1
+
+
+def test_branches_of_runs_are_listed_only_when_asked_for(cli, runs):
+    assert len(cli("branch", "list", "--json").lines) == 2
+    hidden = [line for line in cli("branch", "list", "--all", "--json").lines if line["hidden"]]
+    assert [(line["name"][:11], line["attempt"]) for line in hidden] == [("run-hour-06", 1)]
+
+
+def test_a_protected_branch_takes_merges_only(cli, history):
+    assert cli("branch", "protect", "ma*", "--json").json == {"protected": ["ma*"]}
+    assert "(protected)" in cli("branch", "list").out
+    said = cli("put", "graveler.toml", "main:x", "--json")
+    assert (said.code, said.error["code"]) == (1, ErrorCode.PROTECTED_BRANCH)
+    assert cli("merge", "dev", "main").code == 0
+    assert cli("branch", "unprotect", "ma*").out == "protected: (none)\n"
+    assert cli("put", "graveler.toml", "main:x").code == 0
+
+
+def test_a_reset_discards_what_is_staged(cli, history):
+    history.branch("dev").put("x", b"1")
+    assert cli("branch", "reset", "dev").out == "discarded 1 uncommitted change on dev\n"
+    assert list(history.branch("dev").uncommitted()) == []
+
+
+def test_tags_are_made_listed_and_deleted(cli, history):
+    assert cli("tag", "create", "v2", "dev").code == 0
+    assert cli("tag", "create", "v2").code == 1
+    assert cli("tag", "list", "--json").lines == [
+        {"name": name, "commit": history.commit(ref).id}
+        for name, ref in (("v1", "main"), ("v2", "dev"))
+    ]
+    assert [line.split()[1] for line in cli("tag", "list").out.splitlines()] == ["v1", "v2"]
+    assert cli("tag", "delete", "v1").code == 0
+    assert cli("tag", "delete", "v1").code == 1
+
+
+def test_runs_are_listed_with_state_and_reason(cli, runs):
+    lines = cli("run", "list").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["PUBLISHED", "PARKED"]
+    assert "0 rows, 9 landed" in lines[1]
+    (parked,) = cli("run", "list", "--state", "parked", "--json").lines
+    assert (parked["key"], parked["state"], parked["attempt"]) == ("hour 06", "PARKED", 1)
+    assert "fence" not in parked
+    assert cli("run", "list", "--state", "lost").code == 2
+
+
+def test_a_run_is_shown_with_what_its_gates_said(cli, runs):
+    shown = cli("run", "show", "hour 06").out
+    assert "gate       rows: error: 0 rows, 9 landed" in shown
+    assert "hour       06" in shown
+    run = cli("run", "show", "hour 05", "--json").json
+    assert (run["state"], run["into"]) == ("PUBLISHED", "main")
+    assert run["commit"] == runs.commit("main").id
+    assert [verdict["passed"] for verdict in run["verdicts"]] == [True]
+    missing = cli("run", "show", "nobody", "--json")
+    assert (missing.code, missing.error["code"]) == (1, ErrorCode.RUN_NOT_FOUND)
+
+
+def test_a_run_that_is_given_up_loses_its_branch(cli, runs):
+    said = cli("run", "abandon", "hour 06", "--reason", "no more", "--json")
+    assert (said.json["state"], said.json["reason"]) == ("REAPED", "no more")
+    assert len(list(runs.branches(hidden=True))) == 2
+    said = cli("run", "abandon", "hour 05", "--json")
+    assert (said.code, said.error["code"]) == (1, ErrorCode.RUN_STATE)
+    assert cli("run", "abandon", "nobody").code == 1
+
+
+@pytest.mark.parametrize(
+    "how", [["-C", "{}"], ["--lake", "{}"], ["--lake", "{}/graveler.toml"], None, "env"]
+)
+def test_the_lake_is_named_by_an_option_by_the_environment_or_by_where_one_is(
+    cli, folder, tmp_path, monkeypatch, how
+):
+    (folder / "deep" / "down").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path if how else folder / "deep" / "down")
+    if how == "env":
+        monkeypatch.setenv("GRAVELER_LAKE", str(folder))
+    options = [part.format(folder) for part in how] if isinstance(how, list) else []
+    assert cli("repo", "list", *options).out == "flights\n"
+    assert cli(*options, "repo", "list").out == "flights\n"
+
+
+def test_where_no_lake_is_the_way_out_is_told_and_nothing_is_made(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GRAVELER_LAKE", raising=False)
+    said = cli("log")
+    assert said.code == 1
+    assert "graveler init" in said.err
+    assert cli("log", "-C", tmp_path / "nowhere").code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_several_repositories_one_has_to_be_named(cli, folder, monkeypatch):
+    with graveler.open(folder) as lake:
+        lake.create_repository("weather")
+    said = cli("log")
+    assert said.code == 2
+    assert "flights, weather" in said.err
+    assert cli("log", "--repo", "weather").code == 0
+    assert cli("-R", "weather", "log").code == 0
+    monkeypatch.setenv("GRAVELER_REPO", "weather")
+    assert cli("log").code == 0
+    assert cli("log", "-R", "nothing").code == 1
+
+
+def test_a_lake_without_a_repository_says_how_to_make_one(cli, tmp_path):
+    cli("init", tmp_path / "l")
+    said = cli("log", "-C", tmp_path / "l")
+    assert said.code == 1
+    assert "graveler repo create" in said.err

@@ -1,0 +1,132 @@
+import pytest
+
+from graveler.errors import ErrorCode
+
+
+def test_the_log_lists_commits_with_their_refs_the_newest_first(cli, history):
+    lines = cli("log", "dev").out.splitlines()
+    assert [line.split("  ")[2:] for line in lines] == [
+        ["more", "(dev)"],
+        ["first", "(main, tag v1)"],
+        ["Repository created"],
+    ]
+    commits = cli("log", "dev", "--json").lines
+    assert [commit["id"] for commit in commits] == [made.id for made in history.log("dev")]
+    assert commits[0]["parents"] == [commits[1]["id"]]
+    assert commits[1]["refs"] == ["main", "tag v1"]
+    assert commits[1]["metadata"] == {"hour": "05"}
+    assert commits[1]["committer"] == "ann"
+
+
+def test_the_log_takes_a_limit_and_first_parents(cli, history):
+    assert len(cli("log", "-n", "1").out.splitlines()) == 1
+    assert cli("log", "-n", "0").out == ""
+    history.merge("dev", into="main")
+    history.branch("dev").put("c", b"")
+    history.branch("dev").commit("later")
+    history.merge("dev", into="main", message="second merge")
+    messages = [line["message"] for line in cli("log", "--first-parent", "--json").lines]
+    assert messages == ["second merge", "merge dev into main", "first", "Repository created"]
+    assert len(cli("log").out.splitlines()) == 6
+
+
+def test_a_commit_says_where_the_branch_is(cli, history):
+    assert cli("commit", "dev", "-m", "nothing").code == 1
+    history.branch("dev").put("x", b"1")
+    said = cli(
+        "commit", "dev", "-m", "line\nsecond", "--meta", "k=v", "--committer", "bo", "--json"
+    )
+    head = history.commit("dev")
+    assert said.json["id"] == head.id
+    assert (head.message, head.metadata, head.committer) == ("line\nsecond", {"k": "v"}, "bo")
+    assert cli("commit", "dev", "--allow-empty", "-m", "empty").out.endswith(": empty\n")
+
+
+def test_show_gives_the_changes_and_the_ranges(cli, history):
+    shown = cli("show", "dev").out
+    assert "ranges     1 written, 0 reused" in shown
+    assert "+ input/06:00/b.csv  2 B" in shown
+    commit = cli("show", "main", "--json").json
+    assert commit["ranges"] == {"written": 1, "reused": 0}
+    assert [change["path"] for change in commit["changes"]] == ["input/05:00/a.csv", "readme.txt"]
+    root = cli("show", "main~1", "--json").json
+    assert (root["parents"], root["changes"], root["ranges"]) == (
+        [],
+        [],
+        {"written": 0, "reused": 0},
+    )
+
+
+def test_show_of_a_merge_is_against_what_the_branch_was(cli, history):
+    history.branch("main").put("other", b"")
+    history.branch("main").commit("beside")
+    history.merge("dev", into="main")
+    commit = cli("show", "main", "--json").json
+    assert [change["path"] for change in commit["changes"]] == ["input/06:00/b.csv"]
+    assert len(commit["parents"]) == 2
+
+
+def test_a_diff_of_two_refs_lists_what_differs(cli, history):
+    dev = history.branch("dev")
+    dev.put("readme.txt", b"goodbye")
+    dev.delete("input/05:00/a.csv")
+    dev.commit("changes")
+    assert cli("diff", "main", "dev").out.splitlines() == [
+        "- input/05:00/a.csv  4 B",
+        "+ input/06:00/b.csv  2 B",
+        "~ readme.txt  5 B → 7 B",
+    ]
+    changes = cli("diff", "main", "dev", "input/", "--json").lines
+    assert [(change["kind"], change["path"]) for change in changes] == [
+        ("removed", "input/05:00/a.csv"),
+        ("added", "input/06:00/b.csv"),
+    ]
+    assert changes[0]["after"] is None
+    assert changes[0]["before"]["size"] == 4
+
+
+def test_a_diff_of_a_branch_alone_is_what_is_not_committed(cli, history):
+    assert cli("diff", "main").out == ""
+    history.branch("main").put("x", b"1")
+    assert cli("diff", "main").out == "+ x  1 B\n"
+
+
+def test_a_merge_moves_the_branch_and_a_second_one_has_nothing_to_do(cli, history):
+    said = cli("merge", "dev", "main", "-m", "all of dev", "--meta", "by=me", "--json")
+    head = history.commit("main")
+    assert said.json["commit"]["id"] == head.id
+    assert (said.json["already"], head.message, head.metadata) == (
+        False,
+        "all of dev",
+        {"by": "me"},
+    )
+    again = cli("merge", "dev", "main")
+    assert (again.code, again.out) == (0, f"main has all of dev already is at {head.id[:12]}\n")
+
+
+def test_a_conflict_names_path_and_three_identities_and_exits_with_3(cli, conflict):
+    before = conflict.commit("main")
+    said = cli("merge", "dev", "main", "--json")
+    assert (said.code, said.out, said.error["code"]) == (3, "", ErrorCode.MERGE_CONFLICT)
+    (found,) = said.error["conflicts"]
+    assert found["path"] == "readme.txt"
+    identities = {found["base"], found["source"], found["dest"]}
+    assert {len(identity) for identity in identities} == {64}
+    assert len(identities) == 3
+    human = cli("merge", "dev", "main")
+    assert human.code == 3
+    for identity in identities:
+        assert identity[:12] in human.err
+    assert conflict.commit("main") == before
+
+
+@pytest.mark.parametrize(("strategy", "body"), [("source-wins", b"1"), ("dest-wins", b"2")])
+def test_a_strategy_settles_a_conflict(cli, conflict, strategy, body):
+    assert cli("merge", "dev", "main", "--strategy", strategy).code == 0
+    assert conflict.ref("main").get("readme.txt") == body
+
+
+def test_an_unknown_strategy_is_a_usage_error(cli, conflict):
+    said = cli("merge", "dev", "main", "--strategy", "ours")
+    assert said.code == 2
+    assert "source-wins" in said.err

@@ -1,0 +1,93 @@
+"""The command line as a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graveler.model import Entry
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = [sys.executable, "-m", "graveler.cli"]
+
+
+def call(*arguments, cwd, **more):
+    done = subprocess.run(
+        [*PROGRAM, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", **more},
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_a_lake_is_worked_with_from_a_shell(tmp_path):
+    (tmp_path / "größe 1.csv").write_bytes(b"1")
+    assert call("init", cwd=tmp_path)[0] == 0
+    assert call("repo", "create", "flights", cwd=tmp_path)[0] == 0
+    assert call("put", "größe 1.csv", "main:in/05:00/größe 1.csv", cwd=tmp_path)[0] == 0
+    code, out, err = call("commit", "-m", "one", "--json", cwd=tmp_path, GRAVELER_COMMITTER="ann")
+    assert (code, json.loads(out)["committer"], err) == (0, "ann", "")
+    assert "in/05:00/größe 1.csv" in call("ls", "main", "--recursive", cwd=tmp_path)[1]
+    assert call("get", "main:in/05:00/größe 1.csv", cwd=tmp_path)[:2] == (0, "1")
+    assert call("fsck", cwd=tmp_path)[0] == 0
+
+
+def test_an_error_has_no_traceback_and_nothing_on_the_output(tmp_path):
+    code, out, err = call("log", cwd=tmp_path)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: no lake in ")
+    assert len(err.splitlines()) == 1
+
+
+def test_an_output_that_knows_no_umlauts_still_gets_every_line(folder, history):
+    history.branch("main").put("größe", b"1")
+    code, out, err = call("ls", cwd=folder, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert (code, err) == (0, "")
+    assert "gr\\xf6\\xdfe" in out
+    code, out, _ = call("ls", "--json", cwd=folder, PYTHONIOENCODING="ascii")
+    assert "größe" in [json.loads(line)["path"] for line in out.splitlines()]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_has_had_enough_ends_a_listing_quietly(folder, repo, options):
+    repo.branch("main").link_many(
+        Entry(path=f"a/{number:06}", address=f"data/{number}", size=1) for number in range(20_000)
+    )
+    program = subprocess.Popen(
+        [*PROGRAM, "ls", "-r", "main", *options],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert program.stdout is not None
+    assert program.stderr is not None
+    assert b"a/000000" in program.stdout.readline()
+    program.stdout.close()
+    errors = program.stderr.read()
+    program.stderr.close()
+    assert (program.wait(), errors) == (0, b"")
+
+
+def test_looking_at_the_log_loads_nothing_heavy(folder, history):
+    program = (
+        "import sys; sys.argv = ['graveler', 'log', '-n', '1']\n"
+        "from graveler.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "print(sorted(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "first" in done.stdout.splitlines()[0]
+    for heavy in ("rich", "pyspark", "boto3", "sqlalchemy", "graveler.demo", "graveler.gc"):
+        assert f"'{heavy}'" not in done.stdout
