@@ -9,7 +9,7 @@ from threading import Lock
 
 from graveler.errors import StateError
 from graveler.kv.batches import chunks, pages
-from graveler.kv.predicates import changed, check_predicate, holds
+from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
 
 __all__ = ["MemoryKVStore"]
@@ -82,6 +82,14 @@ class MemoryKVStore(KVStore):
             held = self._partitions.get(partition)
             if held is not None:
                 held.delete(key)
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_read_predicate(predicate)
+        with self._lock:
+            if self._value(partition, key) != predicate:
+                raise changed(partition, key, predicate)
+            self._partitions[partition].delete(key)
 
     def drop(self, partition: str) -> None:
         check_partition(partition)

@@ -3,7 +3,7 @@
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 
-__all__ = ["changed", "check_predicate", "holds"]
+__all__ = ["changed", "check_predicate", "check_read_predicate", "holds"]
 
 
 def check_predicate(predicate: Predicate) -> None:
@@ -16,6 +16,18 @@ def check_predicate(predicate: Predicate) -> None:
         raise InvalidInputError(
             f"predicate of type {type(predicate).__name__}: give ABSENT, PRESENT or the "
             "predicate that get() returned"
+        )
+
+
+def check_read_predicate(predicate: Predicate) -> None:
+    """Refuse what stands for no value that was read.
+
+    Raises:
+        InvalidInputError: It is no value.
+    """
+    if not isinstance(predicate, bytes):
+        raise InvalidInputError(
+            f"predicate of type {type(predicate).__name__}: give the predicate that get() returned"
         )
 
 

@@ -37,7 +37,7 @@ from graveler.errors import (
 )
 from graveler.kv.batches import chunks, pages
 from graveler.kv.forking import abandon, watch
-from graveler.kv.predicates import changed, check_predicate, holds
+from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
 
 __all__ = ["RocksDBKVStore"]
@@ -198,6 +198,15 @@ class RocksDBKVStore(KVStore):
         check_key(partition, key)
         with self._open() as handle, handle.lock:
             handle.db.delete(_prefix(partition) + key, handle.durably)
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_read_predicate(predicate)
+        full_key = _prefix(partition) + key
+        with self._open(conditional=True) as handle, handle.lock:
+            if handle.db.get(full_key) != predicate:
+                raise changed(partition, key, predicate)
+            handle.db.delete(full_key, handle.durably)
 
     def drop(self, partition: str) -> None:
         check_partition(partition)

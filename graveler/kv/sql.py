@@ -26,7 +26,7 @@ from graveler.errors import (
 )
 from graveler.kv.batches import chunks, pages
 from graveler.kv.forking import abandon, watch
-from graveler.kv.predicates import changed, check_predicate
+from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.store import (
     ABSENT,
     PRESENT,
@@ -94,6 +94,9 @@ _SET_EQUAL: Final = text(
     " WHERE partition = :partition AND key = :key AND value = :predicate"
 )
 _DELETE: Final = text("DELETE FROM graveler_kv WHERE partition = :partition AND key = :key")
+_DELETE_EQUAL: Final = text(
+    "DELETE FROM graveler_kv WHERE partition = :partition AND key = :key AND value = :predicate"
+)
 _PAGE: Final = text(
     "SELECT key, value FROM graveler_kv WHERE partition = :partition AND key >= :start"
     " ORDER BY key LIMIT :limit"
@@ -202,6 +205,16 @@ class PostgresKVStore(KVStore):
     def delete(self, partition: str, key: bytes) -> None:
         check_key(partition, key)
         self._write(_DELETE, partition=partition, key=key)
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_read_predicate(predicate)
+        parameters = {"partition": partition, "key": key, "predicate": predicate}
+        deleted = self._run(
+            lambda c: c.execute(_DELETE_EQUAL, parameters).rowcount, conditional=True
+        )
+        if deleted != 1:
+            raise changed(partition, key, predicate)
 
     def drop(self, partition: str) -> None:
         check_partition(partition)

@@ -29,7 +29,7 @@ from graveler.errors import (
 )
 from graveler.kv.batches import chunks, pages
 from graveler.kv.forking import abandon, watch
-from graveler.kv.predicates import changed, check_predicate
+from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.store import (
     ABSENT,
     PRESENT,
@@ -62,6 +62,7 @@ _SET_ABSENT: Final = "INSERT INTO kv VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _SET_PRESENT: Final = "UPDATE kv SET value = ? WHERE partition = ? AND key = ?"
 _SET_EQUAL: Final = "UPDATE kv SET value = ? WHERE partition = ? AND key = ? AND value = ?"
 _DELETE: Final = "DELETE FROM kv WHERE partition = ? AND key = ?"
+_DELETE_EQUAL: Final = "DELETE FROM kv WHERE partition = ? AND key = ? AND value = ?"
 _PAGE: Final = "SELECT key, value FROM kv WHERE partition = ? AND key >= ? ORDER BY key LIMIT ?"
 _NTH: Final = "SELECT key FROM kv WHERE partition = ? ORDER BY key LIMIT 1 OFFSET ?"
 _DROP: Final = "DELETE FROM kv WHERE partition = ?"
@@ -191,6 +192,16 @@ class SQLiteKVStore(KVStore):
     def delete(self, partition: str, key: bytes) -> None:
         check_key(partition, key)
         self._run(lambda c: c.execute(_DELETE, (partition, key)))
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_read_predicate(predicate)
+        parameters = (partition, key, predicate)
+        deleted = self._run(
+            lambda c: c.execute(_DELETE_EQUAL, parameters).rowcount, conditional=True
+        )
+        if deleted != 1:
+            raise changed(partition, key, predicate)
 
     def drop(self, partition: str) -> None:
         check_partition(partition)

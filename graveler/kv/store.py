@@ -136,6 +136,18 @@ class KVStore(ABC):
         """Remove the key; no error where it is not there."""
 
     @abstractmethod
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        """Remove the key if its value is as the `predicate` of an earlier ``get`` says.
+
+        One atomic step: what somebody wrote since the ``get`` stays.
+
+        Raises:
+            InvalidInputError: The predicate is none that ``get`` gave.
+            PreconditionFailedError: The value is another one, or gone; nothing was removed.
+            OutcomeUnknownError: The reply was lost; read back to know.
+        """
+
+    @abstractmethod
     def drop(self, partition: str) -> None:
         """Remove every key of the partition; not atomic, may be repeated."""
 

@@ -263,6 +263,31 @@ class KVStoreSuite:
         store.delete("p", b"k")
         assert list(store.scan("p")) == []
 
+    def test_delete_if_removes_the_value_read(self, store: KVStore) -> None:
+        _fill(store, "p", [b"a", b"b"])
+        stored = store.get("p", b"a")
+        assert stored is not None
+        store.delete_if("p", b"a", stored.predicate)
+        assert _keys(store, "p") == [b"b"]
+        with pytest.raises(PreconditionFailedError):
+            store.delete_if("p", b"a", stored.predicate)
+
+    def test_delete_if_leaves_a_value_changed_since(self, store: KVStore) -> None:
+        store.set("p", b"k", b"old")
+        stored = store.get("p", b"k")
+        assert stored is not None
+        store.set("p", b"k", b"others")
+        with pytest.raises(PreconditionFailedError):
+            store.delete_if("p", b"k", stored.predicate)
+        assert list(store.scan("p")) == [(b"k", b"others")]
+
+    @pytest.mark.parametrize("predicate", [None, ABSENT, PRESENT])
+    def test_delete_if_takes_only_what_was_read(self, store: KVStore, predicate: Any) -> None:
+        store.set("p", b"k", b"v")
+        with pytest.raises(InvalidInputError):
+            store.delete_if("p", b"k", predicate)
+        assert list(store.scan("p")) == [(b"k", b"v")]
+
     def test_a_deleted_key_can_be_made_again(self, store: KVStore) -> None:
         store.set("p", b"k", b"old")
         store.delete("p", b"k")
@@ -562,6 +587,18 @@ class _Machine(RuleBasedStateMachine):
     def delete(self, partition: str, key: bytes) -> None:
         self.store.delete(self.name + partition, key)
         self.model[partition].pop(key, None)
+
+    @rule(partition=_some_partitions, key=_some_keys)
+    def delete_if(self, partition: str, key: bytes) -> None:
+        if (partition, key) not in self.seen:
+            return
+        predicate, value_seen = self.seen[partition, key]
+        if self.model[partition].get(key) == value_seen:
+            self.store.delete_if(self.name + partition, key, predicate)
+            del self.model[partition][key]
+        else:
+            with pytest.raises(PreconditionFailedError):
+                self.store.delete_if(self.name + partition, key, predicate)
 
     @rule(partition=_some_partitions)
     def drop(self, partition: str) -> None:
