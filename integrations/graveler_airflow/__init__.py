@@ -5,8 +5,8 @@
     with graveler_run("flights", gates=[no_empty_hours]) as run:
         ingest(run) >> transform(run)
 
-Names are loaded when they are first used: Airflow imports this package to look at
-`get_provider_info`, long before it needs an operator.
+Names are loaded when they are first used: Airflow imports this package to look at its
+``get_provider_info`` module, long before it needs an operator.
 """
 
 from importlib import import_module
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graveler_airflow.binding import TaskStep
     from graveler_airflow.decorators import graveler_gate, graveler_task
-    from graveler_airflow.get_provider_info import get_provider_info
     from graveler_airflow.hook import GravelerHook
     from graveler_airflow.operators import (
         GravelerCloseRunOperator,
@@ -30,7 +29,6 @@ _HOMES = {
     "GravelerMergeOperator": "operators",
     "GravelerOpenRunOperator": "operators",
     "TaskStep": "binding",
-    "get_provider_info": "get_provider_info",
     "graveler_gate": "decorators",
     "graveler_run": "run",
     "graveler_task": "decorators",
@@ -42,7 +40,6 @@ __all__ = [
     "GravelerMergeOperator",
     "GravelerOpenRunOperator",
     "TaskStep",
-    "get_provider_info",
     "graveler_gate",
     "graveler_run",
     "graveler_task",

@@ -1,13 +1,15 @@
 """What a DAG run says of itself: its hour, its key, its metadata."""
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from airflow.sdk import Context
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 __all__ = ["run_hour", "run_key", "run_metadata"]
 
 
-def run_hour(context: Context) -> datetime:
+def run_hour(context: "Context") -> datetime:
     """Return the hour a DAG run is about, in UTC.
 
     It is the partition's where the timetable makes partitions, else the beginning of the data
@@ -19,11 +21,11 @@ def run_hour(context: Context) -> datetime:
         or context.get("logical_date")
         or context["dag_run"].run_after
     )
-    whole = moment.replace(minute=0, second=0, microsecond=0)
-    return datetime.fromtimestamp(whole.timestamp(), UTC)
+    exact = datetime.fromtimestamp(moment.timestamp(), UTC)
+    return exact.replace(minute=0, second=0, microsecond=0)
 
 
-def run_key(context: Context) -> str:
+def run_key(context: "Context") -> str:
     """Return the key of the graveler run: the DAG's id and the partition, or the run's id.
 
     A DAG run that is made anew for the same partition has another id, but the same key: it
@@ -33,7 +35,7 @@ def run_key(context: Context) -> str:
     return f"{run.dag_id} {context.get('partition_key') or run.run_id}"
 
 
-def run_metadata(context: Context) -> dict[str, str]:
+def run_metadata(context: "Context") -> dict[str, str]:
     """Return what the graveler run and its merge commit shall say of the DAG run."""
     run = context["dag_run"]
     metadata = {

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from airflow.sdk import TaskGroup, XComArg
+from airflow.sdk import TaskGroup
 
 from graveler.gates.gate import Check, Gate
 from graveler_airflow.hook import GravelerHook
@@ -32,7 +32,7 @@ def graveler_run(  # noqa: PLR0913 - all but the repository have a default
     strategy: str | None = None,
     group_id: str | None = None,
     graveler_conn_id: str = GravelerHook.default_conn_name,
-) -> Iterator[XComArg]:
+) -> Iterator[Any]:
     """Put the tasks of a ``with`` block into a graveler run of their own.
 
     The block becomes a task group: ``open_run``, then the block's tasks, then ``merge``, which
@@ -56,7 +56,8 @@ def graveler_run(  # noqa: PLR0913 - all but the repository have a default
         graveler_conn_id: The connection that says where the lake is.
 
     Yields:
-        The run, to call ``@task.graveler`` functions with.
+        The run, to call ``@task.graveler`` functions with: what `GravelerOpenRunOperator` will
+        have returned, and what the function will find a `TaskStep` in the place of.
     """
     with TaskGroup(group_id or repo) as group:
         opened = GravelerOpenRunOperator(

@@ -1,0 +1,54 @@
+from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from graveler_airflow.context import run_hour, run_key, run_metadata
+
+RUN = SimpleNamespace(
+    dag_id="hourly",
+    run_id="scheduled__x",
+    run_after=datetime(2013, 1, 1, 4, 59, tzinfo=UTC),
+)
+
+
+def context(**known: Any) -> Any:
+    return {"dag_run": RUN, **known}
+
+
+NAMES = ["partition_date", "data_interval_start", "logical_date"]
+
+
+@pytest.mark.parametrize("known", [NAMES[position:] for position in range(len(NAMES))])
+def test_the_hour_is_the_partitions_then_the_intervals_then_the_logical_dates(known):
+    dates = {name: datetime(2013, 1, 1, 1 + NAMES.index(name), 30, 7, tzinfo=UTC) for name in known}
+    unknown = dict.fromkeys(name for name in NAMES if name not in known)
+    hour = run_hour(context(**unknown, **dates))
+    assert hour == datetime(2013, 1, 1, 1 + NAMES.index(known[0]), tzinfo=UTC)
+
+
+def test_the_hour_of_a_run_with_no_dates_is_the_one_it_was_due_in():
+    assert run_hour(context()) == datetime(2013, 1, 1, 4, tzinfo=UTC)
+
+
+def test_the_hour_is_told_in_utc():
+    newfoundland = timezone(timedelta(hours=-3, minutes=-30))
+    hour = run_hour(context(logical_date=datetime(2013, 1, 1, 1, 40, tzinfo=newfoundland)))
+    assert hour == datetime(2013, 1, 1, 5, tzinfo=UTC)
+    assert hour.utcoffset() == timedelta(0)
+
+
+def test_a_run_made_anew_for_the_same_partition_has_the_same_key():
+    made = SimpleNamespace(**{**vars(RUN), "run_id": "scheduled__y"})
+    keys = {run_key(context(dag_run=run, partition_key="05:00")) for run in (RUN, made)}
+    assert keys == {"hourly 05:00"}
+
+
+def test_a_run_of_no_partition_is_called_by_its_id():
+    assert run_key(context(partition_key=None)) == "hourly scheduled__x"
+    assert run_metadata(context()) == {
+        "hour": "2013-01-01T04:00Z",
+        "airflow.dag_id": "hourly",
+        "airflow.run_id": "scheduled__x",
+    }

@@ -1,0 +1,245 @@
+"""What Airflow sees before a task runs: the provider, the DAG file, the shape of a run."""
+
+import json
+from importlib.metadata import distribution
+from importlib.util import find_spec
+from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from graveler_airflow.get_provider_info import get_provider_info
+from tests.airflow.home import ROOT
+
+# what our own modules warn of is an error; Airflow's own warnings are Airflow's
+OURS_ARE_ERRORS = """
+import json, warnings
+warnings.filterwarnings("error", module="graveler")
+"""
+
+DAG_FILE = (
+    OURS_ARE_ERRORS
+    + f"""
+from time import process_time
+import airflow.sdk
+from airflow.dag_processing.dagbag import DagBag
+begun = process_time()
+import graveler_airflow.run, graveler.demo
+seconds = process_time() - begun
+bag = DagBag({str(ROOT / "dags/flights_airflow.py")!r}, collect_dags=False)
+begun = process_time()
+bag.process_file(bag.dag_folder)
+seconds += process_time() - begun
+dag = bag.dags["flights_airflow"]
+print(json.dumps({{
+    "errors": list(bag.import_errors.values()),
+    "seconds": seconds,
+    "edges": sorted([up, task.task_id] for task in dag.tasks for up in task.upstream_task_ids),
+    "setups": [task.task_id for task in dag.tasks if task.is_setup],
+    "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
+    "heavy": [name for name in ("pyspark", "pyarrow", "boto3") if name in __import__("sys").modules],
+}}))
+"""
+)
+
+SHAPES = (
+    OURS_ARE_ERRORS
+    + """
+from datetime import timedelta
+from airflow.sdk import DAG, task
+from graveler_airflow import graveler_run
+
+def said(act):
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            act()
+            refused = ""
+        except Exception as error:
+            refused = f"{type(error).__name__}: {error}"
+    ours = [str(w.message) for w in warned if "dagrun_timeout" in str(w.message)]
+    return {"refused": refused, "warned": ours, "files": [w.filename for w in warned]}
+
+def with_timeout():
+    with DAG("slow", dagrun_timeout=timedelta(hours=1)), graveler_run("flights"):
+        pass
+
+def deciding_teardown():
+    with DAG("lying") as dag:
+        with graveler_run("flights"):
+            pass
+        dag.get_task("flights.close_run").on_failure_fail_dagrun = True
+
+def unknown_end():
+    with DAG("odd"), graveler_run("flights", on_failure="keep"):
+        pass
+
+def no_dag():
+    with graveler_run("flights"):
+        pass
+
+def two_runs():
+    with DAG("two") as dag:
+        with graveler_run("flights"):
+            pass
+        with graveler_run("weather"):
+            pass
+    tasks.extend(sorted(dag.task_dict))
+
+def in_groups():
+    with DAG("grouped") as dag, graveler_run("flights") as run:
+        @task.graveler
+        def one(step): pass
+        @task
+        def plain(): pass
+        one(run)
+        plain()
+    upstream.extend(sorted(dag.get_task("flights.merge").upstream_task_ids))
+
+tasks, upstream = [], []
+shapes = (with_timeout, deciding_teardown, unknown_end, no_dag, two_runs, in_groups)
+print(json.dumps({**{act.__name__: said(act) for act in shapes}, "tasks": tasks, "up": upstream}))
+"""
+)
+
+PROVIDER = (
+    OURS_ARE_ERRORS
+    + """
+from airflow.sdk import task
+from airflow.providers_manager import ProvidersManager
+from airflow._shared.module_loading import import_string
+from importlib import import_module
+from graveler.gates import Gate
+import graveler_airflow
+from graveler_airflow.get_provider_info import get_provider_info
+info = get_provider_info()
+for kind in ("hooks", "operators"):
+    for entry in info[kind]:
+        for module in entry["python-modules"]:
+            import_module(module)
+for entry in info["task-decorators"]:
+    import_string(entry["class-name"])
+hook = import_string(info["connection-types"][0]["hook-class-name"])
+manager = ProvidersManager()
+print(json.dumps({
+    "known as": manager.providers["graveler"].version,
+    "hook": manager.hooks["graveler"].hook_name,
+    "same": [hook.conn_type, hook.hook_name],
+    "gate": isinstance(task.graveler_gate(lambda candidate: True), Gate),
+    "exports": [name for name in graveler_airflow.__all__ if not hasattr(graveler_airflow, name)],
+}))
+"""
+)
+
+HOOK = (
+    OURS_ARE_ERRORS
+    + """
+import os
+from graveler.errors import GravelerError
+from graveler_airflow import GravelerHook
+
+os.environ["AIRFLOW_CONN_NOWHERE"] = json.dumps({"conn_type": "graveler"})
+os.environ["AIRFLOW_CONN_BROKEN"] = json.dumps({"conn_type": "graveler", "host": "/dev/null"})
+
+def refusal(act):
+    try:
+        act()
+    except GravelerError as error:
+        return f"{error.code}: {error}"
+
+with GravelerHook().repository() as repository:
+    default = repository.name
+print(json.dumps({
+    "default": default,
+    "works": GravelerHook().test_connection(),
+    "broken": GravelerHook("broken").test_connection(),
+    "nowhere": refusal(GravelerHook("nowhere").get_conn),
+    "unknown": refusal(lambda: GravelerHook().repository("trains").__enter__()),
+}))
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def shapes(home):
+    return home.ask(SHAPES)
+
+
+def test_the_provider_is_described_as_airflow_wants_it():
+    airflow = find_spec("airflow")
+    assert airflow is not None
+    assert airflow.origin is not None
+    schema = json.loads(Path(airflow.origin).with_name("provider_info.schema.json").read_text())
+    jsonschema.validate(get_provider_info(), schema)
+
+
+def test_the_provider_has_the_distributions_name():
+    assert get_provider_info()["package-name"] == distribution("graveler").metadata["Name"]
+
+
+def test_airflow_finds_the_provider_and_all_it_names(home):
+    found = home.ask(PROVIDER)
+    assert found == {
+        "known as": distribution("graveler").version,
+        "hook": "Graveler",
+        "same": ["graveler", "Graveler"],
+        "gate": True,
+        "exports": [],
+    }
+
+
+def test_the_dag_file_is_imported_quickly_and_loads_nothing_heavy(home):
+    found = home.ask(DAG_FILE)
+    assert found["errors"] == []
+    assert found["heavy"] == []
+    assert found["seconds"] < 1
+    assert found["setups"] == ["flights.open_run"]
+    assert found["teardowns"] == ["flights.close_run"]
+    assert ["flights.transform", "flights.merge"] in found["edges"]
+    assert ["flights.merge", "flights.close_run"] in found["edges"]
+
+
+def test_a_dagrun_timeout_is_warned_of_since_it_skips_teardowns(shapes):
+    said = shapes["with_timeout"]
+    assert said["refused"] == ""
+    (warning,) = said["warned"]
+    assert "execution_timeout" in warning
+    assert said["files"] == ["<string>"]  # it points at the DAG, not at us
+
+
+def test_a_teardown_that_would_decide_the_state_of_the_run_is_refused(shapes):
+    assert shapes["deciding_teardown"]["refused"].startswith("InvalidInputError: flights.close_run")
+
+
+def test_an_unknown_end_of_failed_runs_is_refused_at_parse_time(shapes):
+    assert "'keep'" in shapes["unknown_end"]["refused"]
+
+
+def test_a_run_outside_a_dag_is_refused(shapes):
+    assert shapes["no_dag"]["refused"]
+
+
+def test_two_runs_in_one_dag_have_tasks_of_their_own(shapes):
+    assert shapes["two_runs"]["refused"] == ""
+    assert shapes["tasks"] == [
+        "flights.close_run",
+        "flights.merge",
+        "flights.open_run",
+        "weather.close_run",
+        "weather.merge",
+        "weather.open_run",
+    ]
+
+
+def test_the_merge_waits_for_every_task_of_the_block(shapes):
+    assert shapes["in_groups"]["refused"] == ""
+    assert shapes["up"] == ["flights.one", "flights.open_run", "flights.plain"]
+
+
+def test_the_hook_opens_what_the_connection_names(home):
+    found = home.ask(HOOK)
+    assert found["default"] == "flights"
+    assert found["works"] == [True, f"{home.lake}: flights, scenarios"]
+    assert found["broken"][0] is False
+    assert found["nowhere"].startswith("invalid-input: connection 'nowhere' names no lake")
+    assert found["unknown"].startswith("repository-not-found: no repository 'trains'")

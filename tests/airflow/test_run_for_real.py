@@ -1,0 +1,188 @@
+"""The DAGs under Airflow's own scheduler and executor, each task a process."""
+
+import csv
+import io
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+import pytest
+
+from graveler.demo.landing import land
+from graveler.runs import RunState
+
+pytestmark = [pytest.mark.slow, pytest.mark.service("airflow")]
+HOURS = ["2013-01-01T10:00", "2013-01-01T11:00", "2013-01-01T12:00"]
+
+
+def keys_of(repository, prefix="output/flights/"):
+    """Hour, carrier and number of every flight that main has, a row at a time."""
+    view = repository.ref("main")
+    return sorted(
+        (row["time_hour"].replace(tzinfo=UTC), row["carrier"], row["flight"])
+        for entry in view.entries(prefix)
+        for row in pq.read_table(io.BytesIO(view.get(entry.path))).to_pylist()
+    )
+
+
+def keys_at_source(flights, *hours):
+    return sorted(
+        (datetime.fromisoformat(row["time_hour"]), row["carrier"], int(row["flight"]))
+        for hour in hours
+        for row in csv.DictReader(io.StringIO(flights.flights.text(hour)))
+    )
+
+
+def run_of(repository, dag_id):
+    (record,) = [run for run in repository.runs.list() if run.metadata["airflow.dag_id"] == dag_id]
+    return record
+
+
+def paths(view, prefix):
+    return [entry.path for entry in view.entries(prefix)]
+
+
+@pytest.fixture(scope="module")
+def published(airflow):
+    """The states of the three hours, once they are over."""
+    return airflow.finished("flights_airflow", 3)
+
+
+def test_main_holds_exactly_the_good_hours_every_row_once(published, lake, flights):
+    assert published == dict(zip(HOURS, ["success", "failed", "success"], strict=True))
+    ten, _, twelve = flights.hours(3)
+    assert keys_of(lake.repository("flights")) == keys_at_source(flights, ten, twelve)
+
+
+def test_the_task_that_was_killed_midway_left_nothing_but_its_second_try(
+    published, airflow, home, lake
+):
+    (run_id,) = [
+        run["dag_run_id"]
+        for run in airflow.runs("flights_airflow")
+        if run["partition_key"] == HOURS[2]
+    ]
+    assert airflow.tasks("flights_airflow", run_id)["flights.transform"] == ("success", 2)
+    repository = lake.repository("flights")
+    lost = (home.marks / "killed in transform").read_text()
+    assert repository.stores.objects.head(lost).size > 0  # it had written files,
+    written = {entry.address for entry in repository.ref("main").entries()}
+    assert lost not in written  # which main does not have
+    tries = [commit.metadata.get("graveler.try") for commit in repository.log("main")]
+    assert tries.count("2") == 1
+
+
+def test_the_branch_of_the_damaged_hour_is_parked_and_can_be_looked_at(published, lake):
+    repository = lake.repository("flights")
+    (parked,) = repository.runs.list(RunState.PARKED)
+    assert parked.key == f"flights_airflow {HOURS[1]}"
+    assert "no duplicates" in parked.reason
+    assert [verdict.gate for verdict in parked.verdicts if verdict.refuses] == [
+        "no duplicates",
+        "plausible delays",
+    ]
+    view = repository.ref(parked.branch)
+    assert view.exists("input/2013/01/01/11:00/flights.csv")
+    assert len(paths(view, "output/flights/2013/01/01/11:00/")) == 1
+    assert list(repository.branch("main").list("output/flights/2013/01/01/11:00/")) == []
+
+
+def test_the_commits_of_main_say_which_dag_run_made_them(published, lake):
+    merges = [
+        commit.metadata
+        for commit in lake.repository("flights").log("main", first_parent=True)
+        if "graveler.published" in commit.metadata
+    ]
+    assert {merge["airflow.partition_key"] for merge in merges} == {HOURS[0], HOURS[2]}
+    assert {merge["hour"] for merge in merges} == {"2013-01-01T10:00Z", "2013-01-01T12:00Z"}
+    assert all(merge["airflow.run_id"].startswith("backfill__") for merge in merges)
+
+
+def test_a_damaged_hour_goes_through_when_it_has_arrived_whole(
+    published, airflow, home, lake, flights
+):
+    hours = flights.hours(3)
+    land(flights, hours[1], home.landing)
+    (run_id,) = [
+        run["dag_run_id"]
+        for run in airflow.runs("flights_airflow")
+        if run["partition_key"] == HOURS[1]
+    ]
+    airflow.clear("flights_airflow", run_id, "flights.ingest")
+    assert airflow.finished("flights_airflow", 3) == dict.fromkeys(HOURS, "success")
+    repository = lake.repository("flights")
+    assert keys_of(repository) == keys_at_source(flights, *hours)
+    assert repository.runs.get(f"flights_airflow {HOURS[1]}").attempt == 2
+    assert [branch.name for branch in repository.branches(hidden=True)] == ["main"]
+
+
+def test_tasks_side_by_side_do_not_commit_each_others_files(airflow, home, scenarios):
+    assert list(airflow.finished("side_by_side").values()) == ["success"]
+    # looked when the left one was done and the right one half way
+    assert (home.marks / "seen").read_text().split() == ["side/left-1", "side/left-2"]
+    assert paths(scenarios.ref("main"), "side/") == [
+        "side/left-1",
+        "side/left-2",
+        "side/right-1",
+        "side/right-2",
+    ]
+    commits = {
+        commit.metadata["graveler.step"]: {
+            change.path for change in scenarios.diff(commit.parents[0], commit.id)
+        }
+        for commit in scenarios.log("main")
+        if commit.metadata.get("graveler.run") == run_of(scenarios, "side_by_side").key
+        and "graveler.step" in commit.metadata
+    }
+    assert commits == {
+        "scenarios.left": {"side/left-1", "side/left-2"},
+        "scenarios.right": {"side/right-1", "side/right-2"},
+    }
+
+
+def test_a_run_whose_task_raised_is_parked_and_a_clear_goes_on_from_there(airflow, home, scenarios):
+    assert list(airflow.finished("resumed").values()) == ["failed"]
+    record = run_of(scenarios, "resumed")
+    assert record.state is RunState.PARKED
+    assert "scenarios.second failed" in record.reason
+    (first,) = paths(scenarios.ref(record.branch), "resumed/")
+    assert first.startswith("resumed/first/")
+    assert paths(scenarios.ref("main"), "resumed/") == []
+
+    (home.marks / "mended").touch()
+    (run,) = airflow.runs("resumed")
+    airflow.clear("resumed", run["dag_run_id"], "scenarios.second")
+    assert list(airflow.finished("resumed").values()) == ["success"]
+    published, second = paths(scenarios.ref("main"), "resumed/")
+    assert published == first
+    assert second.startswith("resumed/second/")
+    assert (home.marks / "first").read_text() == "ran\n"
+
+    # and once more, now that it is published: what the task added before goes
+    airflow.clear("resumed", run["dag_run_id"], "scenarios.first")
+    assert list(airflow.finished("resumed").values()) == ["success"]
+    again = paths(scenarios.ref("main"), "resumed/")
+    assert [path.split("/")[1] for path in again] == ["first", "second"]
+    assert not {*again} & {first, second}
+
+
+def test_a_task_that_the_kernel_kills_leaves_main_alone_and_the_run_parked(airflow, scenarios):
+    assert list(airflow.finished("killed").values()) == ["failed"]
+    record = run_of(scenarios, "killed")
+    assert record.state is RunState.PARKED
+    assert paths(scenarios.ref(record.branch), "killed/") == ["killed/before"]
+    assert paths(scenarios.ref("main"), "killed/") == []
+
+
+def test_a_task_that_is_told_to_stop_commits_nothing_though_it_goes_on(airflow, scenarios):
+    assert list(airflow.finished("told_to_stop").values()) == ["failed"]
+    record = run_of(scenarios, "told_to_stop")
+    assert record.state is RunState.REAPED
+    assert record.branch not in {branch.name for branch in scenarios.branches(hidden=True)}
+    assert paths(scenarios.ref("main"), "stopped/") == []
+
+
+def test_the_instances_of_a_mapped_task_are_steps_of_their_own(airflow, scenarios):
+    assert list(airflow.finished("mapped").values()) == ["success"]
+    found = paths(scenarios.ref("main"), "mapped/")
+    assert [path.rpartition("/")[2] for path in found] == ["part-1", "part-2", "part-3"]
+    assert len({path.rpartition("/")[0] for path in found}) == 1
