@@ -1,5 +1,6 @@
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Thread
@@ -20,8 +21,10 @@ from graveler.errors import (
     PreconditionFailedError,
     StorageFullError,
 )
-from graveler.kv.sql import PostgresKVStore
+from graveler.kv.sql import _CREATE, _CREATION_LOCK, PostgresKVStore
 from graveler.kv.store import ABSENT, PRESENT
+
+_OURS = "FROM pg_stat_activity WHERE application_name = 'graveler'"
 
 
 class Wire:
@@ -130,13 +133,21 @@ def _fail(store: PostgresKVStore, condition: str, state: str) -> None:
         )
 
 
-def _terminate_the_others(url: str) -> None:
-    """Have the server end every connection but this one, and wait until they are gone."""
-    others = "FROM pg_stat_activity WHERE application_name = 'graveler'"
+def _wait_for(connection: psycopg.Connection, question: str) -> None:
+    """Ask until the answer is yes."""
+    for _ in range(1000):
+        if connection.execute(question).fetchone() == (True,):
+            return
+        connection.rollback()  # a transaction would see what it saw at first
+        connection.execute("SELECT pg_sleep(0.01)")
+    pytest.fail(f"never came true: {question}")
+
+
+def _end_all_connections(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         # The second argument: how many milliseconds to wait for the end.
-        connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {others}")
-        assert connection.execute(f"SELECT count(*) {others}").fetchone() == (0,)
+        connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {_OURS}")
+        assert connection.execute(f"SELECT count(*) {_OURS}").fetchone() == (0,)
 
 
 def test_a_connection_is_set_up_with_its_bounds(store: PostgresKVStore) -> None:
@@ -222,9 +233,9 @@ def test_a_connection_ended_while_idle_is_not_used(
     store: PostgresKVStore, postgres_url: str
 ) -> None:
     store.set("p", b"k", b"v")
-    _terminate_the_others(postgres_url)
+    _end_all_connections(postgres_url)
     store.set_if("p", b"k", b"w", b"v")
-    _terminate_the_others(postgres_url)
+    _end_all_connections(postgres_url)
     assert list(store.scan("p")) == [(b"k", b"w")]
 
 
@@ -233,7 +244,7 @@ def test_a_scan_outlives_its_connection(store: PostgresKVStore, postgres_url: st
     store.set_many("p", items)
     scan = store.scan("p")
     first = next(scan)
-    _terminate_the_others(postgres_url)
+    _end_all_connections(postgres_url)
     assert [first, *scan] == items
 
 
@@ -333,20 +344,29 @@ def test_batches_in_opposite_order_do_not_block_each_other(store: PostgresKVStor
         assert connection.execute(text(deadlocks)).scalar_one() == 0
 
 
+def test_who_opens_an_empty_database_waits_for_whoever_is_making_the_table(
+    postgres_url: str,
+) -> None:
+    with psycopg.connect(postgres_url) as other, psycopg.connect(postgres_url) as watcher:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [_CREATION_LOCK])
+        other.execute(_CREATE.text)
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(PostgresKVStore, postgres_url)
+            _wait_for(watcher, f"SELECT count(*) = 1 {_OURS} AND wait_event_type = 'Lock'")
+            other.commit()
+            with opening.result(timeout=60) as store:
+                store.set("p", b"k", b"v")
+
+
 def test_a_connection_in_use_is_closed_when_it_is_given_back(
     store: PostgresKVStore, postgres_url: str
 ) -> None:
-    with psycopg.connect(postgres_url, autocommit=True) as other:
-        held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
+    lock = text("SELECT pg_advisory_xact_lock(20131)")
+    with psycopg.connect(postgres_url, autocommit=True) as other, ThreadPoolExecutor(1) as pool:
         other.execute("SELECT pg_advisory_lock(20131)")
-        lock = text("SELECT pg_advisory_xact_lock(20131)")
-        thread = Thread(target=store._run, args=(lambda c: c.execute(lock),))
-        thread.start()
-        while other.execute(held).fetchone() != (1,):
-            pass
+        working = pool.submit(store._run, lambda c: c.execute(lock).rowcount)
+        _wait_for(other, f"SELECT count(*) = 1 {_OURS} AND wait_event = 'advisory'")
         store.close()
         other.execute("SELECT pg_advisory_unlock(20131)")
-        thread.join()
-        left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'graveler'"
-        while other.execute(left).fetchone() != (0,):
-            pass
+        assert working.result(timeout=60) == 1
+        _wait_for(other, f"SELECT count(*) = 0 {_OURS}")

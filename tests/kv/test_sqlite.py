@@ -13,6 +13,7 @@ from graveler.clock import FakeClock
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
+    InternalError,
     InvalidInputError,
     PreconditionFailedError,
     StorageFullError,
@@ -202,6 +203,14 @@ def test_a_failed_condition_leaves_nothing_open(path: Path) -> None:
         with pytest.raises(PreconditionFailedError):
             store.set_if("p", b"k", b"v", ABSENT)
         other.set("p", b"k", b"w")
+
+
+def test_a_batch_that_fails_half_way_leaves_nothing_open(path: Path) -> None:
+    with SQLiteKVStore(path) as store, SQLiteKVStore(path, patience_seconds=0) as other:
+        with pytest.raises(InternalError, match="cannot store TEXT"):
+            store.set_many("p", [(b"k", b"v"), (b"l", "text")])  # type: ignore[list-item]
+        other.set("p", b"m", b"v")
+        assert list(store.scan("p")) == [(b"m", b"v")]
 
 
 def test_an_item_that_cannot_be_made_leaves_nothing_open(path: Path) -> None:

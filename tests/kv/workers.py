@@ -6,6 +6,7 @@
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from graveler.errors import GravelerError, PreconditionFailedError
 from graveler.kv import ABSENT, KVStore, open_kv
@@ -46,21 +47,26 @@ def fork(store: KVStore) -> None:
     """Use one store on both sides of a fork; say what the child saw."""
     store.set("p", b"parent", b"before")
     scan = store.scan("p")
+    inherited = _open_files()
     child = os.fork()
     if child == 0:
         try:
             store.set("p", b"child", b"was here")
-            found = dict(store.scan("p"))
-            store.close()
-            print("child:", sorted(found), flush=True)
+            found = sorted(dict(store.scan("p")))
+            own = "its own" if _open_files() > inherited else "the parent's"
+            print("child:", found, "by", own, "connection", flush=True)
         except GravelerError as error:
             print("child:", error.code, flush=True)
-            store.close()
         finally:
+            store.close()
             sys.exit()
     assert os.waitpid(child, 0) == (child, 0)
     store.set("p", b"parent", b"after")
     print("parent:", sorted(scan), flush=True)
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def main() -> None:
