@@ -72,3 +72,28 @@ def test_crc32c_is_the_one_of_its_published_example():
     plain = 0xE3069283
     masked = ((plain >> 15 | plain << 17) + 0xA282EAD8) & 0xFFFFFFFF
     assert CHECKSUMS[1](b"12345678", ord("9")) == masked
+
+
+def test_a_footer_of_version_6_needs_its_own_mark():
+    def footer(mark: bytes) -> bytes:
+        raw = b"\x04" + mark + bytes(4 + 4) + varint(99).ljust(4 + 24, b"\0")
+        raw += (6).to_bytes(4, "little") + bytes.fromhex("f7cff485b741e288")
+        checksum = CHECKSUMS[XXH3](raw[:-1], raw[-1])
+        return raw[:5] + checksum.to_bytes(4, "little") + raw[9:]
+
+    assert decode_footer(footer(b"\x3e\0\x7a\0"), 500).metaindex == Handle(500 - 5 - 99, 99)
+    with pytest.raises(DamageError, match="3e007a00"):
+        decode_footer(footer(b"\x3e\0\x7b\0"), 500)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"\0\x01\x05av" + bytes(4) + b"\x01\0\0\0",
+        b"\0\x05\0a" + bytes(4) + b"\x01\0\0\0",
+        b"\0\x01\x03av" + b"\0\x01\0b" + bytes(4) + b"\x05\0\0\0" + b"\x02\0\0\0",
+    ],
+)
+def test_an_entry_that_runs_past_its_run_is_damage(block):
+    with pytest.raises(DamageError, match="past its restart"):
+        list(entries(block))

@@ -70,10 +70,11 @@ def test_a_key_that_shares_bytes_of_the_trailer_before_it_is_read():
 
 
 def test_a_sequence_number_is_no_part_of_the_key():
-    later = b"\x01" + b"\x09" * 7
-    pairs = [(b"a" + later, b"1"), (b"a\x01\x09\x09" + later, b"2"), (b"b" + PUT, b"3")]
-    table = TableReader(forged([(encode_block(pairs, 16), 0)], [b"b"], count=3))
-    assert list(table.items()) == [(b"a", b"1"), (b"a\x01\x09\x09", b"2"), (b"b", b"3")]
+    trailers = [b"\x01" + bytes((number,)) * 7 for number in (9, 8, 5, 4)]
+    keys = [b"a", b"a\x01\x09\x09", b"b", b"b\x01\x05"]
+    pairs = [(key + trailer, b"") for key, trailer in zip(keys, trailers, strict=True)]
+    table = TableReader(forged([(encode_block(pairs, 16), 0)], [b"c"], count=4))
+    assert [key for key, _ in table.items()] == keys
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,19 @@ def test_a_data_block_that_does_not_parse_is_refused(damaged):
     assert "data block at 0: " in refusal(forged([(damaged, 0)], [b"zz"]))
 
 
+def test_records_before_the_first_restart_are_not_left_out():
+    hidden = block(entry(0, b"a" + PUT) + entry(0, b"b" + PUT), 12)
+    assert "do not ascend from 0" in refusal(forged([(hidden, 0)], [b"zz"]))
+
+
+@pytest.mark.parametrize("second", [entry(1, b"b" + PUT), entry(0, PUT[1:])])
+def test_a_restart_without_a_whole_key_stops_a_search(second):
+    runs = block(entry(0, b"a" + PUT) + second, 0, 12)
+    table = TableReader(forged([(runs, 0)], [b"zz"]))
+    with pytest.raises(CorruptionError, match="does not start with a whole key"):
+        table.get(b"b")
+
+
 @pytest.mark.parametrize(
     "index",
     [
@@ -148,6 +162,40 @@ def test_a_data_block_that_does_not_parse_is_refused(damaged):
 )
 def test_an_index_that_leads_nowhere_is_refused(index):
     assert "fsck" in refusal(forged([(ONE, 0)], [b"a"], index=index))
+
+
+def entries_at(*places: tuple[bytes, int]) -> bytes:
+    return encode_block([(key, varint(offset) + b"\x15") for key, offset in places], 1)
+
+
+def test_an_index_whose_separators_do_not_ascend_is_refused():
+    for index in (entries_at((b"b", 0), (b"a", 26)), entries_at((b"a", 0), (b"a", 26))):
+        data = forged([(ONE, 0), (ONE, 0)], [], index=index, count=2)
+        assert "separator b'a' after" in refusal(data)
+
+
+def test_an_index_whose_blocks_overlap_is_refused():
+    for index in (entries_at((b"a", 0), (b"b", 25)), entries_at((b"a", 26), (b"b", 0))):
+        data = forged([(ONE, 0), (ONE, 0)], [], index=index, count=2)
+        assert "overlap" in refusal(data)
+    two_levels = {b"rocksdb.block.based.table.index.type": b"\x02\0\0\0"}
+    data = forged([(ONE, 0)], [], index=entries_at((b"a", 0), (b"b", 0)), properties=two_levels)
+    assert "overlap" in refusal(data)
+
+
+def test_an_index_entry_that_runs_past_its_end_is_refused():
+    plain = block(b"\0\x01\x09a" + b"\0\x15", 0)
+    assert "past its restart" in refusal(forged([(ONE, 0)], [], index=plain))
+    delta = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
+    short = block(b"\0\x01a\0", 0)
+    assert "past its restart" in refusal(forged([(ONE, 0)], [], index=short, properties=delta))
+
+
+def test_a_block_of_negative_size_is_refused():
+    delta = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
+    index = block(b"\0\x01a\0\x15" + b"\x01\x01b" + varint(2 * 40 - 1), 0)
+    data = forged([(ONE, 0)], [], index=index, properties=delta, count=2)
+    assert "-19 bytes at 26: " in refusal(data)
 
 
 def test_an_index_of_internal_keys_without_trailers_is_refused():
@@ -277,6 +325,20 @@ def test_an_index_that_expands_to_very_much_is_refused():
     reasons: list[str] = []
     assert peak(lambda: reasons.append(refusal(data))) < 2 * MAX_BLOCK_BYTES
     assert "keys take more than" in reasons[0]
+
+
+def test_the_parts_of_an_index_together_are_limited():
+    def part(letter: bytes) -> tuple[bytes, int]:
+        stem = entry(0, letter * 4000, b"\0\x01")
+        rest = b"".join(entry(4000, b"%06d" % i, b"\0\x01") for i in range(9000))
+        return block(stem + rest, 0), 0
+
+    parts = [part(b"a"), part(b"b")]
+    second = len(parts[0][0]) + 5
+    root = [(b"a", b"\0" + varint(second - 5)), (b"b", varint(second) + varint(second - 5))]
+    two_levels = {b"rocksdb.block.based.table.index.type": b"\x02\0\0\0"}
+    data = forged(parts, [], index=encode_block(root, 1), properties=two_levels)
+    assert "keys take more than" in refusal(data)
 
 
 def test_a_sealed_block_is_what_the_reader_expects():
