@@ -1,0 +1,125 @@
+"""What the report draws: main, the runs beside it, and the ranges of each tree."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from graveler.committed.metarange import read
+from graveler.lake import Repository
+from graveler.model import Commit, RangeInfo
+
+__all__ = ["History", "Lane", "RangeLife", "read_history"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The commits of one run, beside main.
+
+    Attributes:
+        commits: Oldest first.
+        fork: Commit of main that the run started from.
+        merge: Commit of main that holds it, "" while there is none.
+    """
+
+    commits: tuple[Commit, ...]
+    fork: str
+    merge: str
+
+
+@dataclass(frozen=True, slots=True)
+class RangeLife:
+    """One range, from the commit that brought it to the last one that has it.
+
+    Attributes:
+        info: The range.
+        first: Position in main of the commit that brought it.
+        last: Position of the last commit in a row that has it.
+    """
+
+    info: RangeInfo
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A branch as it grew.
+
+    Attributes:
+        main: Its commits, oldest first: first parents only.
+        lanes: The runs that went into it, in the order of their beginning.
+        ranges: Every range that it ever had.
+        sizes: Of each commit of main, the bytes of its ranges: those it brought and all.
+    """
+
+    main: tuple[Commit, ...]
+    lanes: tuple[Lane, ...]
+    ranges: tuple[RangeLife, ...]
+    sizes: tuple[tuple[int, int], ...]
+
+    def positions(self) -> dict[str, float]:
+        """Return where each commit is in time: main's at 0, 1, 2 …, the runs' between them."""
+        found = {commit.id: float(place) for place, commit in enumerate(self.main)}
+        between: defaultdict[int, list[Commit]] = defaultdict(list)
+        for lane in self.lanes:
+            for commit in lane.commits:
+                earlier = sum(other.created < commit.created for other in self.main)
+                between[max(earlier - 1, 0)].append(commit)
+        for place, commits in between.items():
+            commits.sort(key=lambda commit: commit.created)
+            for count, commit in enumerate(commits, 1):
+                found[commit.id] = place + count / (len(commits) + 1)
+        return found
+
+
+def read_history(repository: Repository, branch: str = "main") -> History:
+    """Read how `branch` grew."""
+    main = tuple(repository.log(branch, first_parent=True))[::-1]
+    trees = [read(repository.stores.ranges, commit.metarange) for commit in main]
+    return History(
+        main=main,
+        lanes=_lanes(repository, main),
+        ranges=_lives(trees),
+        sizes=_sizes(trees),
+    )
+
+
+def _lanes(repository: Repository, main: tuple[Commit, ...]) -> tuple[Lane, ...]:
+    on_main = {commit.id for commit in main}
+    ends = [(parent, commit.id) for commit in main for parent in commit.parents[1:]]
+    ends += [(there.commit_id, "") for there in repository.branches(hidden=True) if there.hidden]
+    lanes = []
+    for head, merge in ends:
+        commits = []
+        commit = repository.commit(head)
+        while commit.id not in on_main:
+            commits.append(commit)
+            commit = repository.commit(commit.parents[0])
+        if commits:
+            lanes.append(Lane(tuple(commits[::-1]), commit.id, merge))
+    return tuple(sorted(lanes, key=lambda lane: lane.commits[0].created))
+
+
+def _lives(trees: list[tuple[RangeInfo, ...]]) -> tuple[RangeLife, ...]:
+    alive: dict[bytes, RangeLife] = {}
+    over: list[RangeLife] = []
+    for place, tree in enumerate(trees):
+        there = {info.id: info for info in tree}
+        over += [life for identifier, life in alive.items() if identifier not in there]
+        alive = {
+            identifier: RangeLife(
+                info, alive[identifier].first if identifier in alive else place, place
+            )
+            for identifier, info in there.items()
+        }
+    over += alive.values()
+    return tuple(sorted(over, key=lambda life: (life.info.min_key, life.first)))
+
+
+def _sizes(trees: list[tuple[RangeInfo, ...]]) -> tuple[tuple[int, int], ...]:
+    sizes = []
+    before: set[bytes] = set()
+    for tree in trees:
+        brought = sum(info.size for info in tree if info.id not in before)
+        sizes.append((brought, sum(info.size for info in tree)))
+        before = {info.id for info in tree}
+    return tuple(sizes)

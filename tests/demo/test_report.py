@@ -1,0 +1,272 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from graveler.clock import FakeClock, SequenceIds
+from graveler.committed import Splitting
+from graveler.config import LakeConfig
+from graveler.demo.report import render_report, write_report
+from graveler.demo.report_axis import Axis
+from graveler.demo.report_history import read_history
+from graveler.demo.report_markup import Markup, tag
+from graveler.demo.story import DemoResult, HourResult
+from graveler.errors import GateFailedError
+from graveler.gates import Verdict
+from graveler.lake.factory import connect
+
+HOSTILE = 'DL <script>alert("1")</script> & co'
+VOID = {"meta"}
+
+
+class Page(HTMLParser):
+    """Reads a page and checks that every element is closed in its turn."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open = []
+        self.elements = []
+        self.words = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, name, attrs):
+        self.elements.append((name, dict(attrs)))
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def of_class(self, kind):
+        return [name for name, attrs in self.elements if attrs.get("class") == kind]
+
+    @property
+    def text(self):
+        return " ".join(self.words)
+
+
+class Pipeline:
+    """Hours published into a lake in memory, without Spark."""
+
+    def __init__(self, repository):
+        self.repository = repository
+        self.runs = []
+
+    def hour(self, number, *, damaged=False):
+        hour = datetime(2013, 1, 1, 20, tzinfo=UTC) + timedelta(hours=number)
+        key = f"flights {number} <&>"
+        bad = Verdict("no dups", False, "error", HOSTILE)
+        try:
+            with self.repository.run(key, gates=[lambda _: HOSTILE if damaged else None]) as run:
+                with run.step("ingest") as step:
+                    step.put(f"input/{hour:%Y/%m/%d/%H}/a.csv", f"{number} {damaged}".encode())
+                with run.step("transform") as step:
+                    step.put(f"output/{hour:%Y/%m/%d/%H}/a", f"{number} {damaged}".encode())
+        except GateFailedError:
+            assert damaged
+        record = self.repository.runs.get(key)
+        self.runs.append(
+            HourResult(
+                hour=hour,
+                key=key,
+                state=record.state,
+                attempt=record.attempt,
+                commit=self.repository.commit("main").id,
+                rows=0 if damaged else 1234 + number,
+                ranges_written=0 if damaged else 2,
+                ranges_reused=0 if damaged else 7,
+                seconds=0.5,
+                verdicts=(Verdict("schema", True, "error"), bad)
+                if damaged
+                else (Verdict("schema", True, "error"), Verdict("sky", False, "warn", "no sky")),
+                damaged=damaged,
+            )
+        )
+
+    def result(self):
+        return DemoResult(
+            lake=Path("lakes/lake <1>"),
+            repository="flights",
+            landing=Path("landing"),
+            runs=tuple(self.runs),
+            flights=4321,
+            expected=4321,
+            seconds=12.5,
+            spark_seconds=3.25,
+        )
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    config = LakeConfig(
+        location=str(tmp_path),
+        kv_uri="mem://",
+        storage_uri=f"mem://{tmp_path.name}",
+        cache_folder=tmp_path / "cache",
+    )
+    with connect(config, clock=FakeClock(), ids=SequenceIds()) as lake:
+        yield Pipeline(lake.create_repository("flights", splitting=Splitting(raggedness=2)))
+
+
+@pytest.fixture
+def day(pipeline):
+    """Five hours; the third arrives damaged, and whole at the end."""
+    for number in range(5):
+        pipeline.hour(number, damaged=number == 2)
+    pipeline.hour(2)
+    return pipeline
+
+
+def page_of(pipeline):
+    return Page(render_report(pipeline.repository, pipeline.result()))
+
+
+def test_the_report_is_well_formed_and_needs_nothing_else(day):
+    text = render_report(day.repository, day.result())
+    page = Page(text)
+    assert page.open == []
+    assert text.startswith("<!doctype html>")
+    names = {name for name, _ in page.elements}
+    assert not names & {"script", "link", "img", "iframe", "image", "use", "a"}
+    for loading in ("http", "url(", "@import", "src="):
+        assert loading not in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_no_text_of_the_lake_becomes_markup(day):
+    text = render_report(day.repository, day.result())
+    assert "<script" not in text
+    assert "<&>" not in text
+    page = Page(text)
+    assert HOSTILE in page.text
+    assert "flights 2 <&>" in page.text
+    assert "graveler -C lakes/lake <1> log main --first-parent" in page.text
+
+
+def test_the_totals_are_those_of_the_result(day):
+    page = page_of(day)
+    for words in ("4,321", "hours published", "hour stopped by its gates", "12.5 s"):
+        assert words in page.text
+    assert page.of_class("total") == ["div"] * 7
+
+
+def test_every_attempt_has_a_row_and_the_stopped_one_stands_out(day):
+    page = page_of(day)
+    assert len([name for name, _ in page.elements if name == "tr"]) == 7
+    assert page.of_class("stopped") == ["tr"]
+    assert page.of_class("again") == ["tr"]
+    assert "1,238" in page.text
+    assert page.of_class("mark failed") == ["span"]
+    assert page.of_class("mark warned") == ["span"] * 5
+    assert "no sky" in page.text
+
+
+def test_the_stopped_hour_is_told_with_its_reason_and_its_end(day):
+    page = page_of(day)
+    assert page.of_class("stopped-card") == ["section"]
+    assert "22:00 arrived damaged and was stopped" in page.text
+    assert "2 later hours were published meanwhile" in page.text
+    assert "attempt 2 replaced what the first one had made" in page.text
+
+
+def test_without_a_stopped_hour_there_is_no_word_of_one(pipeline):
+    pipeline.hour(0)
+    page = page_of(pipeline)
+    assert page.open == []
+    for kind in ("stopped-card", "stopped", "stop-dot", "parked-line", "again-dot"):
+        assert page.of_class(kind) == []
+    assert "January 1, 2013" in page.text
+
+
+def test_the_graph_has_every_commit_of_main_and_of_the_runs(day):
+    page = page_of(day)
+    commits = len(list(day.repository.log("main")))
+    dots = {kind: len(page.of_class(kind)) for kind in ("main-dot", "again-dot", "stop-dot")}
+    assert dots == {"main-dot": 5, "again-dot": 1, "stop-dot": 1}
+    assert sum(dots.values()) + len(page.of_class("run-dot")) == commits
+    assert page.of_class("parked-line") == ["path"]
+    assert page.of_class("again-line") == ["path"]
+
+
+def test_a_run_that_waits_to_be_published_is_drawn_to_the_end(pipeline):
+    pipeline.hour(0)
+    pipeline.hour(1, damaged=True)
+    page = page_of(pipeline)
+    assert page.of_class("stop-dot") == ["circle"]
+    assert page.of_class("parked-line") == ["path"]
+    assert "It waits on its branch for a newer attempt." in page.text
+
+
+def test_commits_stand_in_the_order_of_time_and_runs_between_those_of_main(day):
+    history = read_history(day.repository)
+    places = history.positions()
+    commits = sorted(day.repository.log("main"), key=lambda commit: commit.created)
+    assert [places[commit.id] for commit in commits] == sorted(places.values())
+    assert [places[commit.id] for commit in history.main] == [0, 1, 2, 3, 4, 5]
+    (stopped,) = [lane for lane in history.lanes if len(lane.commits) > 2]
+    assert places[stopped.fork] == 2
+    assert places[stopped.merge] == 5
+    assert 2 < places[stopped.commits[0].id] < 3
+    assert 4 < places[stopped.commits[-1].id] < 5
+
+
+def test_the_ranges_drawn_are_those_of_the_trees(day):
+    history = read_history(day.repository)
+    page = page_of(day)
+    shares = sum(size > 0 for _, size in history.sizes)
+    assert len(page.of_class("new")) == len(history.ranges) + shares
+    for place, commit in enumerate(history.main):
+        there = [life for life in history.ranges if life.first <= place <= life.last]
+        brought = [life for life in there if life.first == place]
+        if commit.parents:
+            before = history.main[place - 1].id
+            expected = len(brought), len(there) - len(brought)
+            assert day.repository.range_reuse(replace(commit, parents=(before,))) == expected
+        assert history.sizes[place] == (
+            sum(life.info.size for life in brought),
+            sum(life.info.size for life in there),
+        )
+
+
+def test_a_range_that_comes_back_is_a_life_of_its_own(pipeline):
+    main = pipeline.repository.branch("main")
+    for body in (b"1", b"2", b"1"):
+        main.put("input/a", body)
+        main.commit("change")
+    lives = [(life.first, life.last) for life in read_history(pipeline.repository).ranges]
+    assert sorted(lives) == [(1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize("hours", [1, 2, 40])
+def test_a_picture_stays_readable_with_few_and_with_many_hours(pipeline, hours):
+    for number in range(hours):
+        pipeline.hour(number)
+    history = read_history(pipeline.repository)
+    axis = Axis.of(history.main, pipeline.result())
+    assert 38 <= axis.column <= 84
+    assert axis.at(hours) < axis.width
+    widths = [attrs["width"] for name, attrs in page_of(pipeline).elements if name == "svg"]
+    assert {float(width) for width in widths} == {axis.width}
+
+
+def test_the_file_is_written_and_written_again(day, tmp_path):
+    file = tmp_path / "report.html"
+    assert write_report(day.repository, day.result(), file) == file
+    first = file.read_text("utf-8")
+    write_report(day.repository, day.result(), file)
+    assert file.read_text("utf-8") == first
+
+
+def test_markup_is_escaped_once():
+    inner = tag("b", "<&\"'>")
+    assert inner == "<b>&lt;&amp;&quot;&#x27;&gt;</b>"
+    assert tag("i", inner, 1, class_='"x"', stroke_width=2.0, rx=None) == (
+        f'<i class="&quot;x&quot;" stroke-width="2">{inner}1</i>'
+    )
+    assert tag("meta", charset="utf-8") == Markup('<meta charset="utf-8">')
