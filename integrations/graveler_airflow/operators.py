@@ -132,12 +132,14 @@ class GravelerCloseRunOperator(BaseOperator):
         with attached(self.run) as run:
             if run.state is RunState.PUBLISHED:
                 return str(RunState.PUBLISHED)
+            reason = self._reason(context)
             try:
-                end = run.abandon if self.on_failure == "drop" else run.park
-                record = end(self._reason(context))
+                record = run.park(reason)
             except FencedError as error:
                 self.log.info("Nothing to set aside: %s", error)
                 return str(run.state)
+            if self.on_failure == "drop" and record.state is RunState.PARKED:
+                record = run.abandon(reason)
             self.log.warning(
                 "Run %r is %s on branch %s (%s): %s did not move",
                 *(record.key, record.state, record.branch, record.reason, record.into),

@@ -91,9 +91,9 @@ class Home:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def ask(self, program: str) -> Any:
+    def ask(self, program: str, *arguments: str | Path) -> Any:
         """Run a Python program that prints JSON on its last line, and return that."""
-        return json.loads(self.run(sys.executable, "-c", program).splitlines()[-1])
+        return json.loads(self.run(sys.executable, "-c", program, *arguments).splitlines()[-1])
 
     @contextmanager
     def services(self):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from graveler.errors import InvalidInputError
 from graveler_airflow.context import run_hour, run_key, run_metadata
 
 RUN = SimpleNamespace(
@@ -17,6 +18,7 @@ def context(**known: Any) -> Any:
     return {"dag_run": RUN, **known}
 
 
+FIVE = datetime(2013, 1, 1, 5, tzinfo=UTC)
 NAMES = ["partition_date", "data_interval_start", "logical_date"]
 
 
@@ -35,8 +37,25 @@ def test_the_hour_of_a_run_with_no_dates_is_the_one_it_was_due_in():
 def test_the_hour_is_told_in_utc():
     newfoundland = timezone(timedelta(hours=-3, minutes=-30))
     hour = run_hour(context(logical_date=datetime(2013, 1, 1, 1, 40, tzinfo=newfoundland)))
-    assert hour == datetime(2013, 1, 1, 5, tzinfo=UTC)
+    assert hour == FIVE
     assert hour.utcoffset() == timedelta(0)
+
+
+def test_a_partition_without_a_date_is_read_as_one():
+    known = {"partition_date": None, "logical_date": datetime(2013, 1, 9, tzinfo=UTC)}
+    assert run_hour(context(partition_key="2013-01-01T05:00", **known)) == FIVE
+    assert run_hour(context(partition_key="2013-01-01T06:30+01:00", **known)) == FIVE
+
+
+def test_a_partition_that_is_no_time_has_no_hour_rather_than_a_wrong_one():
+    north = context(partition_key="north", logical_date=FIVE)
+    with pytest.raises(InvalidInputError, match="'north' is no time"):
+        run_hour(north)
+    assert run_metadata(north) == {
+        "airflow.dag_id": "hourly",
+        "airflow.run_id": "scheduled__x",
+        "airflow.partition_key": "north",
+    }
 
 
 def test_a_run_made_anew_for_the_same_partition_has_the_same_key():
