@@ -7,6 +7,7 @@ same folder share one handle.
 # What the methods do is said once, at the port.
 # ruff: noqa: D102
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ from graveler.kv.predicates import changed, check_predicate, check_read_predicat
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
 
 __all__ = ["RocksDBKVStore"]
+
+_log: Final = logging.getLogger(__name__)
 
 
 def _options() -> Options:
@@ -98,8 +101,8 @@ class _Handles:
             handle.users -= 1
             if handle.users == 0 and handle.inherited_from is None:
                 del self.by_folder[folder]
-                with handle.lock, _translated(folder):
-                    handle.db.close()
+                with handle.lock:
+                    _close(folder, handle.db)
 
     def after_fork_in_child(self) -> None:
         for handle in self.by_folder.values():
@@ -141,6 +144,17 @@ def _translate(folder: Path, text: str, *, conditional: bool) -> GravelerError:
     # What a failed write to the log left behind, nobody knows.
     kind = OutcomeUnknownError if conditional else BackendUnavailableError
     return kind(f"{message}: look at the disk and its system log")
+
+
+def _close(folder: Path, db: Rdict) -> None:
+    try:
+        db.close()
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        # What was acknowledged is in the log, so there is nothing the caller must do; and
+        # the error that led here, if any, is worth more to him than this one.
+        _log.warning("closing %s: %s", folder, error)
 
 
 def _closed(folder: Path) -> StateError:

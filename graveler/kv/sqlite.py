@@ -288,7 +288,7 @@ class SQLiteKVStore(KVStore):
             return BackendUnavailableError(
                 f"{message}: other writers held it for {self._patience_seconds:g} seconds; repeat"
             )
-        if code == sqlite3.SQLITE_FULL:
+        if code == sqlite3.SQLITE_FULL or _no_room_for_index(error):
             return StorageFullError(f"{message}: free space on its disk and repeat")
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             return CorruptionError(f"{message}: keep the file, restore it from a backup")
@@ -301,6 +301,11 @@ class SQLiteKVStore(KVStore):
             kind = OutcomeUnknownError if conditional else BackendUnavailableError
             return kind(f"{message}: look at the disk and its system log")
         return InternalError(f"{message} ({getattr(error, 'sqlite_errorname', 'no code')})")
+
+
+def _no_room_for_index(error: sqlite3.Error) -> bool:
+    # A full disk met while the log's index is made is a code of its own.
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE
 
 
 def _primary_code(error: sqlite3.Error) -> int | None:

@@ -79,6 +79,22 @@ def test_what_was_acknowledged_survives_the_death_of_its_writer(
         assert len(list(store.scan("set"))) >= acknowledged - KILLS
 
 
+@pytest.mark.parametrize("uri", ["sqlite_uri", "rocksdb_uri"])
+def test_a_conditional_write_that_met_a_failing_disk_has_an_unknown_outcome(
+    uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    output, errors = start_worker("overflow", request.getfixturevalue(uri)).communicate(timeout=60)
+    first, second = output.splitlines()
+    acknowledged, told = first.split()
+    assert told == "outcome-unknown"
+    assert second == "backend-unavailable"
+    assert "Traceback" not in errors  # closing may warn, and does not fail
+    with open_kv(request.getfixturevalue(uri)) as store:
+        keys = [key for key, _ in store.scan("p")]
+    expected = [b"%06d" % number for number in range(int(acknowledged) + 1)]
+    assert keys in (expected, expected[:-1])
+
+
 def test_rocksdb_lets_one_process_in(rocksdb_uri: str, start_worker: StartWorker) -> None:
     holder = start_worker("hold", rocksdb_uri)
     assert holder.stdout is not None

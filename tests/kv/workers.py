@@ -4,6 +4,7 @@
 # ruff: noqa: T201
 
 import os
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,22 @@ def hold(_store: KVStore) -> None:
     sys.stdin.read()
 
 
+def overflow(store: KVStore) -> None:
+    """Write until the system refuses; say how many were acknowledged, and what was told."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+    number = 0
+    try:
+        while True:
+            store.set_if("p", b"%06d" % number, b"v" * 1000, ABSENT)
+            number += 1
+    except GravelerError as error:
+        print(number, error.code)
+    try:
+        store.set("p", b"unconditional", b"v" * 1000)
+    except GravelerError as error:
+        print(error.code)
+
+
 def fork(store: KVStore) -> None:
     """Use one store on both sides of a fork; say what the child saw."""
     store.set("p", b"parent", b"before")
@@ -76,6 +93,7 @@ def main() -> None:
         "increment": increment,
         "write": write,
         "hold": hold,
+        "overflow": overflow,
         "fork": fork,
     }
     with open_kv(uri) as store:
