@@ -1,0 +1,25 @@
+"""The code that the pages show runs as it stands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guides/getting-started.md"])
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, spark):
+    """`spark` is asked for so that the page gets the session of the test run."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+    assert blocks
+    names: dict[str, object] = {}
+    try:
+        exec("\n".join(blocks), names)  # noqa: S102 - our own pages
+        repo = names["repo"]
+        assert repo.runs.list("PUBLISHED")  # type: ignore[attr-defined]
+        paths = [entry.path for entry in repo.ref("main").list()]  # type: ignore[attr-defined]
+        assert any(path.startswith("output/") for path in paths)
+    finally:
+        names["lake"].close()  # type: ignore[attr-defined]
