@@ -1,6 +1,7 @@
 """What may be called what: repositories, branches, tags, paths, runs."""
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -9,6 +10,7 @@ from graveler.errors import InvalidInputError
 __all__ = [
     "MAX_PATH_BYTES",
     "check_branch",
+    "check_pairs",
     "check_repository",
     "check_tag",
     "path_key",
@@ -79,6 +81,23 @@ def path_key(path: str) -> bytes:
     if b"\0" in key:
         raise InvalidInputError(f"path {path!r} holds a NUL character: leave it out")
     return key
+
+
+def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
+    """Refuse metadata that is not text: a number would come back as another type.
+
+    Args:
+        what: Whose pairs, for the message.
+        pairs: The metadata.
+
+    Raises:
+        InvalidInputError: A name or a value is no text.
+    """
+    for name, value in pairs.items():
+        if not (isinstance(name, str) and isinstance(value, str)):  # type: ignore[redundant-expr]  # callers without types
+            raise InvalidInputError(
+                f"{what}: metadata {name!r}: {value!r}: names and values are text"
+            )
 
 
 def _slug(text: str, limit: int) -> str:

@@ -173,7 +173,7 @@ def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
     try:
         first, count, size = fields
         return RangeInfo(identity, bytes.fromhex(first), key, int(count), int(size))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise CorruptionError(f"range ending at {key!r} cannot be read: {data[:80]!r}") from error
 
 
@@ -267,5 +267,5 @@ def decode_commit(identifier: str, raw: bytes) -> Commit:
             created=from_unix_us(fields["created"]),
             metadata=fields["metadata"],
         )
-    except (KeyError, TypeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CorruptionError(f"commit {identifier} cannot be read: {raw[:120]!r}") from error

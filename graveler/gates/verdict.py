@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from graveler.errors import CorruptionError
 from graveler.kv.store import KVStore
 from graveler.records import decode_json, encode_json
 
@@ -43,7 +44,12 @@ class Verdicts:
     def find(self, judged: str) -> Verdict | None:
         """Return the verdict on the inputs whose hash is `judged`, or None."""
         stored = self._kv.get(self._partition, _KEY + judged.encode())
-        return None if stored is None else Verdict(**decode_json(stored.value, "verdict"))
+        if stored is None:
+            return None
+        try:
+            return Verdict(**decode_json(stored.value, "verdict"))
+        except TypeError as error:
+            raise CorruptionError(f"verdict cannot be read: {stored.value[:120]!r}") from error
 
     def keep(self, judged: str, verdict: Verdict) -> None:
         """Keep a verdict under the hash of its inputs."""

@@ -149,8 +149,10 @@ class Lake:
         key = _PREFIX + name.encode()
         try:  # the last write: until here nobody can see the repository
             self._kv.set_if(_PARTITION, key, encode_json(settings), ABSENT)
-        except (PreconditionFailedError, OutcomeUnknownError):
+        except (PreconditionFailedError, OutcomeUnknownError) as error:
             there = self._kv.get(_PARTITION, key)
+            if there is None and isinstance(error, OutcomeUnknownError):
+                raise
             if there is not None and there.value == encode_json(settings):
                 return repository
             if not exist_ok:

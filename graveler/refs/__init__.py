@@ -4,7 +4,7 @@ from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
 from graveler.refs.expression import resolve
 from graveler.refs.history import is_ancestor, log, merge_base
-from graveler.refs.mover import move
+from graveler.refs.mover import advance, backoff, move
 from graveler.refs.protection import Protection
 from graveler.refs.refs import Refs
 from graveler.refs.tags import Tags
@@ -15,6 +15,8 @@ __all__ = [
     "Protection",
     "Refs",
     "Tags",
+    "advance",
+    "backoff",
     "is_ancestor",
     "log",
     "merge_base",

@@ -86,9 +86,14 @@ class Branches:
                 f"branch {record.name!r} exists: choose another name"
             ) from None
 
-    def delete(self, name: str) -> None:
-        """Remove the record; no error where it is not there."""
-        self._kv.delete(self._partition, _PREFIX + check_branch(name).encode())
+    def delete(self, name: str, predicate: Predicate) -> None:
+        """Remove the record if the branch is as `predicate` says.
+
+        Raises:
+            PreconditionFailedError: It has moved, or is gone; nothing was removed.
+            OutcomeUnknownError: The reply was lost.
+        """
+        self._kv.delete_if(self._partition, _PREFIX + check_branch(name).encode(), predicate)
 
     def list(self) -> Iterator[BranchRecord]:
         """Yield every branch, hidden ones too, by name."""

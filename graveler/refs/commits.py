@@ -10,6 +10,7 @@ from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.identity import commit_id
 from graveler.kv.store import KVStore
 from graveler.model import Commit
+from graveler.names import check_pairs
 from graveler.records import decode_commit, encode_commit
 
 __all__ = ["Commits"]
@@ -79,11 +80,7 @@ class Commits:
         metadata: Mapping[str, str],
     ) -> Commit:
         """Store a commit and return it; storing the same one twice is harmless."""
-        for name, value in metadata.items():
-            if not (isinstance(name, str) and isinstance(value, str)):  # type: ignore[redundant-expr]  # callers without types
-                raise InvalidInputError(
-                    f"commit metadata {name!r}: {value!r}: names and values are text"
-                )
+        check_pairs("commit", metadata)
         commit = Commit(
             id=commit_id(
                 metarange=metarange,

@@ -14,7 +14,7 @@ from graveler.refs.refs import Refs
 
 __all__ = ["resolve"]
 
-_EXPRESSION: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(@|(?:[~^][0-9]*)*)")
+_EXPRESSION: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(@|(?:[~^][0-9]{0,7})*)")
 _MODIFIER: Final = re.compile(r"([~^])([0-9]*)")
 _FULL_ID: Final = re.compile(r"[0-9a-f]{64}")
 _PREFIX: Final = re.compile(r"[0-9a-f]{4,63}")

@@ -5,10 +5,12 @@ from typing import Final
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError, ThrottledError
+from graveler.kv.store import Predicate
 from graveler.model import BranchRecord
+from graveler.refs.history import is_ancestor
 from graveler.refs.refs import Refs
 
-__all__ = ["backoff", "move"]
+__all__ = ["advance", "backoff", "move"]
 
 ATTEMPTS: Final = 200
 _FIRST_WAIT_S: Final = 0.001
@@ -62,3 +64,28 @@ def move(
             if landed(now):
                 return now
     raise ThrottledError(f"branch {name!r} is busy: lost {ATTEMPTS} races; try again")
+
+
+def advance(refs: Refs, record: BranchRecord, predicate: Predicate) -> bool:
+    """Move a branch to a commit made for it, if it is as `predicate` says.
+
+    Args:
+        refs: The repository's refs.
+        record: The record with the new head, a commit that no branch had before.
+        predicate: Of the record it replaces.
+
+    Returns:
+        Whether the commit is in; if not, the race was lost and nothing was written. After a
+        lost reply, history tells.
+
+    Raises:
+        RefNotFoundError: A reply was lost, and the branch is gone.
+    """
+    try:
+        refs.branches.replace(record, predicate)
+    except PreconditionFailedError:
+        return False
+    except OutcomeUnknownError:
+        now = refs.branches.get(record.name)
+        return is_ancestor(refs.commits, record.commit_id, now.commit_id)
+    return True

@@ -9,12 +9,13 @@ from typing import Final
 
 from graveler.clock import IdSource
 from graveler.errors import (
+    CorruptionError,
     OutcomeUnknownError,
     PreconditionFailedError,
     ProtectedBranchError,
     ThrottledError,
 )
-from graveler.kv.store import ABSENT, KVStore
+from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.records import decode_json, encode_json
 
 __all__ = ["Protection"]
@@ -33,10 +34,7 @@ class Protection:
 
     def patterns(self) -> list[str]:
         """Return the patterns, sorted."""
-        stored = self._kv.get(self._partition, _KEY)
-        if stored is None:
-            return []
-        return list(decode_json(stored.value, "protection rules")["patterns"])
+        return self._patterns(self._kv.get(self._partition, _KEY))
 
     def add(self, pattern: str) -> None:
         """Protect the branches that match `pattern`."""
@@ -58,12 +56,8 @@ class Protection:
     def _change(self, change: Callable[[set[str]], set[str]]) -> None:
         for _ in range(_ATTEMPTS):
             stored = self._kv.get(self._partition, _KEY)
-            patterns = (
-                set(self.patterns())
-                if stored is None
-                else set(decode_json(stored.value, "protection rules")["patterns"])
-            )
-            value = encode_json({"patterns": sorted(change(patterns)), "nonce": self._ids.unique()})
+            patterns = sorted(change(set(self._patterns(stored))))
+            value = encode_json({"patterns": patterns, "nonce": self._ids.unique()})
             predicate = ABSENT if stored is None else stored.predicate
             try:
                 self._kv.set_if(self._partition, _KEY, value, predicate)
@@ -71,3 +65,14 @@ class Protection:
                 continue  # adding or removing a pattern twice is harmless
             return
         raise ThrottledError(f"protection rules: lost {_ATTEMPTS} races; try again")
+
+    @staticmethod
+    def _patterns(stored: Stored | None) -> list[str]:
+        if stored is None:
+            return []
+        try:
+            return list(decode_json(stored.value, "protection rules")["patterns"])
+        except (KeyError, TypeError) as error:
+            raise CorruptionError(
+                f"protection rules cannot be read: {stored.value[:80]!r}"
+            ) from error

@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 
-from graveler.errors import AlreadyExistsError, PreconditionFailedError, RefNotFoundError
+from graveler.errors import (
+    AlreadyExistsError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    RefNotFoundError,
+)
 from graveler.kv.store import ABSENT, KVStore
 from graveler.names import check_tag
 
@@ -32,8 +37,10 @@ class Tags:
         key = _PREFIX + check_tag(name).encode()
         try:
             self._kv.set_if(self._partition, key, commit_id.encode(), ABSENT)
-        except PreconditionFailedError:
+        except (PreconditionFailedError, OutcomeUnknownError) as error:
             there = self.find(name)
+            if there is None and isinstance(error, OutcomeUnknownError):
+                raise
             if there != commit_id:
                 raise AlreadyExistsError(
                     f"tag {name!r} names commit {there}: delete it first, or choose another name"

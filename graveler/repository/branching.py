@@ -1,14 +1,26 @@
 """Making, resetting and deleting branches."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
-from graveler.errors import AlreadyExistsError, FencedError, InvalidInputError
+from graveler.errors import (
+    AlreadyExistsError,
+    FencedError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    RefNotFoundError,
+    ThrottledError,
+)
 from graveler.model import BranchRecord
-from graveler.refs import move, resolve
+from graveler.refs import backoff, move, resolve
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 
-__all__ = ["create_branch", "delete_branch", "reset"]
+__all__ = ["create_branch", "delete_branch", "drop_branch", "reset"]
+
+_ATTEMPTS: Final = 200
 
 
 def create_branch(stores: Stores, name: str, source: str, *, exist_ok: bool) -> BranchRecord:
@@ -28,21 +40,54 @@ def create_branch(stores: Stores, name: str, source: str, *, exist_ok: bool) -> 
         return stores.refs.branches.get(name)
 
 
+def drop_branch(stores: Stores, name: str, mine: Callable[[BranchRecord], bool]) -> None:
+    """Remove a branch and what is staged on it; no error if it is gone.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        mine: Asked of the very record that would be removed, in one atomic step with its
+            removal: what somebody else has made of the branch meanwhile stays.
+    """
+    dropped: tuple[str, ...] = ()
+    for attempt in range(_ATTEMPTS):
+        try:
+            record, predicate = stores.refs.branches.get_for_update(name)
+        except RefNotFoundError:
+            break
+        if not mine(record):
+            return
+        dropped = (record.staging_token, *record.sealed_tokens)
+        try:
+            stores.refs.branches.delete(name, predicate)
+        except (PreconditionFailedError, OutcomeUnknownError):
+            backoff(stores.clock, stores.ids, attempt)
+            continue
+        break
+    else:
+        raise ThrottledError(f"branch {name!r} is busy: lost {_ATTEMPTS} races; try again")
+    for token in dropped:
+        stores.staging.drop(token)
+
+
 def delete_branch(stores: Stores, name: str) -> None:
     """Remove a branch and what is staged on it; its commits stay.
 
     Raises:
+        RefNotFoundError: No such branch.
         InvalidInputError: It is the repository's default branch.
         FencedError: It belongs to a run: abandon the run.
     """
     if name == stores.default_branch:
         raise InvalidInputError(f"branch {name!r} is the default branch: it cannot be deleted")
-    record = stores.refs.branches.get(name)
-    if record.fence:
-        raise FencedError(f"branch {name!r} belongs to a run: abandon the run instead")
-    stores.refs.branches.delete(name)
-    for token in (record.staging_token, *record.sealed_tokens):
-        stores.staging.drop(token)
+    stores.refs.branches.get(name)
+
+    def is_users(record: BranchRecord) -> bool:
+        if record.fence:
+            raise FencedError(f"branch {name!r} belongs to a run: abandon the run instead")
+        return True
+
+    drop_branch(stores, name, is_users)
 
 
 def reset(stores: Stores, name: str, *, fence: str = "") -> None:

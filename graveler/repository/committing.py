@@ -19,8 +19,7 @@ from graveler.errors import (
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
 from graveler.records import staged_changes
-from graveler.refs import move
-from graveler.refs.mover import backoff
+from graveler.refs import advance, backoff, move
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 
@@ -122,8 +121,13 @@ def _try_commit(
             created=stores.clock.now(),
             metadata=details.metadata,
         )
-    head = parent if made is None else made
-    if not _moved(stores, replace(record, sealed_tokens=rest, commit_id=head.id), predicate):
+    if made is None:
+        moved = _cleared(stores, replace(record, sealed_tokens=rest), predicate)
+    else:
+        moved = advance(
+            stores.refs, replace(record, sealed_tokens=rest, commit_id=made.id), predicate
+        )
+    if not moved:
         return None
     for token in tokens:
         stores.staging.drop(token)
@@ -139,12 +143,9 @@ def _tree(stores: Stores, parent: Commit, oldest_first: Sequence[str]) -> str:
     return apply(stores.ranges, parent.metarange, changes, stores.splitting).metarange
 
 
-def _moved(stores: Stores, record: BranchRecord, predicate: Predicate) -> bool:
+def _cleared(stores: Stores, record: BranchRecord, predicate: Predicate) -> bool:
     try:
         stores.refs.branches.replace(record, predicate)
-    except PreconditionFailedError:
-        return False
-    except OutcomeUnknownError:
-        # somebody wrote since: repeating is safe, for what landed has taken our tokens along
-        return False
+    except (PreconditionFailedError, OutcomeUnknownError):
+        return False  # what landed has taken our tokens along: looking again is safe
     return True

@@ -9,14 +9,12 @@ from graveler.errors import (
     ConflictError,
     InvalidInputError,
     MergeConflictError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
     ThrottledError,
 )
 from graveler.model import Commit, Conflict
-from graveler.refs import is_ancestor, merge_base
-from graveler.refs.mover import backoff
+from graveler.refs import advance, backoff, merge_base
 from graveler.repository.stores import Stores
+from graveler.repository.writing import check_fence
 
 __all__ = ["STRATEGIES", "MergeResult", "build_merge", "merge_into", "merge_trees"]
 
@@ -135,10 +133,12 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
 
     Raises:
         MergeConflictError: Both sides changed a path, differently; the branch did not move.
+        FencedError: The branch belongs to a run.
     """
     refs = stores.refs
     for attempt in range(_ATTEMPTS):
         record, predicate = refs.branches.get_for_update(into)
+        check_fence(record, "")
         dest = refs.commits.get(record.commit_id)
         made = build_merge(
             stores,
@@ -151,14 +151,7 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
         )
         if made is None:
             return MergeResult(dest, already=True)
-        try:
-            refs.branches.replace(replace(record, commit_id=made.id), predicate)
-        except PreconditionFailedError:
-            backoff(stores.clock, stores.ids, attempt)
-            continue
-        except OutcomeUnknownError:
-            now = refs.branches.get(into)
-            if not is_ancestor(refs.commits, made.id, now.commit_id):
-                continue
-        return MergeResult(made, already=False)
+        if advance(refs, replace(record, commit_id=made.id), predicate):
+            return MergeResult(made, already=False)
+        backoff(stores.clock, stores.ids, attempt)
     raise ThrottledError(f"branch {into!r} is busy: lost {_ATTEMPTS} races; try again")

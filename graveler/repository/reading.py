@@ -13,7 +13,7 @@ from graveler.committed import get, scan
 from graveler.errors import ThrottledError
 from graveler.model import BranchRecord
 from graveler.records import staged_value
-from graveler.refs.mover import backoff
+from graveler.refs import backoff
 from graveler.repository.listing import overlay, within
 from graveler.repository.stores import Stores
 

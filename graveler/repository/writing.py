@@ -14,10 +14,10 @@ from typing import Final
 
 from graveler.errors import FencedError, InvalidInputError, RefNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Entry
-from graveler.names import path_key
+from graveler.names import check_pairs, path_key
 from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, stage_entry
-from graveler.refs.mover import backoff
+from graveler.refs import backoff
 from graveler.repository.stores import Stores
 
 __all__ = [
@@ -46,8 +46,9 @@ def check_fence(record: BranchRecord, fence: str) -> None:
             "write through the run, or on a branch of your own"
         )
     raise FencedError(
-        f"branch {record.name!r} is at attempt {record.attempt} of its run, opened since: "
-        "this attempt is over, nothing of the write was kept"
+        f"branch {record.name!r} (attempt {record.attempt} of its run) takes no more writes from "
+        "here: a newer attempt was opened, or this one was published or set aside; nothing of "
+        "the write was kept"
     )
 
 
@@ -121,6 +122,7 @@ def put(  # noqa: PLR0913 - what an upload has
 ) -> Entry:
     """Store the bytes under a new address and stage their entry."""
     key = path_key(path)
+    check_pairs(f"entry {path!r}", metadata)
     check_writable(stores, name, fence)
     address = new_address(stores) + _suffix(path)
     info = stores.objects.put(address, body)
@@ -163,6 +165,7 @@ def _checked(entry: Entry) -> tuple[bytes, bytes]:
         )
     if entry.size < 0:
         raise InvalidInputError(f"entry {entry.path!r}: size {entry.size} is negative")
+    check_pairs(f"entry {entry.path!r}", entry.metadata)
     key = path_key(entry.path)
     return key, stage_entry(key, entry)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from graveler.errors import FencedError, InvalidInputError
 from graveler.repository.stores import Stores
-from graveler.runs.lifecycle import drop_branch, opened, take_branch
+from graveler.runs.lifecycle import look_again, opened, take_branch
 from graveler.runs.record import RunRecord, RunRecords
 from graveler.runs.state import RunState
 
@@ -49,7 +49,10 @@ def open_or_attach(
     if record.state is not RunState.OPEN:
         return record  # its branch was made long ago
     take_branch(stores, record)
-    return _look_again(stores, records, record)
+    now = look_again(stores, records, record)
+    if not _is_owned(now, owner):
+        raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
+    return now
 
 
 def _is_owned(record: RunRecord, owner: str) -> bool:
@@ -66,19 +69,3 @@ def _is_owned(record: RunRecord, owner: str) -> bool:
             f"({record.reason or 'no reason given'}): start a new one"
         )
     return True
-
-
-def _look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRecord:
-    """Return the record as it is once the branch is taken.
-
-    Where the run was published or given up between our look and our write, the branch was
-    gone, and we made it anew: then it goes again.
-    """
-    now = records.get(record.key)
-    if now.fence != record.fence or now.state in (RunState.PUBLISHED, *_OVER):
-        branch = stores.refs.branches.find(record.branch)
-        if branch is not None and branch.fence == record.fence:
-            drop_branch(stores, record.branch)
-    if not _is_owned(now, record.owner):
-        raise FencedError(f"run {record.key!r} is at attempt {now.attempt}, opened since")
-    return now

@@ -9,20 +9,17 @@ from graveler.errors import (
     FencedError,
     GateFailedError,
     MergeConflictError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
     StateError,
     ThrottledError,
 )
 from graveler.gates import Candidate, Gate, RunContext, Verdict, judge
-from graveler.model import Commit
-from graveler.refs import is_ancestor
-from graveler.refs.mover import backoff
+from graveler.model import BranchRecord, Commit
+from graveler.refs import advance, backoff, move
 from graveler.repository.diffing import uncommitted
 from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
-from graveler.runs.lifecycle import drop_branch, drop_step_branches, park, settle_publish
+from graveler.repository.writing import check_fence, owned
+from graveler.runs.lifecycle import drop_branches, frozen, park, settle_publish
 from graveler.runs.record import RunHandle, RunRecord, RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 
@@ -56,9 +53,11 @@ def publish(
 ) -> PublishResult:
     """Make the run's committed head part of its target, if every gate lets it.
 
-    May be called again: a run that is published answers with its commit. Gates run outside
-    any lock; where the target moved meanwhile, the candidate is built and judged anew, and a
-    gate whose inputs did not change keeps its verdict.
+    May be called again: a run that is published answers with its commit. The run's branch
+    takes no more writes from the start of the call, also where the call fails: then publish
+    again, or open a new attempt. Gates run outside any lock; where the target moved meanwhile,
+    the candidate is built and judged anew, and a gate whose inputs did not change keeps its
+    verdict.
 
     Raises:
         GateFailedError: A gate refused; the run is parked, the target did not move.
@@ -67,21 +66,26 @@ def publish(
         StateError: Writes are staged on the run's branch but not committed.
     """
     gates = tuple(gates)
-    record = _mine(records.get(run.key), run)
-    if record.state is RunState.PUBLISHING:  # an earlier call of this attempt died in the middle
-        record = settle_publish(stores, records, record)
-    if record.state is RunState.PUBLISHED:
-        return PublishResult(stores.refs.commits.get(record.commit), True, record.verdicts)
-    next_state(run.key, record.state, RunEvent.CANDIDATE)
-    head = _committed_head(stores, run)
-    try:
-        result = _publish(stores, records, record, run, head, gates, strategy)
-    except (GateFailedError, MergeConflictError) as refusal:
-        park(stores, records, run.key, fence=run.fence, reason=str(refusal))
-        raise
-    drop_step_branches(stores, record)
-    drop_branch(stores, run.branch)
-    return result
+    for attempt in range(_ATTEMPTS):
+        # an earlier call of this attempt may have died in the middle
+        record = _mine(settle_publish(stores, records, _mine(records.get(run.key), run)), run)
+        if record.state is RunState.PUBLISHED:
+            drop_branches(stores, record)
+            return PublishResult(stores.refs.commits.get(record.commit), True, record.verdicts)
+        next_state(run.key, record.state, RunEvent.CANDIDATE)
+        head = _freeze(stores, run)
+        try:
+            result = _try_publish(stores, records, record, run, head, gates, strategy)
+        except (GateFailedError, MergeConflictError) as refusal:
+            park(stores, records, run.key, fence=run.fence, reason=str(refusal))
+            raise
+        if result is not None:
+            drop_branches(stores, record)
+            return result
+        backoff(stores.clock, stores.ids, attempt)
+    raise ThrottledError(
+        f"run {run.key!r}: its target moved during each of {_ATTEMPTS} tries to publish"
+    )
 
 
 def judge_run(
@@ -118,17 +122,49 @@ def _committed_head(stores: Stores, run: RunHandle) -> Commit:
     branch = stores.refs.branches.find(run.branch)
     if branch is None:
         raise FencedError(f"run {run.key!r}: its branch is gone, the run is over")
-    check_fence(branch, run.fence)
+    if branch.fence != frozen(run.fence):
+        check_fence(branch, run.fence)
+    _check_committed(stores, run)
+    return stores.refs.commits.get(branch.commit_id)
+
+
+def _check_committed(stores: Stores, run: RunHandle) -> None:
     left = next(uncommitted(stores, run.branch), None)
     if left is not None:
         raise StateError(
             f"run {run.key!r} has writes that are not committed ({left.path!r} is one): "
             "commit them or reset the run, then publish"
         )
+
+
+def _freeze(stores: Stores, run: RunHandle) -> Commit:
+    """Let no more writes in and return the head: it holds all that was acknowledged.
+
+    Without it, what another process of this attempt writes or joins while the gates run would
+    be acknowledged and then go with the branch.
+    """
+    closed = frozen(run.fence)
+
+    def close(there: BranchRecord) -> BranchRecord:
+        if there.fence == closed:
+            return there
+        check_fence(there, run.fence)
+        return replace(there, fence=closed)
+
+    def reopen(there: BranchRecord) -> BranchRecord:
+        return replace(there, fence=run.fence) if there.fence == closed else there
+
+    with owned(run.branch, run.fence):
+        branch = move(stores.refs, run.branch, close, landed=lambda now: now.fence == closed)
+        try:
+            _check_committed(stores, run)
+        except StateError:
+            move(stores.refs, run.branch, reopen, landed=lambda now: now.fence != closed)
+            raise
     return stores.refs.commits.get(branch.commit_id)
 
 
-def _publish(  # noqa: PLR0913 - one attempt's constants
+def _try_publish(  # noqa: PLR0913 - one attempt's constants
     stores: Stores,
     records: RunRecords,
     record: RunRecord,
@@ -136,32 +172,21 @@ def _publish(  # noqa: PLR0913 - one attempt's constants
     head: Commit,
     gates: tuple[Gate, ...],
     strategy: str | None,
-) -> PublishResult:
-    for attempt in range(_ATTEMPTS):
-        target, predicate = stores.refs.branches.get_for_update(record.into)
-        dest = stores.refs.commits.get(target.commit_id)
-        candidate = _candidate(stores, record, head, dest, gates, strategy=strategy)
-        if candidate is None:  # the run changed nothing, or is in already
-            _landed(records, run, head=head, commit=dest.id, verdicts=())
-            return PublishResult(dest, already=True)
-        verdicts = _judge(stores, records, record, candidate, dest, gates)
-        _announce(records, run, head=head, candidate=candidate, verdicts=verdicts)
-        try:
-            stores.refs.branches.replace(replace(target, commit_id=candidate.id), predicate)
-        except PreconditionFailedError:
-            _lost(records, run)
-            backoff(stores.clock, stores.ids, attempt)
-            continue
-        except OutcomeUnknownError:
-            now = stores.refs.branches.get(record.into)
-            if not is_ancestor(stores.refs.commits, candidate.id, now.commit_id):
-                _lost(records, run)
-                continue
-        _landed(records, run, head=head, commit=candidate.id, verdicts=verdicts)
-        return PublishResult(candidate, already=False, verdicts=verdicts)
-    raise ThrottledError(
-        f"run {run.key!r}: {record.into!r} moved during each of {_ATTEMPTS} tries to publish"
-    )
+) -> PublishResult | None:
+    """Publish on the target's present head; None where the target moved meanwhile."""
+    target, predicate = stores.refs.branches.get_for_update(record.into)
+    dest = stores.refs.commits.get(target.commit_id)
+    candidate = _candidate(stores, record, head, dest, gates, strategy=strategy)
+    if candidate is None:  # the run changed nothing, or is in already
+        _landed(records, run, head=head, commit=dest.id, verdicts=())
+        return PublishResult(dest, already=True)
+    verdicts = _judge(stores, records, record, candidate, dest, gates)
+    _announce(records, run, head=head, candidate=candidate, verdicts=verdicts)
+    if not advance(stores.refs, replace(target, commit_id=candidate.id), predicate):
+        _lost(records, run, candidate)
+        return None
+    _landed(records, run, head=head, commit=candidate.id, verdicts=verdicts)
+    return PublishResult(candidate, already=False, verdicts=verdicts)
 
 
 def _candidate(
@@ -246,9 +271,11 @@ def _announce(
     records.update(run.key, change)
 
 
-def _lost(records: RunRecords, run: RunHandle) -> None:
+def _lost(records: RunRecords, run: RunHandle, candidate: Commit) -> None:
     def change(there: RunRecord | None) -> RunRecord:
         there = _mine(there, run)
+        if there.state is not RunState.PUBLISHING or there.candidate != candidate.id:
+            return there  # another process has settled it
         state = next_state(run.key, there.state, RunEvent.LOST)
         return replace(there, state=state, candidate="")
 

@@ -8,6 +8,7 @@ from typing import Final, Self
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
     CorruptionError,
+    FencedError,
     InvalidInputError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -16,10 +17,10 @@ from graveler.errors import (
 )
 from graveler.gates import Verdict
 from graveler.identity import unix_us
-from graveler.kv.store import ABSENT, KVStore
+from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.names import run_branch
 from graveler.records import decode_json, encode_json, from_unix_us
-from graveler.refs.mover import backoff
+from graveler.refs import backoff
 from graveler.runs.state import RunState
 
 __all__ = ["RunHandle", "RunRecord", "RunRecords"]
@@ -48,7 +49,7 @@ class RunRecord:
         reason: Why it was parked or abandoned.
         verdicts: What the gates said last.
         metadata: The opener's pairs.
-        resumed: The present attempt goes on from what earlier ones committed.
+        forked: The attempt that forked the branch; later ones went on from what it held.
         owner: Who opened the present attempt, where several processes are one opener.
         owners: Who opened earlier ones; their time is over.
         created: First opening.
@@ -72,10 +73,15 @@ class RunRecord:
     reason: str = ""
     verdicts: tuple[Verdict, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
-    resumed: bool = False
+    forked: int = 1
     owner: str = ""
     owners: tuple[str, ...] = ()
     nonce: str = ""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the present attempt goes on from what earlier ones committed."""
+        return self.attempt > self.forked
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +130,28 @@ def _decode(raw: bytes) -> RunRecord:
         found["verdicts"] = tuple(Verdict(**verdict) for verdict in found["verdicts"])
         found["owners"] = tuple(found.get("owners", ()))
         return RunRecord(**found)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CorruptionError(f"run record cannot be read: {raw[:120]!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """The newest try of a step: of which attempt of the run, which one, and its fence."""
+
+    attempt: int
+    number: int
+    fence: str
+
+
+_NO_TRY: Final = _Try(0, 0, "")
+
+
+def _decode_try(raw: bytes) -> _Try:
+    found = decode_json(raw, "step record")
+    try:
+        return _Try(**found)
+    except TypeError as error:
+        raise CorruptionError(f"step record cannot be read: {raw[:120]!r}") from error
 
 
 class RunRecords:
@@ -142,8 +168,7 @@ class RunRecords:
 
     def find(self, key: str) -> RunRecord | None:
         """Return the run of that key, or None."""
-        stored = self._kv.get(self._partition, _RUN + run_branch(key).encode())
-        return None if stored is None else _decode(stored.value)
+        return self._read(key, self._kv.get(self._partition, _RUN + run_branch(key).encode()))
 
     def get(self, key: str) -> RunRecord:
         """Return the run of that key, or raise RunNotFoundError."""
@@ -162,16 +187,17 @@ class RunRecords:
     def update(self, key: str, change: Callable[[RunRecord | None], RunRecord]) -> RunRecord:
         """Replace the record by ``change(record)`` in one atomic step and return it.
 
-        `change` runs again after a lost race; what it raises ends the update.
+        `change` runs again after a lost race; what it raises ends the update. Returning the
+        record it was given ends the update with nothing written.
         """
         name = _RUN + run_branch(key).encode()
         for attempt in range(_ATTEMPTS):
             stored = self._kv.get(self._partition, name)
-            new = replace(
-                change(None if stored is None else _decode(stored.value)),
-                updated=self._clock.now(),
-                nonce=self._ids.unique(),
-            )
+            record = self._read(key, stored)
+            changed = change(record)
+            if changed is record:
+                return changed
+            new = replace(changed, updated=self._clock.now(), nonce=self._ids.unique())
             predicate = ABSENT if stored is None else stored.predicate
             try:
                 self._kv.set_if(self._partition, name, _encode(new), predicate)
@@ -185,24 +211,45 @@ class RunRecords:
             return new
         raise ThrottledError(f"run {key!r} is busy: lost {_ATTEMPTS} races; try again")
 
-    def next_try(self, step_branch: str) -> tuple[int, str]:
-        """Count a try of a step; return its number and its fence, both unique to it."""
+    @staticmethod
+    def _read(key: str, stored: Stored | None) -> RunRecord | None:
+        if stored is None:
+            return None
+        record = _decode(stored.value)
+        if record.key != key:
+            raise InvalidInputError(
+                f"run {key!r} and run {record.key!r} have one branch name ({record.branch}): "
+                "change the key"
+            )
+        return record
+
+    def next_try(self, step_branch: str, run_attempt: int) -> tuple[int, str]:
+        """Count a try of a step; return its number and its fence, both unique to it.
+
+        Raises:
+            FencedError: A newer attempt of the run has started the step.
+        """
         name = _STEP + step_branch.encode()
         for attempt in range(_ATTEMPTS):
             stored = self._kv.get(self._partition, name)
-            last = 0 if stored is None else int(decode_json(stored.value, "step record")["try"])
-            fence = self._ids.unique()
+            last = _NO_TRY if stored is None else _decode_try(stored.value)
+            if last.attempt > run_attempt:
+                raise FencedError(
+                    f"step {step_branch!r}: attempt {last.attempt} of the run has started it; "
+                    f"this is attempt {run_attempt}"
+                )
+            new = _Try(run_attempt, last.number + 1, self._ids.unique())
             predicate = ABSENT if stored is None else stored.predicate
-            value = encode_json({"try": last + 1, "fence": fence})
+            value = encode_json(asdict(new))
             try:
                 self._kv.set_if(self._partition, name, value, predicate)
             except (PreconditionFailedError, OutcomeUnknownError):
                 backoff(self._clock, self._ids, attempt)  # a number that is skipped does no harm
                 continue
-            return last + 1, fence
+            return new.number, new.fence
         raise ThrottledError(f"step {step_branch!r} is busy: lost {_ATTEMPTS} races; try again")
 
     def last_try_fence(self, step_branch: str) -> str:
         """Return the fence of the newest try of a step, or ""."""
         stored = self._kv.get(self._partition, _STEP + step_branch.encode())
-        return "" if stored is None else str(decode_json(stored.value, "step record")["fence"])
+        return "" if stored is None else _decode_try(stored.value).fence

@@ -158,5 +158,12 @@ class Run(Branch):
         )
 
     def abandon(self, reason: str = "") -> RunRecord:
-        """Give the run up: its branch goes, its record stays."""
-        return lifecycle.abandon(self.repository, self._records, self.key, reason=reason)
+        """Give the run up: its branch goes, its record stays.
+
+        Raises:
+            RunStateError: The run is published.
+            FencedError: A newer attempt owns the run.
+        """
+        return lifecycle.abandon(
+            self.repository, self._records, self.key, reason=reason, attempt=self.attempt
+        )

@@ -23,21 +23,19 @@ from graveler.errors import (
     AlreadyExistsError,
     FencedError,
     NoChangesError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
     RefNotFoundError,
     ThrottledError,
 )
 from graveler.identity import record_id
 from graveler.model import BranchRecord, Commit
-from graveler.names import step_branch
+from graveler.names import check_pairs, step_branch
 from graveler.records import value_identity
-from graveler.refs import is_ancestor, move
-from graveler.refs.mover import backoff
+from graveler.refs import advance, backoff, move
+from graveler.repository import branching
 from graveler.repository.branch import Branch
 from graveler.repository.merging import merge_trees
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
+from graveler.repository.writing import check_fence, owned
 from graveler.runs.lifecycle import drop_branch
 from graveler.runs.record import RunHandle, RunRecords
 
@@ -108,8 +106,9 @@ def open_step(  # noqa: PLR0913 - what a try is made of
         FencedError: A newer attempt owns the run.
     """
     branch = step_branch(run.branch, name)
-    number, fence = records.next_try(branch)
+    check_pairs(f"step {name!r}", metadata)
     fork = _run_head(stores, run)
+    number, fence = records.next_try(branch, run.attempt)
     earlier = find_step(stores, fork.id, key=run.key, step=name)
     if earlier is None and previous:
         earlier = find_step(stores, previous, key=run.key, step=name)
@@ -129,21 +128,22 @@ def open_step(  # noqa: PLR0913 - what a try is made of
         name=branch,
         commit_id=start.id,
         staging_token=stores.ids.unique(),
-        attempt=number,
+        attempt=run.attempt,
         fence=fence,
         hidden=True,
     )
-    _take_branch(stores, record)
+    _take_branch(stores, records, record)
     try:
         _run_head(stores, run)  # opened again meanwhile: leave no branch behind
     except FencedError:
-        drop_branch(stores, branch)
+        drop_branch(stores, branch, up_to=run.attempt)
         raise
     return Step(
         stores,
         records,
         run,
-        record=record,
+        fence=fence,
+        number=number,
         name=name,
         try_number=try_number,
         metadata=metadata,
@@ -161,20 +161,27 @@ def _run_head(stores: Stores, run: RunHandle) -> Commit:
     return stores.refs.commits.get(record.commit_id)
 
 
-def _take_branch(stores: Stores, record: BranchRecord) -> None:
+def _take_branch(stores: Stores, records: RunRecords, record: BranchRecord) -> None:
+    dropped: tuple[str, ...] = ()
+
     def change(there: BranchRecord) -> BranchRecord:
-        if there.attempt > record.attempt:
+        nonlocal dropped
+        if records.last_try_fence(record.name) != record.fence:
             raise FencedError(f"step branch {record.name!r}: a newer try was started meanwhile")
+        dropped = (there.staging_token, *there.sealed_tokens)
         return record
 
-    try:
-        stores.refs.branches.create(record)
-    except AlreadyExistsError:
-        old = stores.refs.branches.find(record.name)
-        move(stores.refs, record.name, change, landed=lambda now: now.fence == record.fence)
-        if old is not None:
-            for token in (old.staging_token, *old.sealed_tokens):
-                stores.staging.drop(token)
+    while True:
+        try:
+            stores.refs.branches.create(record)
+        except AlreadyExistsError:
+            try:
+                move(stores.refs, record.name, change, landed=lambda now: now.fence == record.fence)
+            except RefNotFoundError:
+                continue  # dropped between our two looks
+        break
+    for token in dropped:
+        stores.staging.drop(token)
 
 
 class Step(Branch):
@@ -195,7 +202,8 @@ class Step(Branch):
         records: RunRecords,
         run: RunHandle,
         *,
-        record: BranchRecord,
+        fence: str,
+        number: int,
         name: str,
         try_number: int,
         metadata: Mapping[str, str],
@@ -203,13 +211,13 @@ class Step(Branch):
         start: Commit,
         earlier: Commit | None,
     ) -> None:
-        super().__init__(repository, record.name, fence=record.fence)
+        super().__init__(repository, step_branch(run.branch, name), fence=fence)
         self.step = name
         self.try_number = try_number
         self.result: Commit | None = None
         self.run = run
         self._records = records
-        self._number = record.attempt
+        self._number = number
         self._metadata = dict(metadata)
         self._fork = fork
         self._start = start
@@ -224,10 +232,14 @@ class Step(Branch):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.join()
-        else:
-            self.discard()
+        try:
+            if error is None:
+                self.join()
+        except BaseException:
+            self._discard_quietly()
+            raise
+        if error is not None:
+            self._discard_quietly()
 
     def commit(
         self,
@@ -248,9 +260,16 @@ class Step(Branch):
 
     def discard(self) -> None:
         """Drop the step's branch; nothing of this try remains."""
-        there = self.repository.refs.branches.find(self._name)
-        if there is not None and there.fence == self._fence:
-            drop_branch(self.repository, self._name)
+        branching.drop_branch(self.repository, self._name, lambda there: there.fence == self._fence)
+
+    def _discard_quietly(self) -> None:
+        """Drop the branch of a failed try without hiding why it failed."""
+        try:
+            self.discard()
+        except Exception:  # noqa: BLE001 - the caller must see the first error
+            _log.exception(
+                "step %s: its branch could not be dropped; the run's end will", self.step
+            )
 
     def join(self) -> Commit | None:
         """Commit what is staged and bring the step's work into the run's branch, in one commit.
@@ -277,12 +296,8 @@ class Step(Branch):
     def _try_join(self, done: Commit) -> Commit | None:
         """Join on the run's present head; None where the race was lost."""
         stores, refs = self.repository, self.repository.refs
-        try:
+        with owned(self.run.branch, self.run.fence):
             there, predicate = refs.branches.get_for_update(self.run.branch)
-        except RefNotFoundError:
-            raise FencedError(
-                f"run {self.run.key!r}: its branch is gone, the run is over"
-            ) from None
         check_fence(there, self.run.fence)
         head = refs.commits.get(there.commit_id)
         tree = self._joined_tree(head, done)
@@ -305,15 +320,7 @@ class Step(Branch):
                 "graveler.step_head": done.id,
             },
         )
-        try:
-            refs.branches.replace(replace(there, commit_id=made.id), predicate)
-        except PreconditionFailedError:
-            return None
-        except OutcomeUnknownError:
-            now = refs.branches.get(self.run.branch)
-            if not is_ancestor(refs.commits, made.id, now.commit_id):
-                return None
-        return made
+        return made if advance(refs, replace(there, commit_id=made.id), predicate) else None
 
     def _joined_tree(self, head: Commit, done: Commit) -> str:
         stores = self.repository
