@@ -83,7 +83,7 @@ class BodyReader:
             except OSError as error:
                 raise InvalidInputError(f"cannot read {body}: {error.strerror}") from error
         elif isinstance(body, (bytes, bytearray, memoryview)):
-            self._stream = io.BytesIO(body)
+            self._stream = io.BytesIO(bytes(body))  # bytes are shared, not copied
         elif hasattr(body, "read"):
             self._stream = body
         else:

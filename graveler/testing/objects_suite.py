@@ -1,0 +1,364 @@
+"""What an object store driver must do, as tests.
+
+Derive from :class:`ObjectStoreSuite` in a test module and give it a fixture ``store``, an
+empty store each time::
+
+    class TestMyStore(ObjectStoreSuite):
+        @pytest.fixture
+        def store(self, tmp_path):
+            return MyStore(tmp_path)
+"""
+
+# Each test is named by the sentence it checks.
+# ruff: noqa: D102
+
+import io
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+import pytest
+
+from graveler.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
+from graveler.objects.keys import MAX_KEY_BYTES
+from graveler.objects.store import ObjectStore
+
+__all__ = ["ObjectStoreSuite"]
+
+_CONTENT: Final = bytes(range(256)) * 20
+_THREADS: Final = 8
+
+_GOOD_KEYS: Final = (
+    *("a", "a/b/c", "..a", "a..", ".hidden", "...", "a b", " a", "a ", "a:b", "05:00/x", "~a"),
+    *("a%2Fb", "a%b", "a+b", "a&b=c", "a?b", "a#b", "a;b", "a'b", 'a"b', "a*", "[a]", "{a}", "<a>"),
+    *("\u00e9", "e\u0301", "\U0001f980", "\uffee", "year=2013/part-0.parquet", "a\tb", "x" * 255),
+)
+_BAD_KEYS: Final = (
+    *("", "/", "/a", "a/", "a//b", ".", "..", "./a", "../a", "a/../b", "a/./b", "a/..", "//"),
+    *("a\0b", "a\\b", "..\\a", "\ud800", "x/" * (MAX_KEY_BYTES // 2) + "x", "\u00e9/" * 400),
+)
+_IN_ORDER: Final = (
+    *("A", "a!/x", "a-b", "a.b", "a/-", "a/b", "a/b.c", "a/c/d", "a/c0", "a/\u00e9", "a0", "aa"),
+    *("b/a/a/a", "b/a/a0", "b/b", "\u00e9", "\uffee", "\U0001f980"),
+)
+
+
+class ObjectStoreSuite:
+    """The contract of :class:`graveler.objects.ObjectStore`."""
+
+    @pytest.fixture
+    def store(self) -> ObjectStore:
+        raise NotImplementedError("give the suite a fixture `store`: an empty store")
+
+    @pytest.mark.parametrize("content", [b"", b"x", _CONTENT], ids=["empty", "one", "many"])
+    def test_what_was_put_comes_back(self, store: ObjectStore, content: bytes) -> None:
+        store.put("a/b", content)
+        assert store.get("a/b") == content
+
+    @pytest.mark.parametrize("key", _GOOD_KEYS)
+    def test_a_key_may_hold_any_name(self, store: ObjectStore, key: str) -> None:
+        store.put(key, b"1")
+        assert store.get(key) == b"1"
+        assert store.head(key).key == key
+        assert [info.key for info in store.list()] == [key]
+        assert [info.key for info in store.list(key)] == [key]
+        store.delete(key)
+        assert list(store.list()) == []
+
+    @pytest.mark.parametrize("key", _BAD_KEYS)
+    def test_a_key_that_some_driver_could_not_keep_is_refused_by_all(
+        self, store: ObjectStore, key: str
+    ) -> None:
+        calls: list[Callable[[], object]] = [
+            lambda: store.put(key, b""),
+            lambda: store.put_if_absent(key, b""),
+            lambda: store.put_if_match(key, b"", "etag"),
+            lambda: store.get(key),
+            lambda: store.get_range(key, 0, 1),
+            lambda: store.open(key),
+            lambda: store.head(key),
+            lambda: store.delete(key),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidInputError):
+                call()
+
+    def test_every_kind_of_body_is_stored(self, store: ObjectStore, tmp_path: Path) -> None:
+        file = tmp_path / "body"
+        file.write_bytes(_CONTENT)
+        with file.open("rb") as stream:
+            stream.seek(1000)
+            store.put("stream", stream)
+            assert not stream.closed
+        store.put("path", file)
+        store.put("bytearray", bytearray(_CONTENT))
+        store.put("memoryview", memoryview(_CONTENT)[::2])
+        store.put("trickle", cast("BinaryIO", _Trickle(_CONTENT)))
+        assert store.get("stream") == _CONTENT[1000:]
+        assert store.get("path") == _CONTENT
+        assert store.get("bytearray") == _CONTENT
+        assert store.get("memoryview") == _CONTENT[::2]
+        assert store.get("trickle") == _CONTENT
+
+    @pytest.mark.parametrize("body", [io.StringIO("text"), "text", Path("/nowhere/body")])
+    def test_what_cannot_be_read_as_bytes_is_refused(self, store: ObjectStore, body: Any) -> None:
+        store.put("a", b"old")
+        with pytest.raises(InvalidInputError):
+            store.put("a", body)
+        with pytest.raises(InvalidInputError):
+            store.put_if_absent("b", body)
+        assert store.get("a") == b"old"
+        assert [info.key for info in store.list()] == ["a"]
+
+    def test_a_body_that_fails_half_way_leaves_nothing(self, store: ObjectStore) -> None:
+        store.put("a", b"old")
+        with pytest.raises(ZeroDivisionError):
+            store.put("a", cast("BinaryIO", _Trickle(_CONTENT, fails=True)))
+        with pytest.raises(ZeroDivisionError):
+            store.put_if_absent("b", cast("BinaryIO", _Trickle(_CONTENT, fails=True)))
+        assert store.get("a") == b"old"
+        assert [info.key for info in store.list()] == ["a"]
+
+    def test_put_tells_what_it_stored(self, store: ObjectStore) -> None:
+        info = store.put("a/b", io.BytesIO(_CONTENT))
+        assert info.key == "a/b"
+        assert info.size == len(_CONTENT)
+        assert info.checksum == f"sha256:{sha256(_CONTENT).hexdigest()}"
+        assert info.mtime.utcoffset() == timedelta(0)
+        assert info.etag
+
+    def test_head_and_list_tell_the_same_as_put(self, store: ObjectStore) -> None:
+        put = store.put("a/b", _CONTENT)
+        head = store.head("a/b")
+        [listed] = store.list()
+        assert head == listed
+        assert (head.key, head.size, head.etag) == (put.key, put.size, put.etag)
+        assert head.checksum in {"", put.checksum}
+        assert abs(head.mtime - put.mtime) < timedelta(seconds=5)
+
+    def test_put_replaces(self, store: ObjectStore) -> None:
+        first = store.put("a", b"first")
+        second = store.put("a", b"second, longer")
+        assert store.get("a") == b"second, longer"
+        assert first.etag != second.etag == store.head("a").etag
+
+    def test_put_if_absent_stores_once(self, store: ObjectStore) -> None:
+        assert store.put_if_absent("a/b", b"first") is True
+        assert store.put_if_absent("a/b", b"second") is False
+        assert store.get("a/b") == b"first"
+
+    def test_put_if_absent_may_store_again_after_a_delete(self, store: ObjectStore) -> None:
+        store.put("a/b", b"first")
+        store.delete("a/b")
+        assert store.put_if_absent("a/b", b"second") is True
+        assert store.get("a/b") == b"second"
+
+    def test_of_many_put_if_absent_exactly_one_wins(self, store: ObjectStore) -> None:
+        bodies = [bytes([number]) * 1000 for number in range(_THREADS)]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            won = list(pool.map(lambda body: store.put_if_absent("a/b", body), bodies))
+        assert won.count(True) == 1
+        assert store.get("a/b") == bodies[won.index(True)]
+
+    def test_put_if_match_replaces_what_was_seen(self, store: ObjectStore) -> None:
+        first = store.put("a", b"first")
+        second = store.put_if_match("a", b"second", first.etag)
+        assert store.get("a") == b"second"
+        assert second.etag == store.head("a").etag
+        assert second.checksum == f"sha256:{sha256(b'second').hexdigest()}"
+
+    def test_put_if_match_refuses_what_has_changed(self, store: ObjectStore) -> None:
+        first = store.put("a", b"first")
+        store.put("a", b"second")
+        with pytest.raises(PreconditionFailedError):
+            store.put_if_match("a", b"third", first.etag)
+        assert store.get("a") == b"second"
+
+    def test_put_if_match_refuses_what_is_gone(self, store: ObjectStore) -> None:
+        first = store.put("a/b", b"first")
+        store.delete("a/b")
+        with pytest.raises(PreconditionFailedError):
+            store.put_if_match("a/b", b"second", first.etag)
+        assert list(store.list()) == []
+
+    def test_no_increment_by_put_if_match_is_lost(self, store: ObjectStore) -> None:
+        store.put("n", b"0")
+
+        def increment(_: int) -> None:
+            while True:
+                etag = store.head("n").etag
+                value = int(store.get("n"))
+                try:
+                    store.put_if_match("n", str(value + 1).encode(), etag)
+                except PreconditionFailedError:
+                    continue
+                return
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(increment, range(12)))
+        assert store.get("n") == b"12"
+
+    def test_what_is_not_there_is_named(self, store: ObjectStore) -> None:
+        store.put("a/b", b"1")
+        for key in ("a", "b", "a/b/c", "a/bb", "x/y/z"):
+            calls: list[Callable[[], object]] = [
+                lambda key=key: store.get(key),  # type: ignore[misc]  # default of a lambda
+                lambda key=key: store.get_range(key, 0, 1),  # type: ignore[misc]
+                lambda key=key: store.get_range(key, 0, 0),  # type: ignore[misc]
+                lambda key=key: store.open(key),  # type: ignore[misc]
+                lambda key=key: store.head(key),  # type: ignore[misc]
+            ]
+            for call in calls:
+                with pytest.raises(ObjectNotFoundError, match=f"/{key}"):
+                    call()
+
+    @pytest.mark.parametrize(
+        ("start", "length"),
+        [(0, 1), (0, 10), (3, 4), (9, 1), (9, 100), (10, 1), (50, 5), (0, 0), (10, 0), (0, 100)],
+    )
+    def test_a_range_is_what_slicing_gives(
+        self, store: ObjectStore, start: int, length: int
+    ) -> None:
+        store.put("a", b"0123456789")
+        assert store.get_range("a", start, length) == b"0123456789"[start : start + length]
+
+    def test_a_range_of_an_empty_object_is_empty(self, store: ObjectStore) -> None:
+        store.put("a", b"")
+        assert store.get_range("a", 0, 10) == b""
+
+    @pytest.mark.parametrize(("start", "length"), [(-1, 5), (0, -1)])
+    def test_a_negative_range_is_refused(self, store: ObjectStore, start: int, length: int) -> None:
+        store.put("a", b"0123456789")
+        with pytest.raises(InvalidInputError):
+            store.get_range("a", start, length)
+
+    def test_an_open_object_reads_and_seeks_like_a_file(self, store: ObjectStore) -> None:
+        content = random.Random(1).randbytes(3_000_000)  # noqa: S311 - the same bytes each time
+        store.put("a", content)
+        with store.open("a") as file:
+            assert file.readable()
+            assert file.seekable()
+            assert file.read(10) == content[:10]
+            assert file.tell() == 10
+            assert file.seek(-8, io.SEEK_END) == len(content) - 8
+            assert file.read() == content[-8:]
+            assert file.read() == b""
+            assert file.seek(5) == 5
+            assert file.seek(2_000_000, io.SEEK_CUR) == 2_000_005
+            assert file.read(500_000) == content[2_000_005:2_500_005]
+            file.seek(0)
+            assert file.read() == content
+        assert file.closed
+
+    def test_an_open_empty_object_ends_at_once(self, store: ObjectStore) -> None:
+        store.put("a", b"")
+        with store.open("a") as file:
+            assert file.read() == b""
+            assert file.seek(100) == 100
+            assert file.read(1) == b""
+
+    def test_delete_removes_one_object_only(self, store: ObjectStore) -> None:
+        for key in ("a/b", "a/bc", "a/c", "d"):
+            store.put(key, b"1")
+        store.delete("a/b")
+        assert [info.key for info in store.list()] == ["a/bc", "a/c", "d"]
+
+    @pytest.mark.parametrize("key", ["x", "a", "a/b/c", "a/x"])
+    def test_delete_of_nothing_is_no_error(self, store: ObjectStore, key: str) -> None:
+        store.put("a/b", b"1")
+        store.delete(key)
+        assert [info.key for info in store.list()] == ["a/b"]
+
+    def test_objects_are_listed_in_byte_order_of_their_keys(self, store: ObjectStore) -> None:
+        shuffled = list(_IN_ORDER)
+        random.Random(1).shuffle(shuffled)  # noqa: S311 - the same order each time
+        for key in shuffled:
+            store.put(key, key.encode())
+        listed = list(store.list())
+        assert [info.key for info in listed] == sorted(_IN_ORDER, key=str.encode)
+        assert [info.size for info in listed] == [len(info.key.encode()) for info in listed]
+
+    @pytest.mark.parametrize(
+        "prefix",
+        [
+            *("a", "a/", "a/b", "a/b.", "a/c", "a/c/", "b/a/a", "b/a/a/a", "A", "\u00e9"),
+            *("z", "a/z", "a/b/", "/", "/a", "//", "a//", "../", "./", "a/../", ".", "x/y/"),
+        ],
+    )
+    def test_a_prefix_lists_the_keys_that_start_with_it(
+        self, store: ObjectStore, prefix: str
+    ) -> None:
+        for key in _IN_ORDER:
+            store.put(key, b"")
+        expected = [key for key in sorted(_IN_ORDER, key=str.encode) if key.startswith(prefix)]
+        assert [info.key for info in store.list(prefix)] == expected
+
+    def test_a_prefix_that_is_no_text_is_refused(self, store: ObjectStore) -> None:
+        with pytest.raises(InvalidInputError):
+            list(store.list("\ud800"))
+
+    def test_an_empty_store_lists_nothing(self, store: ObjectStore) -> None:
+        assert list(store.list()) == []
+        assert list(store.list("a/b")) == []
+
+    def test_objects_may_be_deleted_while_they_are_listed(self, store: ObjectStore) -> None:
+        keys = [f"{folder}/{name}" for folder in "abc" for name in "abc"]
+        for key in keys:
+            store.put(key, b"")
+        seen = []
+        for info in store.list():
+            seen.append(info.key)
+            store.delete(info.key)
+        assert seen == keys
+        assert list(store.list()) == []
+
+    def test_any_history_gives_what_a_dict_gives(self, store: ObjectStore) -> None:
+        draw = random.Random(1)  # noqa: S311 - the same history each time
+        model: dict[str, bytes] = {}
+        keys = ["a", "b/a", "b/b/a", "b/b.a", "b-b", "c/a"]
+        for step in range(150):
+            key = draw.choice(keys)
+            body = str(step).encode()
+            match draw.choice(["put", "absent", "match", "delete", "list"]):
+                case "put":
+                    store.put(key, body)
+                    model[key] = body
+                case "absent":
+                    assert store.put_if_absent(key, body) is (key not in model)
+                    model.setdefault(key, body)
+                case "match" if key in model:
+                    store.put_if_match(key, body, store.head(key).etag)
+                    model[key] = body
+                case "delete":
+                    store.delete(key)
+                    model.pop(key, None)
+                case _:
+                    listed = {info.key: store.get(info.key) for info in store.list()}
+                    assert listed == model
+        assert [info.key for info in store.list()] == sorted(model, key=str.encode)
+
+    def test_the_uri_is_the_root_and_the_key(self, store: ObjectStore) -> None:
+        assert not store.root.endswith("/")
+        assert "://" in store.root
+        assert store.uri("a b/c:d") == f"{store.root}/a b/c:d"
+
+    def test_close_may_be_called_twice(self, store: ObjectStore) -> None:
+        store.close()
+        store.close()
+
+
+class _Trickle:
+    """A stream that gives a few bytes at a time, as pipes do, and may fail half-way."""
+
+    def __init__(self, content: bytes, *, fails: bool = False) -> None:
+        self._stream = io.BytesIO(content)
+        self._fails_at = len(content) // 2 if fails else len(content) + 1
+
+    def read(self, size: int = -1) -> bytes:
+        if self._stream.tell() >= self._fails_at:
+            raise ZeroDivisionError
+        return self._stream.read(min(size, 700))

@@ -1,0 +1,51 @@
+"""A real S3 server for the tests, one per session, and a bucket of its own for each."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import boto3
+import pytest
+
+from graveler.testing.s3_server import S3Server
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """The server; ask it for faults with ``failing``."""
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(s3_server: S3Server) -> str:
+    """Its URL, for ``endpoint_url``."""
+    return s3_server.endpoint
+
+
+@pytest.fixture(scope="session")
+def s3_options(s3_endpoint: str) -> dict[str, str]:
+    """What ``open_store`` needs to reach it."""
+    return {
+        "endpoint_url": s3_endpoint,
+        "region": "us-east-1",
+        "access_key": "key",
+        "secret_key": "secret",
+    }
+
+
+@pytest.fixture
+def s3_bucket(s3_options: dict[str, str]) -> str:
+    """Name of a new empty bucket."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=s3_options["endpoint_url"],
+        region_name=s3_options["region"],
+        aws_access_key_id=s3_options["access_key"],
+        aws_secret_access_key=s3_options["secret_key"],
+    )
+    name = f"bucket-{next(_numbers)}"
+    client.create_bucket(Bucket=name)
+    client.close()
+    return name

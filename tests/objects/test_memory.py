@@ -1,0 +1,16 @@
+import pytest
+
+from graveler.clock import FakeClock
+from graveler.objects.memory import MemoryStore
+from graveler.testing.objects_suite import ObjectStoreSuite
+
+
+class TestMemoryStore(ObjectStoreSuite):
+    @pytest.fixture
+    def store(self):
+        return MemoryStore()
+
+
+def test_times_come_from_the_clock_given():
+    store = MemoryStore(clock=FakeClock())
+    assert store.put("a", b"").mtime.year == 2013
