@@ -4,8 +4,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from graveler.config import environment
-from tests.fixtures_postgres import postgres_socket, postgres_url  # noqa: F401 - fixtures
 from graveler.spark import session
+from tests.fixtures_postgres import postgres_socket, postgres_url  # noqa: F401 - fixtures
+from tests.fixtures_s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 # the same examples on every run: a red CI is then about the change, not about the draw
