@@ -155,8 +155,7 @@ class _Judge:
             chosen = self._choose(key, base, source, dest)
             if chosen is CONFLICT:
                 self.conflicts.append(_conflict(key, base, source, dest))
-        # after a conflict nothing will be published: no more records are written
-        if self.conflicts or chosen is CONFLICT or same_content(chosen, dest):
+        if chosen is CONFLICT or same_content(chosen, dest):
             return found
         if chosen is None:
             return None

@@ -12,6 +12,7 @@ from graveler.committed.splitting import Splitting
 from graveler.committed.verify import verify_metarange
 from graveler.errors import UnsortedKeysError
 from graveler.model import Summary
+from graveler.objects.memory import MemoryStore
 from tests.committed.trees import (
     CRUMBS,
     WHOLE,
@@ -181,6 +182,21 @@ def test_one_change_among_many_ranges_reads_two_tables_and_writes_two():
     assert (stats.metaranges_written, stats.ranges_written) == (1, 1)
     assert stats.fetched == 2
     assert applied.summary == Summary(changed=1, ranges_reused=count - 1, ranges_written=1)
+
+
+class ReadOnly(MemoryStore):
+    def put_if_absent(self, key, body):
+        raise AssertionError(f"{key} was put")
+
+
+@pytest.mark.parametrize("line", ["", "b=1@new", "-c -z", "a d=1@new -e"])
+def test_a_commit_without_effect_puts_nothing(line):
+    forest = Forest()
+    tree = forest.tree("a b", "d f")
+    objects = ReadOnly()
+    for info in forest.objects.list():
+        objects.put(info.key, forest.objects.get(info.key))
+    assert apply(new_store(objects), tree, changes(line), WHOLE).metarange == tree
 
 
 @pytest.mark.parametrize("line", ["b a", "a a", "m b2 b1", "z y"])

@@ -8,6 +8,7 @@ from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.metarange_memory import MetarangeMemory
+from graveler.errors import CorruptionError
 from graveler.identity import range_id, record_id
 from graveler.model import RangeInfo
 from tests.committed.trees import CRUMBS, Forest, new_store, record, text_of
@@ -60,6 +61,16 @@ def test_a_scan_opens_ranges_as_it_reaches_them():
     assert store.stats.ranges_read == 1
     assert [key for key, _ in walk] == [b"e", b"f"]
     assert store.stats.ranges_read == 2
+
+
+def test_a_metarange_whose_ranges_overlap_is_damaged():
+    forest = Forest()
+    first, second = (
+        metarange.read(forest.fresh(), forest.tree(line))[0] for line in ("a c", "b d")
+    )
+    tree = metarange.write(forest.fresh(), [first, second])
+    with pytest.raises(CorruptionError, match="come after b'c'"):
+        metarange.read(forest.fresh(), tree)
 
 
 def test_a_decoded_metarange_is_read_from_memory():

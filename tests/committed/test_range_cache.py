@@ -171,12 +171,15 @@ def test_the_folder_stays_within_its_bound_and_keeps_what_is_used(tmp_path):
     infos = metarange.read(forest.fresh(), tree)
     bound = 50_000
     hot = infos[0].id
+    fetched = 0
     for info in infos:
         # a new cache each time, so that nothing comes from memory
-        cache = RangeCache(tmp_path, bound)
-        RangeStore(forest.objects, cache).open(hot)
-        RangeStore(forest.objects, cache).open(info.id)
+        store = RangeStore(forest.objects, RangeCache(tmp_path, bound))
+        store.open(hot)
+        fetched += store.stats.fetched
+        store.open(info.id)
         assert folder_bytes(tmp_path) <= bound
+    assert fetched == 1
     assert DiskCache(tmp_path, bound).load(hot.hex()) is not None
     assert DiskCache(tmp_path, bound).load(infos[1].id.hex()) is None
     assert DiskCache(tmp_path, bound).load(infos[-1].id.hex()) is not None
@@ -190,6 +193,27 @@ def test_one_process_stays_within_the_bound_without_looking_each_time(tmp_path):
         store.open(info.id)
         assert folder_bytes(tmp_path) <= 50_000
     assert folder_bytes(tmp_path) > 25_000
+
+
+def test_processes_that_take_turns_see_what_the_others_add(tmp_path):
+    forest = Forest()
+    tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(200)))
+    bound = 60_000
+    stores = [RangeStore(forest.objects, RangeCache(tmp_path, bound)) for _ in range(4)]
+    for number, info in enumerate(metarange.read(forest.fresh(), tree)):
+        stores[number % 4].open(info.id)
+        assert folder_bytes(tmp_path) <= bound + 4 * (bound // 16)
+
+
+def test_memory_keeps_what_is_used():
+    forest = Forest()
+    tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(60)))
+    infos = metarange.read(forest.fresh(), tree)
+    store = RangeStore(forest.objects, RangeCache(None, 20_000))
+    for info in infos:
+        store.open(infos[0].id)
+        store.open(info.id)
+    assert store.stats.fetched == 60
 
 
 def test_memory_stays_within_its_bound():
