@@ -93,7 +93,8 @@ def prune_folders(folder: Path, root: Path) -> None:
     """Remove `folder` and those above it, below `root`, as far as they are empty."""
     with suppress(OSError):
         while folder != root:
-            folder.rmdir()
+            with suppress(FileNotFoundError):  # not made yet, or gone already
+                folder.rmdir()
             folder = folder.parent
 
 

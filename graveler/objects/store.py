@@ -40,7 +40,13 @@ class ObjectInfo:
 
 
 class ObjectStore(ABC):
-    """Bytes under keys. Keys are relative, ``/``-separated, without empty, ``.`` or ``..`` parts."""
+    """Bytes under keys.
+
+    Keys are relative, ``/``-separated, without empty, ``.`` or ``..`` parts, NUL or backslash;
+    1 to 1024 bytes of UTF-8, the root's prefix included. Whoever needs a key in every driver
+    makes none the beginning of another (``a`` and ``a/b``), which a folder cannot hold, and
+    keeps each part below 256 bytes. A key that is none raises InvalidInputError.
+    """
 
     @property
     @abstractmethod
@@ -53,7 +59,12 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def put_if_absent(self, key: str, body: Body) -> bool:
-        """Store the object unless the key is taken; return whether it was stored."""
+        """Store the object unless the key is taken; return whether it was stored.
+
+        Raises:
+            OutcomeUnknownError: The replies were lost, or the disk failed at the last step;
+                read back to know.
+        """
 
     @abstractmethod
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
@@ -61,6 +72,7 @@ class ObjectStore(ABC):
 
         Raises:
             PreconditionFailedError: It is not, or the object is gone.
+            OutcomeUnknownError: As for :meth:`put_if_absent`.
         """
 
     @abstractmethod
@@ -89,7 +101,14 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects whose key starts with `prefix`, in byte order of their keys."""
+        """Yield the objects whose key starts with `prefix`, in byte order of their keys.
+
+        Objects stored or deleted meanwhile may be among them or not.
+
+        Raises:
+            InvalidInputError: Another program has put something there whose name cannot be a
+                key: better told than left out.
+        """
 
     def uri(self, key: str) -> str:
         """Return the address that other programs (Spark, say) use for the object."""

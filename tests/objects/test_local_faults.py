@@ -1,0 +1,353 @@
+"""The disk fails, the process dies, many processes race: an object is old or new, never between."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections import Counter
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pytest
+
+from graveler.clock import FakeClock, SystemClock
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    StorageFullError,
+)
+from graveler.objects import open_store
+from graveler.objects.body import PIECE_BYTES
+from graveler.objects.local import LocalStore
+
+CALLS = ("write", "fsync", "utime", "mkdir", "rename", "replace", "link")
+LONG = bytes(range(256)) * (PIECE_BYTES // 256 * 2)  # two pieces, so two writes at least
+
+
+class FailingDisk:
+    """Lets one call to the file system fail: number `fail_at` of all those in CALLS."""
+
+    def __init__(self, monkeypatch, error_number):
+        self.made = 0
+        self.fail_at = None
+        self.error_number = error_number
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self.counting(name, getattr(os, name)))
+
+    def counting(self, name, call):
+        def counted(*args, **kwargs):
+            self.made += 1
+            if self.made == self.fail_at:
+                raise OSError(self.error_number, os.strerror(self.error_number), name)
+            return call(*args, **kwargs)
+
+        return counted
+
+
+def left_in(folder):
+    """Every file and folder, but the store's own folder and lock."""
+    names = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+    return names - {".graveler-tmp", ".graveler-tmp/lock"}
+
+
+WRITES = {
+    "put": lambda store, etag: store.put("folder/a", LONG),
+    "put_if_match": lambda store, etag: store.put_if_match("folder/a", LONG, etag),
+    "put elsewhere": lambda store, etag: store.put("new/folder/a", LONG),
+    "put_if_absent": lambda store, etag: store.put_if_absent("new/folder/a", LONG),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(
+    ("error_number", "expected"),
+    [
+        (errno.ENOSPC, StorageFullError),
+        (errno.EDQUOT, StorageFullError),
+        (errno.EIO, BackendUnavailableError),
+        (errno.EACCES, PermissionDeniedError),
+    ],
+)
+def test_a_disk_that_fails_at_any_call_leaves_old_or_new(
+    tmp_path, monkeypatch, write, error_number, expected
+):
+    failed = 0
+    for fail_at in count(1):
+        root = tmp_path / str(fail_at)
+        store = LocalStore(root)
+        etag = store.put("folder/a", b"old").etag
+        with monkeypatch.context() as patch:
+            disk = FailingDisk(patch, error_number)
+            disk.fail_at = fail_at
+            try:
+                WRITES[write](store, etag)
+            except GravelerError as error:
+                told = error
+            else:
+                assert disk.made < fail_at  # the call came and went without its fault
+                break
+        failed += 1
+        objects = {info.key: store.get(info.key) for info in store.list()}
+        key = "folder/a" if write in {"put", "put_if_match"} else "new/folder/a"
+        if isinstance(told, OutcomeUnknownError):
+            assert objects == {"folder/a": b"old"} | {key: LONG}
+        else:
+            assert isinstance(told, expected)
+            assert objects == {"folder/a": b"old"}
+            assert left_in(root) == {"folder", "folder/a"}
+        assert list((root / ".graveler-tmp").iterdir()) in (
+            [],
+            [root / ".graveler-tmp" / "lock"],
+        )
+    assert failed >= 6
+
+
+def test_a_folder_that_may_not_be_written_is_named_with_the_way_out(tmp_path, monkeypatch):
+    store = LocalStore(tmp_path)
+    with monkeypatch.context() as patch:
+        FailingDisk(patch, errno.EROFS).fail_at = None
+        patch.setattr(os, "mkdir", refuse(errno.EROFS))
+        with pytest.raises(PermissionDeniedError, match=f"{tmp_path}.*give this user the right"):
+            store.put("a", b"")
+
+
+def refuse(error_number):
+    def refused(*args, **kwargs):
+        raise OSError(error_number, os.strerror(error_number))
+
+    return refused
+
+
+def run(script, *args, **kwargs):
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, args)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **kwargs,
+    )
+
+
+ONE_OF_MANY = """
+import sys
+from pathlib import Path
+from graveler.objects.local import LocalStore
+store = LocalStore(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(50):
+    print(number, store.put_if_absent(f"f{number}/a", sys.argv[2].encode() * 1000), flush=True)
+"""
+
+
+def test_of_many_processes_exactly_one_stores_each_key(tmp_path):
+    children = [run(ONE_OF_MANY, tmp_path, name) for name in "abcd"]
+    for child in children:
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    winners = {}
+    wins = Counter[str]()
+    for name, child in zip("abcd", children, strict=True):
+        said, _ = child.communicate(timeout=60)
+        assert child.returncode == 0
+        for line in said.splitlines():
+            number, won = line.split()
+            wins[number] += won == "True"
+            if won == "True":
+                winners[number] = name
+    assert wins == {str(number): 1 for number in range(50)}
+    store = LocalStore(tmp_path)
+    for number, name in winners.items():
+        assert store.get(f"f{number}/a") == name.encode() * 1000
+
+
+INCREMENTS = """
+import sys
+from pathlib import Path
+from graveler.errors import PreconditionFailedError
+from graveler.objects.local import LocalStore
+store = LocalStore(Path(sys.argv[1]))
+done = 0
+while done < 25:
+    etag = store.head("n").etag
+    value = int(store.get("n"))
+    try:
+        store.put_if_match("n", str(value + 1).encode(), etag)
+    except PreconditionFailedError:
+        continue
+    done += 1
+"""
+
+
+def test_no_increment_by_many_processes_is_lost(tmp_path):
+    store = LocalStore(tmp_path)
+    store.put("n", b"0")
+    children = [run(INCREMENTS, tmp_path) for _ in range(4)]
+    for child in children:
+        child.communicate(timeout=60)
+        assert child.returncode == 0
+    assert store.get("n") == b"100"
+
+
+COMES_AND_GOES = """
+import sys
+from pathlib import Path
+from graveler.objects.local import LocalStore
+store = LocalStore(Path(sys.argv[1]))
+for number in range(150):
+    store.put(f"folder/deep/{sys.argv[2]}", b"x")
+    assert store.get(f"folder/deep/{sys.argv[2]}") == b"x"
+    store.delete(f"folder/deep/{sys.argv[2]}")
+"""
+
+
+def test_folders_that_others_remove_as_empty_do_not_break_a_put(tmp_path):
+    children = [run(COMES_AND_GOES, tmp_path, name) for name in "ab"]
+    for child in children:
+        child.communicate(timeout=60)
+        assert child.returncode == 0
+    assert left_in(tmp_path) == set()
+
+
+HALF_A_PUT = """
+import sys
+from pathlib import Path
+from graveler.objects.local import LocalStore
+
+class Endless:
+    def read(self, size):
+        print("reading", flush=True)
+        return b"x" * size
+
+getattr(LocalStore(Path(sys.argv[1])), sys.argv[2])("a/b", Endless())
+"""
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("verb", ["put", "put_if_absent"])
+def test_a_process_killed_in_a_put_leaves_no_object(tmp_path, verb):
+    store = LocalStore(tmp_path)
+    store.put("a/old", b"old")
+    child = run(HALF_A_PUT, tmp_path, verb)
+    for _ in range(3):
+        assert child.stdout.readline() == "reading\n"
+    child.kill()
+    child.communicate(timeout=60)
+    assert [info.key for info in store.list()] == ["a/old"]
+    assert store.put_if_absent("a/b", b"new") is True
+    assert [info.key for info in store.list()] == ["a/b", "a/old"]
+
+
+def test_what_a_dead_writer_left_is_cleared_after_a_day_by_the_next(tmp_path):
+    LocalStore(tmp_path).put("a", b"")
+    abandoned = tmp_path / ".graveler-tmp" / "abandoned"
+    abandoned.write_bytes(b"half")
+    LocalStore(tmp_path).put("a", b"")
+    assert abandoned.exists()
+    tomorrow = FakeClock(SystemClock().now() + timedelta(days=1, seconds=1))
+    LocalStore(tmp_path, clock=tomorrow).put("a", b"")
+    assert not abandoned.exists()
+    assert (tmp_path / ".graveler-tmp" / "lock").exists()
+
+
+def test_unfinished_objects_are_no_objects(tmp_path):
+    store = LocalStore(tmp_path)
+    store.put("a", b"")
+    (tmp_path / ".graveler-tmp" / "half").write_bytes(b"half")
+    for prefix in ("", ".", ".graveler-tmp", ".graveler-tmp/", ".graveler-tmp/half"):
+        assert [info.key for info in store.list(prefix)] == (["a"] if not prefix else [])
+    with pytest.raises(InvalidInputError, match="kept for unfinished objects"):
+        store.get(".graveler-tmp/half")
+
+
+def test_a_key_cannot_be_the_folder_of_another(tmp_path):
+    store = LocalStore(tmp_path)
+    store.put("a/b", b"1")
+    store.put("c", b"2")
+    for key in ("a", "c/d", "c/d/e"):
+        for write in (store.put, store.put_if_absent):
+            with pytest.raises(InvalidInputError, match="cannot be the beginning of another"):
+                write(key, b"")
+    assert left_in(tmp_path) == {"a", "a/b", "c"}
+
+
+def test_a_part_of_a_key_that_no_folder_takes_is_refused(tmp_path):
+    store = LocalStore(tmp_path)
+    store.put("x" * 255, b"")
+    with pytest.raises(InvalidInputError, match="255 bytes"):
+        store.put("a/" + "é" * 128, b"")
+
+
+def test_a_file_whose_name_is_not_text_is_told_by_the_listing(tmp_path):
+    store = LocalStore(tmp_path)
+    store.put("a/b", b"1")
+    Path(os.fsdecode(os.fsencode(tmp_path / "a") + b"/\xff\xfe")).write_bytes(b"")
+    assert [info.key for info in store.list("a/b")] == ["a/b"]
+    with pytest.raises(InvalidInputError, match=r"\\xff\\xfe.*rename it"):
+        list(store.list())
+
+
+def test_files_of_other_programs_are_objects(tmp_path):
+    (tmp_path / "data" / "x").mkdir(parents=True)
+    (tmp_path / "data" / "x" / "part-0.parquet").write_bytes(b"rows")
+    (tmp_path / "data" / "empty folder").mkdir()
+    store = LocalStore(tmp_path)
+    assert [(info.key, info.size) for info in store.list()] == [("data/x/part-0.parquet", 4)]
+    assert store.get("data/x/part-0.parquet") == b"rows"
+    assert store.put_if_absent("data/x/part-0.parquet", b"") is False
+
+
+def test_reading_makes_no_folder(tmp_path):
+    store = LocalStore(tmp_path / "none")
+    assert list(store.list()) == []
+    store.delete("a")
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_last_delete_in_a_folder_removes_it(tmp_path):
+    store = LocalStore(tmp_path)
+    store.put("a/b/c", b"")
+    store.put("a/d", b"")
+    store.delete("a/b/c")
+    assert left_in(tmp_path) == {"a", "a/d"}
+
+
+def test_versions_of_the_same_size_differ_in_etag(tmp_path):
+    store = LocalStore(tmp_path)
+    assert len({store.put("a", bytes([number])).etag for number in range(100)}) == 100
+
+
+def test_times_come_from_the_clock_given(tmp_path):
+    store = LocalStore(tmp_path, clock=FakeClock())
+    assert store.put("a", b"").mtime.year == 2013
+    assert store.head("a").mtime.year == 2013
+
+
+def test_a_long_stream_is_copied_in_pieces(tmp_path):
+    asked = []
+
+    class Stream:
+        left = 5 * PIECE_BYTES
+
+        def read(self, size):
+            asked.append(size)
+            self.left -= size
+            return bytes(size) if self.left >= 0 else b""
+
+    store = LocalStore(tmp_path)
+    assert store.put("a", cast("BinaryIO", Stream())).size == 5 * PIECE_BYTES
+    assert max(asked) <= PIECE_BYTES
+
+
+def test_the_root_and_its_uris_are_those_of_the_files(tmp_path):
+    store = open_store(f"{tmp_path}/a b/../c%20d/")
+    store.put("x:y/z", b"1")
+    assert store.root == f"file://{tmp_path}/c%20d"
+    assert Path(store.uri("x:y/z").removeprefix("file://")).read_bytes() == b"1"

@@ -1,0 +1,83 @@
+import subprocess
+import sys
+
+import pytest
+
+from graveler.errors import InvalidInputError
+from graveler.objects import open_store
+from graveler.objects.local import LocalStore
+
+
+def test_a_name_in_memory_is_one_store_for_the_whole_process():
+    open_store("mem://registry-test").put("a", b"1")
+    assert open_store("mem://registry-test").get("a") == b"1"
+    assert list(open_store("mem://registry-test-2").list()) == []
+    assert open_store("mem://registry-test").uri("a") == "mem://registry-test/a"
+
+
+def test_a_folder_may_be_given_as_uri_or_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    roots = {open_store(given).root for given in (f"file://{tmp_path}", str(tmp_path), ".", "./")}
+    assert roots == {f"file://{tmp_path}"}
+    assert isinstance(open_store("file:///"), LocalStore)
+    assert open_store("file:///").uri("tmp") == "file:///tmp"
+
+
+@pytest.mark.parametrize("uri", ["gs://bucket", "http://host/x", "S3://bucket"])
+def test_an_unknown_scheme_is_told_the_known_ones(uri):
+    with pytest.raises(InvalidInputError, match=r"file:.*mem:.*s3:"):
+        open_store(uri)
+
+
+@pytest.mark.parametrize("uri", ["mem://", "file://host/x", "file://", "s3://", "s3:///x"])
+def test_an_incomplete_uri_is_refused(uri):
+    with pytest.raises(InvalidInputError, match="give"):
+        open_store(uri)
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/../x", "s3://bucket/a//b"])
+def test_a_prefix_is_checked_like_a_key(uri):
+    with pytest.raises(InvalidInputError, match="cannot be an object's key"):
+        open_store(uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "told"),
+    [
+        ("mem://x", {"region": "r"}, "takes no options"),
+        ("file:///x", {"region": "r"}, "takes no options"),
+        ("s3://bucket", {"endpoint": "e"}, r"no options \['endpoint'\].*endpoint_url"),
+        ("s3://bucket", {"path_style": "yes"}, "'true' or 'false'"),
+        ("s3://bucket", {"endpoint_url": "nonsense"}, "nonsense"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused(uri, options, told):
+    with pytest.raises(InvalidInputError, match=told):
+        open_store(uri, options)
+
+
+def test_without_boto3_the_error_says_what_to_install():
+    script = """
+import sys
+sys.modules["boto3"] = None
+from graveler.errors import MissingDependencyError
+from graveler.objects import open_store
+try:
+    open_store("s3://bucket")
+except MissingDependencyError as error:
+    assert "pip install 'graveler[s3]'" in str(error), error
+else:
+    raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_boto3_loads_with_the_first_s3_store_only():
+    script = """
+import sys
+from graveler.objects import open_store
+open_store("mem://x")
+open_store("/x")
+assert not {"boto3", "botocore"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
