@@ -1,0 +1,25 @@
+"""A lake with a repository, and no lake left open by the resource."""
+
+import pytest
+
+import graveler
+from dagster_graveler import GravelerResource
+from dagster_graveler.lakes import close_lakes
+
+
+@pytest.fixture
+def lake(tmp_path):
+    with graveler.open(tmp_path / "lake") as made:
+        made.create_repository("flights").protect("main")
+    yield str(tmp_path / "lake")
+    close_lakes()
+
+
+@pytest.fixture
+def resource(lake):
+    return GravelerResource(lake=lake, repository="flights")
+
+
+@pytest.fixture
+def repo(resource):
+    return resource.repo()

@@ -1,0 +1,27 @@
+"""The sensors, asked about a run that has ended, as Dagster's daemon asks them."""
+
+import dagster as dg
+
+__all__ = ["ended"]
+
+_ENDINGS = {
+    dg.DagsterRunStatus.SUCCESS: (dg.DagsterEventType.PIPELINE_SUCCESS, "unpublished"),
+    dg.DagsterRunStatus.FAILURE: (dg.DagsterEventType.PIPELINE_FAILURE, "failed"),
+    dg.DagsterRunStatus.CANCELED: (dg.DagsterEventType.PIPELINE_CANCELED, "canceled"),
+}
+
+
+def ended(defs, instance, run_id):
+    """Ask the sensor for the status that the run has; return what it said."""
+    run = instance.get_run_by_id(run_id)
+    kind, ending = _ENDINGS[run.status]
+    (event,) = instance.all_logs(run_id, of_type=kind)
+    (sensor,) = [sensor for sensor in defs.sensors if sensor.name.endswith(f"_park_{ending}")]
+    with dg.build_run_status_sensor_context(
+        sensor_name=sensor.name,
+        dagster_event=event.dagster_event,
+        dagster_instance=instance,
+        dagster_run=run,
+        resources={"graveler": defs.resources["graveler"]},
+    ) as context:
+        return sensor(context)

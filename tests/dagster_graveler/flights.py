@@ -1,0 +1,18 @@
+"""The example of the flights, loaded from its file as Dagster does."""
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+__all__ = ["DAG", "ROOT", "load"]
+
+ROOT = Path(__file__).resolve().parents[2]
+DAG = ROOT / "dags" / "flights_dagster.py"
+
+
+def load(path):
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,223 @@
+"""What assets return, as folders of the lake."""
+
+import dagster as dg
+import pytest
+
+from dagster_graveler import GravelerIOManager, GravelerSparkIOManager, build_publish_asset
+from dagster_graveler.context import partition_folder
+from graveler.errors import InvalidInputError
+from graveler.spark import read
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
+)
+
+parts = dg.StaticPartitionsDefinition(["x", "y"])
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def materialize(resource, instance):
+    def execute(assets, manager, partition=None, **given):
+        publish = build_publish_asset(
+            "publish",
+            [asset for asset in assets if asset.partitions_def == assets[0].partitions_def],
+            partitions_def=assets[0].partitions_def,
+        )
+        return dg.materialize(
+            [*assets, publish],
+            resources={"graveler": resource, "io_manager": manager},
+            instance=instance,
+            partition_key=partition,
+            **given,
+        )
+
+    return execute
+
+
+def rows(frame):
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_frames_are_written_and_read_as_spark_does(spark, repo, resource, materialize):
+    @dg.asset(partitions_def=parts)
+    def numbers(context: dg.AssetExecutionContext):
+        return spark.createDataFrame([(1, context.partition_key)], "n int, part string")
+
+    @dg.asset(partitions_def=parts)
+    def doubled(numbers):
+        return numbers.selectExpr("n * 2 as n", "part")
+
+    manager = GravelerSparkIOManager(graveler=resource, prefix="tables/", partition_by=["part"])
+    for part in ("x", "y"):
+        assert materialize([numbers, doubled], manager, part).success
+    folders = sorted(path.path.rpartition("/")[0] for path in repo.ref("main").entries())
+    assert folders == [
+        "tables/doubled/x/part=x",
+        "tables/doubled/y/part=y",
+        "tables/numbers/x/part=x",
+        "tables/numbers/y/part=y",
+    ]
+    assert rows(read(repo.ref("main"), "tables/doubled/y/", spark=spark)) == [(2, "y")]
+
+
+def test_appending_in_a_try_that_fails_afterwards_adds_its_rows_once(
+    spark, repo, resource, materialize
+):
+    tries = []
+
+    @dg.asset(retry_policy=dg.RetryPolicy(max_retries=2))
+    def numbers(context: dg.AssetExecutionContext):
+        tries.append(context.retry_number)
+        yield dg.Output(spark.range(3 + len(tries)))  # written here, in a step that joins
+        if len(tries) < 3:
+            raise ConnectionError("lost after writing")
+
+    manager = GravelerSparkIOManager(graveler=resource, mode="append")
+    assert materialize([numbers], manager).success
+    assert tries == [0, 1, 2]
+    assert rows(read(repo.ref("main"), "numbers/", spark=spark)) == [(n,) for n in range(6)]
+
+
+def test_appending_to_an_hour_again_replaces_what_the_asset_had_appended(
+    spark, repo, resource, materialize
+):
+    @dg.asset(partitions_def=parts)
+    def numbers():
+        return spark.range(2)
+
+    manager = GravelerSparkIOManager(graveler=resource, mode="append")
+    for _ in range(2):
+        assert materialize([numbers], manager, "x").success
+    assert rows(read(repo.ref("main"), "numbers/x/", spark=spark)) == [(0,), (1,)]
+
+
+def test_an_asset_of_all_partitions_reads_them_as_one_frame(spark, repo, resource, materialize):
+    @dg.asset(partitions_def=parts)
+    def numbers(context: dg.AssetExecutionContext):
+        return spark.createDataFrame([(context.partition_key,)], "part string")
+
+    @dg.asset
+    def everything(numbers):
+        return numbers.groupBy().count()
+
+    manager = GravelerSparkIOManager(graveler=resource)
+    for part in ("x", "y"):
+        assert materialize([numbers], manager, part).success
+    assert materialize([everything, numbers], manager, selection=["everything", "publish"]).success
+    assert rows(read(repo.ref("main"), "everything/", spark=spark)) == [(2,)]
+
+
+def test_outside_of_a_run_the_target_is_read_as_it_is(resource, instance, materialize, repo):
+    @dg.asset(partitions_def=parts)
+    def text(context: dg.AssetExecutionContext) -> str:
+        return f"é {context.partition_key}"
+
+    @dg.asset
+    def texts(text: dict[str, str]) -> str:
+        return ", ".join(sorted(text.values()))
+
+    manager = GravelerIOManager(graveler=resource)
+    for part in ("x", "y"):
+        materialize([text], manager, part)
+    defs = dg.Definitions([text, texts], resources={"graveler": resource, "io_manager": manager})
+    loaded = defs.load_asset_value("text", python_type=str, partition_key="y", instance=instance)
+    assert loaded == "é y"
+    assert list(repo.runs.list("OPEN")) == []  # reading opens no run
+
+
+def test_assets_after_the_publishing_read_what_was_published(resource, instance, repo):
+    @dg.asset
+    def made() -> str:
+        return "made"
+
+    seen = []
+
+    @dg.asset(deps=["publish"])
+    def reader(made: str) -> None:
+        seen.append(made)
+
+    result = dg.materialize(
+        [made, build_publish_asset("publish", [made]), reader],
+        resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
+        instance=instance,
+    )
+    assert result.success
+    assert seen == ["made"]
+
+
+def test_what_is_neither_bytes_nor_text_is_refused(resource, materialize, repo):
+    @dg.asset
+    def number() -> int:
+        return 1
+
+    with pytest.raises(InvalidInputError, match="number/: int is neither bytes nor text"):
+        materialize([number], GravelerIOManager(graveler=resource))
+    assert list(repo.ref("main").entries()) == []
+
+
+def test_outputs_of_ops_are_told_apart_by_step(resource, instance, repo):
+    @dg.op(out={"one": dg.Out(bytes), "two": dg.Out(bytes)})
+    def pair():
+        yield dg.Output(b"1", "one")
+        yield dg.Output(b"2", "two")
+
+    @dg.op
+    def add(one: bytes, two: bytes) -> str:
+        return (one + two).decode()
+
+    @dg.job(
+        resource_defs={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)}
+    )
+    def adding():
+        add(*pair())
+
+    result = adding.execute_in_process(instance=instance)
+    assert result.success
+    assert result.output_for_node("add") == "12"
+    (record,) = repo.runs.list()
+    found = {
+        entry.path: repo.ref(record.branch).get(entry.path)
+        for entry in repo.ref(record.branch).entries()
+    }
+    assert found == {"pair/one/data": b"1", "pair/two/data": b"2", "add/result/data": b"12"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "key", "folder"),
+    [
+        (
+            dg.HourlyPartitionsDefinition("2013-01-01-00:00"),
+            "2013-01-01-05:00",
+            "2013/01/01/05:00/",
+        ),
+        (
+            dg.HourlyPartitionsDefinition("2013-01-01-00:00", timezone="America/New_York"),
+            "2013-01-01-05:00",
+            "2013/01/01/10:00/",
+        ),
+        (dg.DailyPartitionsDefinition("2013-01-01"), "2013-01-02", "2013/01/02/00:00/"),
+        (parts, "x", "x/"),
+        (
+            dg.MultiPartitionsDefinition(
+                {"day": dg.DailyPartitionsDefinition("2013-01-01"), "airport": parts}
+            ),
+            dg.MultiPartitionKey({"day": "2013-01-02", "airport": "x"}),
+            "x/2013/01/02/00:00/",
+        ),
+    ],
+    ids=["hour", "hour elsewhere", "day", "static", "two dimensions"],
+)
+def test_a_partition_is_a_folder(definition, key, folder):
+    assert partition_folder(definition, key) == folder
+
+
+@pytest.mark.parametrize("key", ["a/b", ".."])
+def test_a_partition_that_is_no_folder_is_refused(key):
+    with pytest.raises(InvalidInputError, match="another key"):
+        partition_folder(dg.StaticPartitionsDefinition([key]), key)
