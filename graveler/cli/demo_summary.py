@@ -1,6 +1,7 @@
 """What the demo did, as a table for the terminal."""
 
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,7 @@ def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
         shown_as: The demo's folder as the caller called it.
     """
     console = Console(highlight=False, soft_wrap=True)
+    lake = quote(str(Path(shown_as) / result.lake.name))
     console.print(_table(result.runs))
     console.print()
     for line in _story(result):
@@ -26,7 +28,7 @@ def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
     console.print()
     console.print(f"{'report':9}{report}", markup=False)
     console.print(
-        f"{'look':9}graveler -C {Path(shown_as) / result.lake.name} log main --first-parent",
+        f"{'look':9}graveler -C {lake} log main --first-parent",
         markup=False,
     )
 
@@ -58,7 +60,7 @@ def _story(result: DemoResult) -> list[str]:
     written = sum(run.ranges_written for run in published)
     reused = sum(run.ranges_reused for run in published)
     lines = [
-        f"{len(published)} hours published, {result.flights} of {result.expected} flights in main, "
+        f"{len(published)} {'hour' if len(published) == 1 else 'hours'} published, {result.flights} of {result.expected} flights in main, "
         f"{written} ranges written and {reused} reused, in {result.seconds:.1f} s "
         f"({result.spark_seconds:.1f} s of them to start Spark)"
     ]

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from graveler.cli.failure import UsageError
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
+from graveler.errors import AlreadyExistsError, InvalidInputError
 
 if TYPE_CHECKING:
     from graveler.demo.story import Progress
 
 __all__ = ["add_to"]
 
-_MADE_BY_DEMO: Final = ("lake", "landing", "report.html")
+_LAKE: Final = "lake"
+_REPORT: Final = "report.html"
+_MADE_BY_DEMO: Final = (_LAKE, "landing", _REPORT)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -47,7 +49,7 @@ def _demo(
     with nullcontext() if session.as_json else _progress() as progress:
         result = run_demo(place, hours=hours, progress=progress)
     with graveler.open(result.lake) as lake:
-        report = write_report(lake.repository(result.repository), result, place / _MADE_BY_DEMO[-1])
+        report = write_report(lake.repository(result.repository), result, place / _REPORT)
     if session.as_json:
         session.out.show(_shape(result, report))
     else:
@@ -58,22 +60,21 @@ def _clear(place: Path, *, fresh: bool) -> None:
     """Make way for a new demo.
 
     Raises:
-        UsageError: The folder holds something, and it is not to be, or must not be, removed.
+        AlreadyExistsError: An earlier demo is there, and it is not to be removed.
+        InvalidInputError: Something else is there.
     """
     if not place.exists():
         return
     if not place.is_dir():
-        raise UsageError(f"{place} is a file: give a folder")
+        raise InvalidInputError(f"{place} is a file: give a folder")
     there = sorted(item.name for item in place.iterdir())
-    if not there:
-        return
     others = [name for name in there if name not in _MADE_BY_DEMO]
-    if others or "lake" not in there:
-        raise UsageError(f"{place} holds {', '.join(others or there)}: give a folder of its own")
-    if not fresh:
-        raise UsageError(
+    if others:
+        raise InvalidInputError(f"{place} holds {others[0]!r}: give the demo a folder of its own")
+    if there and not fresh:
+        raise AlreadyExistsError(
             f"{place} holds an earlier demo: --fresh removes it and begins anew; "
-            f"`graveler -C {place / 'lake'} log main` looks at it"
+            f"`graveler -C {place / _LAKE} log main` looks at it"
         )
     for name in there:
         item = place / name

@@ -14,6 +14,7 @@ __all__ = ["add_to"]
 
 _run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_help=True)
 _COLORS = {"PUBLISHED": "green", "PARKED": "red", "OPEN": "yellow", "PUBLISHING": "yellow"}
+_ON_ITS_BRANCH = ("OPEN", "PUBLISHING", "PARKED")
 
 _Key = Annotated[str, typer.Argument(help="What the run is called, as `run list` shows it.")]
 
@@ -40,11 +41,12 @@ def _list(
     out = session.out
     for record in sorted(session.repository.runs.list(wanted or None), key=lambda run: run.key):
         shown = out.style(f"{record.state:10}", _COLORS.get(record.state, ""))
-        reason = f"  {printable(record.reason)}" if record.reason and not record.commit else ""
+        where = f"  on {record.branch}" if record.state in _ON_ITS_BRANCH else ""
+        reason = f": {printable(record.reason)}" if where and record.reason else ""
         out.show(
             run_shape(record),
             f"{shown}  attempt {record.attempt}  {record.updated:%Y-%m-%d %H:%M:%S}  "
-            f"{printable(record.key)}{reason}",
+            f"{printable(record.key)}{where}{reason}",
         )
 
 

@@ -77,13 +77,14 @@ def stopped_hour(run: HourResult, result: DemoResult) -> Markup:
     reasons = [
         tag("li", tag("b", said.gate), f": {said.reason}") for said in run.verdicts if said.refuses
     ]
-    end = (
-        f"{meanwhile} later hours were published meanwhile. Then the hour arrived whole: attempt "
-        f"{later[-1].attempt} replaced what the first one had made and brought "
-        f"{later[-1].rows:,} flights into main."
-        if later
-        else "It waits on its branch for a newer attempt."
-    )
+    end = "It waits on its branch for a newer attempt."
+    if later:
+        others = f"{meanwhile} later {'hour was' if meanwhile == 1 else 'hours were'}"
+        end = (
+            (f"{others} published meanwhile. " if meanwhile else "")
+            + f"Then the hour arrived whole: attempt {later[-1].attempt} replaced what the first "
+            f"one had made and brought {later[-1].rows:,} flights into main."
+        )
     return tag(
         "section",
         tag("h2", f"{run.hour:%H:%M} arrived damaged and was stopped"),

@@ -95,7 +95,9 @@ def test_tags_are_made_listed_and_deleted(cli, history):
 def test_runs_are_listed_with_state_and_reason(cli, runs):
     lines = cli("run", "list").out.splitlines()
     assert [line.split()[0] for line in lines] == ["PUBLISHED", "PARKED"]
+    assert f"hour 06  on {runs.runs.get('hour 06').branch}: " in lines[1]
     assert "0 rows, 9 landed" in lines[1]
+    assert lines[0].endswith("hour 05")
     (parked,) = cli("run", "list", "--state", "parked", "--json").lines
     assert (parked["key"], parked["state"], parked["attempt"]) == ("hour 06", "PARKED", 1)
     assert "fence" not in parked
