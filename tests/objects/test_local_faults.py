@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -19,11 +21,13 @@ from graveler.errors import (
     InvalidInputError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    PreconditionFailedError,
     StorageFullError,
 )
 from graveler.objects import open_store
 from graveler.objects.body import PIECE_BYTES
 from graveler.objects.local import LocalStore
+from graveler.objects.local_files import exclusive
 
 CALLS = ("write", "fsync", "utime", "mkdir", "rename", "replace", "link")
 LONG = bytes(range(256)) * (PIECE_BYTES // 256 * 2)  # two pieces, so two writes at least
@@ -194,6 +198,30 @@ def test_no_increment_by_many_processes_is_lost(tmp_path):
         child.communicate(timeout=60)
         assert child.returncode == 0
     assert store.get("n") == b"100"
+
+
+@pytest.mark.parametrize("change", ["put", "put_if_match", "delete"])
+def test_what_takes_a_name_waits_for_who_looks_at_it(tmp_path, change):
+    store = LocalStore(tmp_path)
+    etag = store.put("a", b"old").etag
+    calls: dict[str, Callable[[], object]] = {
+        "put": lambda: store.put("a", b"new"),
+        "put_if_match": lambda: store.put_if_match("a", b"new", etag),
+        "delete": lambda: store.delete("a"),
+    }
+    with ThreadPoolExecutor(1) as pool:
+        with exclusive(tmp_path / ".graveler-tmp" / "lock"):
+            changing = pool.submit(calls[change])
+            done, _ = wait([changing], timeout=0.2)
+            assert not done
+            assert store.get("a") == b"old"
+            (tmp_path / "a").write_bytes(b"somebody else's")
+        if change == "put_if_match":
+            with pytest.raises(PreconditionFailedError):
+                changing.result(timeout=60)
+            assert store.get("a") == b"somebody else's"
+        else:
+            changing.result(timeout=60)
 
 
 COMES_AND_GOES = """
