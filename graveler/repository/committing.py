@@ -28,8 +28,13 @@ __all__ = ["commit"]
 _ATTEMPTS: Final = 200
 
 
-def _seal(stores: Stores, name: str, fence: str) -> BranchRecord:
-    """Give the branch a new live token and put the old one behind the sealed ones."""
+def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, str]:
+    """Give the branch a new live token and put the old one behind the sealed ones.
+
+    Returns:
+        The record, and the token that was live before. It is live still where nothing was
+        staged under it, or where somebody else took what was there as we looked.
+    """
     live = ""
 
     def change(record: BranchRecord) -> BranchRecord:
@@ -44,7 +49,8 @@ def _seal(stores: Stores, name: str, fence: str) -> BranchRecord:
             sealed_tokens=(*record.sealed_tokens, live),
         )
 
-    return move(stores.refs, name, change, landed=lambda now: now.staging_token != live)
+    record = move(stores.refs, name, change, landed=lambda now: now.staging_token != live)
+    return record, live
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +91,9 @@ def commit(  # noqa: PLR0913 - the fields of a commit
 
 
 def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
-    sealed = _seal(stores, name, fence)
-    if not sealed.sealed_tokens and not details.allow_empty:
-        raise NoChangesError(f"branch {name!r}: nothing is staged")
+    sealed, live = _seal(stores, name, fence)
     for attempt in range(_ATTEMPTS):
-        made = _try_commit(stores, name, fence, sealed, details)
+        made = _try_commit(stores, name, fence, sealed, live, details)
         if made is not None:
             return made
         backoff(stores.clock, stores.ids, attempt)
@@ -97,17 +101,19 @@ def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
 
 
 def _try_commit(
-    stores: Stores, name: str, fence: str, sealed: BranchRecord, details: _Details
+    stores: Stores, name: str, fence: str, sealed: BranchRecord, live: str, details: _Details
 ) -> Commit | None:
     """Commit the sealed tokens on the branch's present head; None where the race was lost."""
-    mine = frozenset(sealed.sealed_tokens)
+    mine = frozenset((*sealed.sealed_tokens, live))
     record, predicate = stores.refs.branches.get_for_update(name)
     check_fence(record, fence)
     tokens = [token for token in record.sealed_tokens if token in mine]
-    if mine and not tokens:
+    if not tokens and record.staging_token != live:  # another one has taken them
         if record.commit_id == sealed.commit_id:
             raise NoChangesError(f"branch {name!r}: what was staged was discarded meanwhile")
         return stores.refs.commits.get(record.commit_id)
+    if not tokens and not details.allow_empty:
+        raise NoChangesError(f"branch {name!r}: nothing is staged")
     parent = stores.refs.commits.get(record.commit_id)
     tree = _tree(stores, parent, tokens)
     rest = tuple(token for token in record.sealed_tokens if token not in mine)

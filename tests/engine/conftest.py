@@ -38,7 +38,7 @@ def storage(kind: str, folder: Path, request) -> tuple[str, dict[str, str]]:
         return f"mem://lake{next(_numbers)}", {}
     if kind == "s3":
         bucket = request.getfixturevalue("s3_bucket")
-        return f"s3://{bucket.name}/lake{next(_numbers)}", dict(bucket.options)
+        return f"s3://{bucket}/lake{next(_numbers)}", request.getfixturevalue("s3_options")
     return f"file://{folder / 'objects'}", {}
 
 

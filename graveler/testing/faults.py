@@ -1,0 +1,212 @@
+"""Stores that fail, die or let others in at one chosen call.
+
+Wrap the stores of a system in :class:`FaultyKVStore` and :class:`FaultyObjectStore` that share
+a :class:`Script`, arm it for call 1, 2, 3 … and run the operation each time, until it ends with
+the script not having struck: then every point between two calls has had its fault::
+
+    script = Script()
+    lake = a_lake_over(FaultyKVStore(kv, script), FaultyObjectStore(objects, script))
+    for number in count(1):
+        script.arm(number, lost_reply, moment="after")
+        try:
+            branch.commit("x")
+        except GravelerError:
+            ...                     # look what is there, repeat
+        if not script.disarm():
+            break
+"""
+
+# What the methods of the stores do is said once, at the ports.
+# ruff: noqa: D102
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Final, Literal, NoReturn
+
+from graveler.errors import BackendUnavailableError, OutcomeUnknownError
+from graveler.kv.store import KVStore, Predicate, Stored
+from graveler.objects.store import Body, ObjectInfo, ObjectStore
+
+__all__ = [
+    "FaultyKVStore",
+    "FaultyObjectStore",
+    "ProcessDied",
+    "Script",
+    "dies",
+    "lost_reply",
+    "unavailable",
+]
+
+Action = Callable[[str], object]
+"""Called with the name of the call that is struck; may raise, or do whatever others do."""
+
+Moment = Literal["before", "after"]
+"""Before the call has its effect, or after."""
+
+_CONDITIONAL: Final = frozenset({"set_if", "delete_if"})
+
+
+class ProcessDied(BaseException):
+    """The process is no more: what comes after the call never happens."""
+
+
+def unavailable(call: str) -> NoReturn:
+    """Fail as a backend does that does not answer."""
+    raise BackendUnavailableError(f"{call}: no answer (a fault made by a test)")
+
+
+def lost_reply(call: str) -> NoReturn:
+    """Fail as a backend does whose answer got lost."""
+    if call in _CONDITIONAL:
+        raise OutcomeUnknownError(f"{call}: the reply was lost (a fault made by a test)")
+    unavailable(call)
+
+
+def dies(call: str) -> NoReturn:
+    """End the process."""
+    raise ProcessDied(call)
+
+
+class Script:
+    """Counts the calls of the stores that share it, and strikes once, at one of them.
+
+    Attributes:
+        calls: The names of the calls since it was armed.
+        struck: The call that was struck, or "".
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.struck = ""
+        self._number = 0
+        self._action: Action = unavailable
+        self._moment: Moment = "before"
+
+    def arm(self, number: int, action: Action, *, moment: Moment = "before") -> None:
+        """Strike at the call `number` from now on, counted from 1."""
+        self.calls = []
+        self.struck = ""
+        self._number, self._action, self._moment = number, action, moment
+
+    def disarm(self) -> str:
+        """Strike no more; return the call that was struck, or ""."""
+        self._number = 0
+        return self.struck
+
+    @contextmanager
+    def around(self, call: str) -> Iterator[None]:
+        """Count a call, and strike before or after its effect if it is its turn."""
+        self.calls.append(call)
+        mine = self._number == len(self.calls) and not self.struck
+        if mine:
+            self.struck = call
+            if self._moment == "before":
+                self._action(call)
+        yield
+        if mine and self._moment == "after":
+            self._action(call)
+
+
+class FaultyKVStore(KVStore):
+    """A key-value store whose calls a script counts and strikes."""
+
+    def __init__(self, store: KVStore, script: Script) -> None:
+        self._store = store
+        self._script = script
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        with self._script.around("get"):
+            return self._store.get(partition, key)
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        with self._script.around("set"):
+            self._store.set(partition, key, value)
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        with self._script.around("set_many"):
+            self._store.set_many(partition, items)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        with self._script.around("set_if"):
+            self._store.set_if(partition, key, value, predicate)
+
+    def delete(self, partition: str, key: bytes) -> None:
+        with self._script.around("delete"):
+            self._store.delete(partition, key)
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        with self._script.around("delete_if"):
+            self._store.delete_if(partition, key, predicate)
+
+    def drop(self, partition: str) -> None:
+        with self._script.around("drop"):
+            self._store.drop(partition)
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        items = self._store.scan(partition, start)
+        with self._script.around("scan"):  # after: the first item was read, the rest is lost
+            first = next(items, None)
+        if first is not None:
+            yield first
+            yield from items
+
+    def close(self) -> None:
+        self._store.close()
+
+
+class FaultyObjectStore(ObjectStore):
+    """An object store whose calls a script counts and strikes."""
+
+    def __init__(self, store: ObjectStore, script: Script) -> None:
+        self._store = store
+        self._script = script
+
+    @property
+    def root(self) -> str:
+        return self._store.root
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        with self._script.around("put"):
+            return self._store.put(key, body)
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        with self._script.around("put_if_absent"):
+            return self._store.put_if_absent(key, body)
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        with self._script.around("put_if_match"):
+            return self._store.put_if_match(key, body, etag)
+
+    def get(self, key: str) -> bytes:
+        with self._script.around("get_object"):
+            return self._store.get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        with self._script.around("get_range"):
+            return self._store.get_range(key, start, length)
+
+    def open(self, key: str) -> BinaryIO:
+        with self._script.around("open"):
+            return self._store.open(key)
+
+    def head(self, key: str) -> ObjectInfo:
+        with self._script.around("head"):
+            return self._store.head(key)
+
+    def delete(self, key: str) -> None:
+        with self._script.around("delete_object"):
+            self._store.delete(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        items = self._store.list(prefix)
+        with self._script.around("list"):
+            first = next(items, None)
+        if first is not None:
+            yield first
+            yield from items
+
+    def uri(self, key: str) -> str:
+        return self._store.uri(key)
+
+    def close(self) -> None:
+        self._store.close()

@@ -1,0 +1,359 @@
+"""Every point between two calls of one process, with something of another one done there.
+
+The other's work is done before call 1 of the operation, before call 2, and so on until the
+operation ends before its turn comes; so each test holds for every such interleaving.
+"""
+
+from itertools import count
+
+import pytest
+
+from graveler.errors import (
+    AlreadyExistsError,
+    GravelerError,
+    MergeConflictError,
+    NoChangesError,
+    RefNotFoundError,
+)
+from tests.engine.worlds import World, tree
+
+
+def interleave(prepare, operate, meanwhile, check, *, least=3):
+    """Run `operate` once for every point at which `meanwhile` can come in between.
+
+    Args:
+        prepare: Called with a new world's repository.
+        operate: Called with the repository of the scripted process; what it returns, or the
+            error it raised, is the outcome.
+        meanwhile: Called with the repository of the other process, once, in between.
+        check: Called with the world, the outcome and that of `meanwhile`.
+        least: How many points there are at the least, lest the test test nothing.
+    """
+    for number in count(1):
+        world = World()
+        prepare(world.repo(scripted=False))
+        other = world.repo(scripted=False)
+        results = []
+        repo = world.repo()
+        world.script.arm(number, lambda _: results.append(outcome_of(meanwhile, other)))  # noqa: B023
+        outcome = outcome_of(operate, repo)
+        if not world.script.disarm():
+            assert number > least, f"only {number - 1} points were struck"
+            return
+        check(world, outcome, results[0])
+
+
+def outcome_of(work, repo):
+    try:
+        return work(repo)
+    except GravelerError as error:
+        return error
+
+
+def main_of(world):
+    return world.repo(scripted=False).branch("main")
+
+
+def history(world, ref="main"):
+    return list(world.repo(scripted=False).log(ref, first_parent=True))
+
+
+def assert_linear(world, *commits):
+    """Each of `commits` is in main's history, which has one parent each, once."""
+    log = history(world)
+    assert all(len(commit.parents) <= 1 for commit in log)
+    assert [commit.generation for commit in log] == list(range(len(log), 0, -1))
+    ids = [commit.id for commit in log]
+    for commit in commits:
+        assert ids.count(commit.id) == 1
+
+
+def start(repo):
+    main = repo.branch("main")
+    main.put("base", b"0")
+    main.put("gone", b"0")
+    main.commit("base")
+    main.put("staged", b"1")
+
+
+def put(path, body=b"new"):
+    return lambda repo: repo.branch("main").put(path, body)
+
+
+def commit(message="c"):
+    return lambda repo: repo.branch("main").commit(message)
+
+
+def put_and_commit(path):
+    def do(repo):
+        repo.branch("main").put(path, path.encode())
+        return repo.branch("main").commit(path)
+
+    return do
+
+
+def test_a_write_is_never_lost_to_a_commit():
+    def check(world, entry, _):
+        assert entry.path == "w"
+        assert tree(main_of(world)) == {"base": "0", "gone": "0", "staged": "1", "w": "new"}
+        world.repo(scripted=False).branch("main").commit("rest", allow_empty=True)
+        assert tree(world.repo(scripted=False).ref("main"))["w"] == "new"
+
+    interleave(start, put("w"), commit(), check)
+
+
+def test_a_write_over_a_staged_one_wins_over_the_commit_of_that_one():
+    def check(world, _, committed):
+        assert committed.message == "c"
+        assert tree(main_of(world))["staged"] == "new"
+
+    interleave(start, put("staged"), commit(), check)
+
+
+def test_a_deletion_is_never_lost_to_a_commit():
+    def check(world, outcome, _):
+        assert outcome is None
+        assert tree(main_of(world)) == {"base": "0", "staged": "1"}
+
+    interleave(start, lambda repo: repo.branch("main").delete("gone"), commit(), check)
+
+
+def test_a_commit_holds_or_leaves_staged_what_others_write_meanwhile():
+    def check(world, made, entry):
+        assert entry.path == "w"
+        committed = tree(world.repo(scripted=False).ref(made.id))
+        assert committed["staged"] == "1"  # acknowledged before the commit began
+        assert tree(main_of(world)) == {"base": "0", "gone": "0", "staged": "1", "w": "new"}
+        staged = {change.path for change in main_of(world).uncommitted()}
+        assert ("w" in committed) != ("w" in staged)
+        assert_linear(world, made)
+
+    interleave(start, commit("mine"), put("w"), check)
+
+
+def test_a_commit_beside_a_write_and_a_commit_keeps_both():
+    def check(world, made, theirs):
+        log = history(world)
+        assert theirs.id in {commit.id for commit in log}
+        # the other's commit may have taken all of ours along: then its commit is the answer,
+        # and where it had done so before we looked, there was nothing left
+        assert isinstance(made, NoChangesError) or made.id in {commit.id for commit in log}
+        assert tree(world.repo(scripted=False).ref("main")) == {
+            "base": "0",
+            "gone": "0",
+            "staged": "1",
+            "theirs": "theirs",
+        }
+        assert_linear(world, theirs)
+
+    interleave(start, commit("mine"), put_and_commit("theirs"), check)
+
+
+def test_an_overwrite_between_seal_and_commit_stays_the_newest():
+    def check(world, made, _):
+        assert made.message == "mine"
+        assert tree(main_of(world))["staged"] == "newer"
+        world.repo(scripted=False).branch("main").commit("rest", allow_empty=True)
+        assert tree(main_of(world))["staged"] == "newer"
+
+    interleave(start, commit("mine"), put("staged", b"newer"), check)
+
+
+def test_the_writes_of_a_committer_that_died_are_older_than_what_came_after():
+    def prepare(repo):
+        start(repo)
+        world_main = repo.branch("main")
+        record = repo.stores.refs.branches.get("main")
+        from graveler.repository.committing import _seal  # what a commit does before it dies
+
+        _seal(repo.stores, "main", "")
+        assert repo.stores.refs.branches.get("main").sealed_tokens == (record.staging_token,)
+        world_main.put("staged", b"2")
+        _seal(repo.stores, "main", "")
+        world_main.put("staged", b"3")
+
+    def check(world, made, _):
+        assert tree(main_of(world))["staged"] == "3"
+        assert tree(world.repo(scripted=False).ref(made.id))["staged"] == "3"
+        assert main_of(world).stat("w")
+
+    interleave(prepare, commit("mine"), put("w"), check)
+
+
+def test_a_commit_beside_a_merge_is_made_on_the_merged_head():
+    def prepare(repo):
+        start(repo)
+        dev = repo.create_branch("dev")
+        dev.put("dev", b"d")
+        dev.commit("dev")
+
+    def check(world, made, merged):
+        assert not merged.already
+        assert tree(world.repo(scripted=False).ref("main")) == {
+            "base": "0",
+            "gone": "0",
+            "staged": "1",
+            "dev": "d",
+        }
+        ids = [commit.id for commit in history(world)]
+        assert ids.index(made.id) != ids.index(merged.commit.id)
+
+    def merge(repo):
+        return repo.merge("dev", "main")
+
+    interleave(prepare, commit("mine"), merge, check)
+    interleave(prepare, merge, commit("mine"), lambda w, m, c: check(w, c, m))
+
+
+def test_two_merges_at_once_both_land():
+    def prepare(repo):
+        start(repo)
+        for name in ("one", "two"):
+            branch = repo.create_branch(name)
+            branch.put(name, name.encode())
+            branch.commit(name)
+
+    def check(world, one, two):
+        assert {"one", "two"} <= set(tree(world.repo(scripted=False).ref("main")))
+        ids = [commit.id for commit in history(world)]
+        assert {one.commit.id, two.commit.id} < set(ids)
+        assert main_of(world).get("staged") == b"1"  # stays staged
+
+    interleave(prepare, lambda r: r.merge("one", "main"), lambda r: r.merge("two", "main"), check)
+
+
+def test_of_two_conflicting_merges_one_lands_and_the_other_says_so():
+    def prepare(repo):
+        start(repo)
+        for name in ("one", "two"):
+            branch = repo.create_branch(name)
+            branch.put("same", name.encode())
+            branch.commit(name)
+
+    def check(world, one, two):
+        assert isinstance(one, MergeConflictError)
+        assert tree(world.repo(scripted=False).ref("main"))["same"] == "two"
+        assert history(world)[0].id == two.commit.id
+
+    interleave(prepare, lambda r: r.merge("one", "main"), lambda r: r.merge("two", "main"), check)
+
+
+def test_a_reader_sees_every_acknowledged_path_whoever_commits():
+    expected = {"base": "0", "gone": "0", "staged": "1"}
+
+    def check(world, seen, _):
+        assert seen == expected
+
+    interleave(start, lambda repo: tree(repo.branch("main")), commit(), check)
+    interleave(
+        start,
+        lambda repo: {path: repo.branch("main").get(path).decode() for path in expected},
+        commit(),
+        check,
+    )
+
+
+def test_a_reader_sees_a_whole_commit_or_nothing_of_it():
+    def check(world, seen, theirs):
+        assert ("theirs" in seen) in (True, False)
+        assert {"base", "gone", "staged"} <= set(seen)
+
+    interleave(start, lambda repo: tree(repo.branch("main")), put_and_commit("theirs"), check)
+
+
+def test_what_is_uncommitted_is_all_or_nothing_beside_a_commit():
+    def check(world, paths, _):
+        assert paths in (["staged"], [])
+
+    interleave(
+        start,
+        lambda repo: [change.path for change in repo.branch("main").uncommitted()],
+        commit(),
+        check,
+    )
+
+
+def test_a_reset_beside_a_commit_discards_all_or_nothing():
+    def check(world, made, _):
+        here = tree(main_of(world))
+        if isinstance(made, NoChangesError):
+            assert "staged" not in here
+        else:
+            assert here["staged"] == "1"
+            assert_linear(world, made)
+
+    interleave(start, commit("mine"), lambda repo: repo.branch("main").reset(), check)
+
+    def check_reset(world, outcome, made):
+        assert outcome is None
+        committed = tree(world.repo(scripted=False).ref("main"))
+        assert ("staged" in committed) == (not isinstance(made, NoChangesError))
+        assert tree(main_of(world)) == committed
+
+    interleave(start, lambda repo: repo.branch("main").reset(), commit("theirs"), check_reset)
+
+
+def test_a_write_beside_a_reset_is_staged_or_was_discarded_whole():
+    def check(world, entry, _):
+        assert entry.path == "w"
+        assert set(tree(main_of(world))) <= {"base", "gone", "w"}
+
+    interleave(start, put("w"), lambda repo: repo.branch("main").reset(), check)
+
+
+def test_of_two_that_make_a_branch_one_wins():
+    def make(repo):
+        return repo.create_branch("dev")
+
+    def check(world, outcome, _):
+        assert isinstance(outcome, AlreadyExistsError)
+        assert world.repo(scripted=False).branch("dev").get("base") == b"0"
+
+    interleave(start, make, make, check, least=2)
+
+
+def test_deleting_a_branch_never_takes_what_was_made_anew_after_it():
+    def prepare(repo):
+        start(repo)
+        repo.create_branch("dev").put("old", b"1")
+
+    def anew(repo):
+        repo.delete_branch("dev")
+        repo.create_branch("dev").put("new", b"1")
+
+    def check(world, outcome, _):
+        repo = world.repo(scripted=False)
+        if isinstance(outcome, RefNotFoundError):
+            pytest.fail("the branch was there all the time but for an instant between calls")
+        # deleted before us, or by us afterwards: never half
+        names = [record.name for record in repo.branches()]
+        if "dev" in names:
+            assert set(tree(repo.branch("dev"))) == {"base", "gone", "new"}
+
+    interleave(prepare, lambda repo: repo.delete_branch("dev"), anew, check)
+
+
+def test_a_commit_on_a_branch_that_is_deleted_meanwhile_says_so():
+    def prepare(repo):
+        start(repo)
+        repo.create_branch("dev").put("a", b"1")
+
+    def check(world, outcome, _):
+        assert isinstance(outcome, RefNotFoundError) or outcome.message == "x"
+        with pytest.raises(RefNotFoundError):
+            world.repo(scripted=False).branch("dev")
+
+    interleave(
+        prepare,
+        lambda repo: repo.branch("dev").commit("x"),
+        lambda repo: repo.delete_branch("dev"),
+        check,
+    )
+
+
+def test_protection_rules_added_at_once_are_all_kept():
+    def check(world, outcome, _):
+        assert outcome is None
+        assert world.repo(scripted=False).protected() == ["a", "b"]
+
+    interleave(start, lambda r: r.protect("a"), lambda r: r.protect("b"), check, least=2)
