@@ -19,6 +19,7 @@ from graveler.model import BranchRecord, Commit, Entry, RangeInfo
 from graveler.records import decode_entry, staged_value
 from graveler.refs import Refs
 from graveler.repository import Stores
+from graveler.sstable.reader import TableReader
 
 __all__ = ["Progress", "fsck"]
 
@@ -149,13 +150,21 @@ class _Fsck:
     def _check_range(self, info: RangeInfo) -> None:
         names: set[_Name] = set()
         reader = self._drain(verify_range(self._stores.ranges, info.id, info), names)
-        for name in names:
-            self._paths[name] |= {_text(info.min_key), _text(info.max_key)}
-        if reader is not None:
-            entries = (decode_entry(key, value) for key, value in reader.items())
-            names |= set(self._bad_objects(entries))
+        if reader is not None and self._objects.depth != "none":
+            names |= set(self._bad_objects(self._entries(info, reader, names)))
+        for kind, identifier in names:
+            if kind is ProblemKind.RANGE:
+                self._paths[kind, identifier] |= {_text(info.min_key), _text(info.max_key)}
         if names:
             self._in_range[info.id] = names
+
+    def _entries(self, info: RangeInfo, reader: TableReader, names: set[_Name]) -> Iterator[Entry]:
+        """Yield the entries of a sound range; one that makes no sense is a problem of the range."""
+        for key, value in reader.items():
+            try:
+                yield decode_entry(key, value)
+            except CorruptionError as error:
+                names.add(self._add(ProblemKind.RANGE, info.id.hex(), str(error)))
 
     def _drain(self, found: Generator[TableProblem, None, _T], names: set[_Name]) -> _T:
         """Keep the problems of a table under `names`; return what could be read of it."""

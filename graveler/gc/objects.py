@@ -29,21 +29,22 @@ class ObjectCheck:
     """Looks at each object once, several at a time: a store's answer takes its time.
 
     Attributes:
+        depth: How far it looks.
         looked_at: Objects so far.
         hashed: Bytes read to compare checksums.
     """
 
     def __init__(self, stores: Stores, depth: Depth) -> None:
+        self.depth = depth
         self.looked_at = 0
         self.hashed = 0
         self._stores = stores
-        self._depth = depth
         self._sound: set[_Key] = set()
         self._faults: dict[_Key, str] = {}
 
     def faults(self, entries: Iterable[Entry]) -> list[tuple[Entry, str]]:
         """Return the entries whose object is not as it must be, and what is wrong with it."""
-        if self._depth == "none":
+        if self.depth == "none":
             return []
         by_key = [(_key(entry), entry) for entry in entries]
         new = {key: entry for key, entry in by_key if key not in self._sound}
@@ -67,7 +68,7 @@ class ObjectCheck:
             if size != entry.size:
                 return f"has {size} bytes, its entry says {entry.size}", 0
             algorithm, _, expected = entry.checksum.partition(":")
-            if self._depth != "checksum" or algorithm not in hashlib.algorithms_guaranteed:
+            if self.depth != "checksum" or algorithm not in hashlib.algorithms_guaranteed:
                 return "", 0
             digest = hashlib.new(algorithm, usedforsecurity=False)
             with store.open(key) as stream:

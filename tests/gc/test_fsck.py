@@ -4,8 +4,9 @@ import pytest
 
 import graveler
 from graveler.gc import FsckReport
+from graveler.identity import record_id
 from graveler.model import Entry
-from graveler.records import encode_commit
+from graveler.records import encode_commit, encode_value
 
 EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
 
@@ -99,6 +100,21 @@ def test_the_objects_of_a_damaged_range_are_not_guessed_at(damage):
     damage.objects.delete(damage.address("dev", "dev/a"))
     damage.objects.delete(damage.key(info.id.hex()))
     assert damage.found() == [("range", info.id.hex())]
+
+
+def test_an_entry_that_makes_no_sense_is_a_problem_of_its_range(damage):
+    stores, dev = damage.repo.stores, damage.repo.branch("dev")
+    record = stores.refs.branches.get("dev")
+    value = encode_value(b"i" * 32, b"[1]")
+    stores.staging.set(
+        record.staging_token, b"dev/b", b"\x01" + record_id(b"dev/b", b"i" * 32) + value
+    )
+    dev.commit("written by something else")
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.refs) == ("range", ("dev",))
+    assert "entry at b'dev/b' cannot be read" in problem.message
+    assert "dev/b" in problem.paths
+    assert damage.found(objects="none") == []
 
 
 def test_a_range_in_the_cache_does_not_hide_that_the_stored_one_is_gone(damage):
