@@ -140,6 +140,12 @@ def test_the_lake_is_named_by_an_option_by_the_environment_or_by_where_one_is(
     assert cli(*options, "repo", "list").out == "flights\n"
 
 
+def test_an_option_behind_the_verb_wins_over_the_same_before_it(cli, folder, tmp_path):
+    said = cli("-C", tmp_path / "nowhere", "--json", "repo", "list", "-C", folder)
+    assert [line["name"] for line in said.lines] == ["flights"]
+    assert cli("-C", folder, "repo", "list", "-C", tmp_path / "nowhere").code == 1
+
+
 def test_where_no_lake_is_the_way_out_is_told_and_nothing_is_made(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GRAVELER_LAKE", raising=False)

@@ -1,8 +1,11 @@
 """The command line as a process of its own."""
 
 import json
+import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -91,3 +94,45 @@ def test_looking_at_the_log_loads_nothing_heavy(folder, history):
     assert "first" in done.stdout.splitlines()[0]
     for heavy in ("rich", "pyspark", "boto3", "sqlalchemy", "graveler.demo", "graveler.gc"):
         assert f"'{heavy}'" not in done.stdout
+
+
+def on_a_terminal(*arguments, cwd, **more):
+    """The exit code and all that a terminal gets to see."""
+    terminal, side = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, *arguments],
+        cwd=cwd,
+        stdout=side,
+        stderr=side,
+        env={"PYTHONPATH": str(ROOT), "TERM": "xterm", **more},
+    ) as program:
+        os.close(side)
+        seen = b""
+        with suppress(OSError):  # so a terminal tells its end
+            while piece := os.read(terminal, 4096):
+                seen += piece
+    os.close(terminal)
+    return program.returncode, seen.decode()
+
+
+def test_a_terminal_gets_colours_unless_it_does_not_want_them(folder, history):
+    head = history.commit("main").id[:12]
+    code, seen = on_a_terminal("log", "-n", "1", cwd=folder)
+    assert code == 0
+    assert seen.startswith(f"\x1b[33m{head}\x1b[0m  ")
+    code, seen = on_a_terminal("log", "-n", "1", cwd=folder, NO_COLOR="1")
+    assert code == 0
+    assert seen.startswith(f"{head}  ")
+    code, seen = on_a_terminal("log", "nowhere", cwd=folder)
+    assert code == 1
+    assert seen.startswith("\x1b[31merror: ")
+
+
+def test_fsck_shows_a_person_how_far_it_is(folder, history):
+    code, seen = on_a_terminal("fsck", cwd=folder)
+    assert code == 0
+    assert "flights: " in seen
+    assert "\x1b[32msound\x1b[0m" in seen
+    assert "━" in seen
+    _, quiet = on_a_terminal("fsck", "--json", cwd=folder)
+    assert json.loads(quiet)["sound"] is True
