@@ -14,7 +14,7 @@ _LEFT: Final = 96.0
 _RIGHT: Final = 36.0
 _WIDTH: Final = 1150.0
 _NARROWEST: Final = 38.0
-_NARROWEST_PICTURE: Final = 640.0
+_NARROWEST_PICTURE: Final = 900.0
 _WIDEST: Final = 84.0
 
 

@@ -31,7 +31,7 @@ def draw_ranges(history: History, axis: Axis) -> Markup:
             marks.append(_draw_life(life, axis, y, row, history.main))
             y += row
         y += _GAP
-    bars = y + 16
+    bars = y + 22
     height = bars + _BARS + 52
     return tag(
         "svg",
@@ -80,7 +80,7 @@ def _draw_shares(history: History, axis: Axis, top: float) -> list[Markup]:
     """Return a bar for each commit: how much of its ranges' bytes was there before."""
     bottom = top + _BARS
     marks = [
-        tag("text", "bytes reused", x=0, y=top + 4),
+        tag("text", "bytes reused", x=0, y=top + 10),
         tag(
             "line",
             x1=axis.at(-0.4),
@@ -112,7 +112,7 @@ def _draw_shares(history: History, axis: Axis, top: float) -> list[Markup]:
                 "text",
                 f"{share:.0%}",
                 x=axis.at(place),
-                y=bottom - 6,
+                y=top - 5,
                 text_anchor="middle",
                 class_="strong",
             )
