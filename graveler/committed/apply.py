@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import cast
 
 from graveler.committed import metarange
 from graveler.committed.range_store import RangeStore
@@ -56,11 +58,8 @@ def apply(
                 return Applied(base, Summary(ranges_reused=len(infos)))
             result = writer.finish()
         else:
-            writer.add_all(
-                (key, identifier, value)
-                for key, identifier, value in changes
-                if identifier is not None and value is not None
-            )
+            # a million entries may pass here: the deletions are left out without a Python frame
+            writer.add_all(cast("Iterable[Record]", filter(itemgetter(2), changes)))
             result = writer.finish()
             tally = Tally(added=sum(info.count for info in result))
     summary = Summary(

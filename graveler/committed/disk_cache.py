@@ -21,6 +21,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from xxhash import xxh3_128_digest
@@ -50,6 +51,7 @@ class DiskCache:
         self._folder = folder
         self._scratch = folder / "tmp"
         self._max = max_bytes
+        self._accounts = Lock()
         self._found: int | None = None
         self._added = 0
         self.damaged = 0
@@ -110,7 +112,9 @@ class DiskCache:
         try:
             if size > self._max:
                 return False
-            self._make_room(size)
+            with self._accounts:
+                self._make_room(size)
+                self._added += size
             sidecar = self._write(ids)
             sidecar.replace(self._folder / (name + _IDS))
             table.replace(self._folder / (name + _TABLE))
@@ -118,7 +122,6 @@ class DiskCache:
             table.unlink(missing_ok=True)
             if sidecar is not None:
                 sidecar.unlink(missing_ok=True)
-        self._added += size
         return True
 
     def _write(self, data: bytes) -> Path:

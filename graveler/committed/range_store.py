@@ -5,6 +5,7 @@ One object per table, ``<prefix>/<id in hex>``, ranges and metaranges side by si
 
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.committed.range_cache import RangeCache
@@ -53,6 +54,7 @@ class RangeStore:
         self.stats = StoreStats()
         self.metaranges = MetarangeMemory()
         self._prefix = prefix
+        self._lock = Lock()
 
     def key(self, identifier: bytes) -> str:
         """Return the object key of a range or metarange."""
@@ -99,9 +101,10 @@ class RangeStore:
         """
         put = self.objects.put_if_absent(self.key(identifier), path)
         if put:
-            if kind is TableKind.RANGE:
-                self.stats.ranges_written += 1
-            else:
-                self.stats.metaranges_written += 1
+            with self._lock:  # several threads put the ranges of one tree
+                if kind is TableKind.RANGE:
+                    self.stats.ranges_written += 1
+                else:
+                    self.stats.metaranges_written += 1
             self.cache.adopt(identifier.hex(), path, record_ids)
         return put

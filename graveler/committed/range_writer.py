@@ -7,11 +7,12 @@ from types import TracebackType
 
 from xxhash import xxh64_intdigest
 
+from graveler.committed.publisher import Publisher
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import HASH_MASK, HASH_SEED, Splitting
 from graveler.committed.table import Record
 from graveler.committed.table_check import TableKind, table_properties
-from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
+from graveler.errors import GravelerError, InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
 from graveler.model import RangeInfo
 from graveler.names import MAX_PATH_BYTES
@@ -34,10 +35,9 @@ class RangeWriter:
     def __init__(self, store: RangeStore, splitting: Splitting, *, hold: bool = False) -> None:
         self._store = store
         self._splitting = splitting
-        self._hold = hold
+        self._publisher = Publisher(store, hold=hold)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._infos: list[RangeInfo] = []
-        self._pending: list[tuple[bytes, Path, bytes]] = []
         self._table: TableWriter | None = None
         self._path = Path()
         self._first = b""
@@ -80,26 +80,35 @@ class RangeWriter:
         write = None if self._table is None else self._table.add
         keep = self._ids.append
         last, size = self._last, self._size
+        key = last
         try:
             # one pass of a million turns: everything it touches is a local name, and the
             # splitting rule is written out (a test holds it to Splitting.ends_range)
             for key, record_id, value in records:
                 length = len(key)
-                if key <= last or length > MAX_PATH_BYTES:
+                if length > MAX_PATH_BYTES:
                     raise _refusal(key, last)
                 if write is None:
+                    if key <= last:
+                        raise _refusal(key, last)
                     write = self._start(key)
-                write(key, value)
+                write(key, value)  # within a table RocksDB watches the order
                 keep(record_id)
                 last = key
                 size += length + len(value)
-                if size >= least and (
+                if (
                     size >= most or (xxh64_intdigest(key, HASH_SEED) & HASH_MASK) % raggedness == 0
-                ):
+                ) and size >= least:
                     self._last, self._size = last, size
                     self._close()
                     write = None
                     size = 0
+        except GravelerError:
+            raise
+        except Exception as error:
+            if key <= last:  # RocksDB has no error of its own for this
+                raise _refusal(key, last) from error
+            raise
         finally:
             self._last, self._size = last, size
 
@@ -123,8 +132,7 @@ class RangeWriter:
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
         self._close()
-        for identifier, path, record_ids in self._pending:
-            self._publish(identifier, path, record_ids)
+        self._publisher.finish()
         self.abort()
         return tuple(self._infos)
 
@@ -134,7 +142,7 @@ class RangeWriter:
         if self._table is not None:
             self._table.abort()
             self._table = None
-        self._pending.clear()
+        self._publisher.abort()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -173,14 +181,7 @@ class RangeWriter:
         self._size = 0
         self._infos.append(info)
         self.written += 1
-        if self._hold:
-            self._pending.append((info.id, self._path, record_ids))
-        else:
-            self._publish(info.id, self._path, record_ids)
-
-    def _publish(self, identifier: bytes, path: Path, record_ids: bytes) -> None:
-        self._store.publish(TableKind.RANGE, identifier, path, record_ids)
-        path.unlink(missing_ok=True)  # still there unless the cache took it
+        self._publisher.add(info.id, self._path, record_ids)
 
 
 def _refusal(key: bytes, last: bytes) -> InvalidInputError:

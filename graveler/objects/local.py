@@ -86,7 +86,7 @@ class LocalStore(ObjectStore):
     def put_if_absent(self, key: str, body: Body) -> bool:
         path = self._path(key)
         if not self._exists(path):
-            with self._staged(key, body) as staged:
+            with self._staged(key, body, hashed=False) as staged:  # nobody is told the sum
                 return self._publish(path, lambda: _link(staged.path, path))
         # whoever wrote it may have died before its name was durable
         self._sync(path)
@@ -203,7 +203,7 @@ class LocalStore(ObjectStore):
                 raise ObjectNotFoundError(f"nothing at {self.uri(key)}") from error
 
     @contextmanager
-    def _staged(self, key: str, body: Body) -> Iterator[_Staged]:
+    def _staged(self, key: str, body: Body, *, hashed: bool = True) -> Iterator[_Staged]:
         """Write the body to a durable temporary file, which is gone when the block ends."""
         what = f"write {self.uri(key)}"
         with storage_errors(what):
@@ -211,7 +211,7 @@ class LocalStore(ObjectStore):
         self._clear_abandoned()
         temporary = self._temporary / f"{self._ids.unique()}-{os.getpid()}-{get_ident()}"
         try:
-            with BodyReader(body) as reader:
+            with BodyReader(body, hashed=hashed) as reader:
                 with storage_errors(what):
                     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
                 try:

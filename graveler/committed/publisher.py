@@ -1,0 +1,71 @@
+"""Putting finished range files into the object store, several at a time.
+
+Putting a file waits for a network or a disk, so a tree of many ranges is put by a few
+threads while the next range is written. One range alone, as of a small commit, is put by
+the caller: a thread would only cost time.
+"""
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from graveler.committed.range_store import RangeStore
+from graveler.committed.table_check import TableKind
+
+__all__ = ["Publisher"]
+
+_WORKERS: Final = 4
+_MOST_WAITING: Final = 2 * _WORKERS
+
+
+class Publisher:
+    """Publishes the range files of one writer.
+
+    Args:
+        store: Where to.
+        hold: Publish nothing before `finish`.
+    """
+
+    def __init__(self, store: RangeStore, *, hold: bool) -> None:
+        self._store = store
+        self._hold = hold
+        self._kept: list[tuple[bytes, Path, bytes]] = []
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: deque[Future[None]] = deque()
+
+    def add(self, identifier: bytes, path: Path, record_ids: bytes) -> None:
+        """Take over a finished file; raises what putting an earlier one raised."""
+        self._kept.append((identifier, path, record_ids))
+        if not self._hold and len(self._kept) + len(self._waiting) > 1:
+            self._submit()
+
+    def finish(self) -> None:
+        """Return when everything is in the store; raises the first error there was."""
+        if self._pool is None and len(self._kept) == 1:
+            self._put(*self._kept.pop())
+        self._submit()
+        while self._waiting:
+            self._waiting.popleft().result()
+
+    def abort(self) -> None:
+        """Forget what is not yet in the store, and wait for what is on its way."""
+        self._kept.clear()
+        self._waiting.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def _submit(self) -> None:
+        if self._kept and self._pool is None:
+            self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="graveler-put")
+        for item in self._kept:
+            if len(self._waiting) >= _MOST_WAITING:
+                self._waiting.popleft().result()
+            if self._pool is not None:
+                self._waiting.append(self._pool.submit(self._put, *item))
+        self._kept.clear()
+
+    def _put(self, identifier: bytes, path: Path, record_ids: bytes) -> None:
+        self._store.publish(TableKind.RANGE, identifier, path, record_ids)
+        path.unlink(missing_ok=True)  # still there unless the cache took it
