@@ -177,8 +177,7 @@ def look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRec
     gone, and we made it anew: then it goes again, for nobody will go on from it.
     """
     now = records.get(record.key)
-    over = now.attempt == record.attempt and now.state in (RunState.PUBLISHED, RunState.REAPED)
-    if over or now.forked > record.attempt:
+    if now.state in (RunState.PUBLISHED, RunState.REAPED) or now.forked > record.attempt:
         drop_branch(stores, record.branch, up_to=record.attempt)
     return now
 

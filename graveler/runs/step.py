@@ -283,7 +283,8 @@ class Step(Branch):
         """
         with suppress(NoChangesError):
             self.commit(f"{self.step} (try {self.try_number})")
-        done = self.head
+        with owned(self._name, self._fence):
+            done = self.head
         for attempt in range(_ATTEMPTS):
             joined = self._try_join(done)
             if joined is not None:

@@ -29,7 +29,8 @@ def kv_uri(kind: str, folder: Path, request) -> str:
     if kind == "mem":
         return "mem://"
     if kind == "postgres":
-        return request.getfixturevalue("postgres_url")
+        url: str = request.getfixturevalue("postgres_url")
+        return url
     return f"{kind}://{folder / 'kv'}"
 
 

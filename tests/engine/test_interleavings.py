@@ -4,50 +4,15 @@ The other's work is done before call 1 of the operation, before call 2, and so o
 operation ends before its turn comes; so each test holds for every such interleaving.
 """
 
-from itertools import count
-
 import pytest
 
 from graveler.errors import (
     AlreadyExistsError,
-    GravelerError,
     MergeConflictError,
     NoChangesError,
     RefNotFoundError,
 )
-from tests.engine.worlds import World, tree
-
-
-def interleave(prepare, operate, meanwhile, check, *, least=3):
-    """Run `operate` once for every point at which `meanwhile` can come in between.
-
-    Args:
-        prepare: Called with a new world's repository.
-        operate: Called with the repository of the scripted process; what it returns, or the
-            error it raised, is the outcome.
-        meanwhile: Called with the repository of the other process, once, in between.
-        check: Called with the world, the outcome and that of `meanwhile`.
-        least: How many points there are at the least, lest the test test nothing.
-    """
-    for number in count(1):
-        world = World()
-        prepare(world.repo(scripted=False))
-        other = world.repo(scripted=False)
-        results = []
-        repo = world.repo()
-        world.script.arm(number, lambda _: results.append(outcome_of(meanwhile, other)))  # noqa: B023
-        outcome = outcome_of(operate, repo)
-        if not world.script.disarm():
-            assert number > least, f"only {number - 1} points were struck"
-            return
-        check(world, outcome, results[0])
-
-
-def outcome_of(work, repo):
-    try:
-        return work(repo)
-    except GravelerError as error:
-        return error
+from tests.engine.worlds import interleave, tree
 
 
 def main_of(world):

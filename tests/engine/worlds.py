@@ -6,6 +6,7 @@ from graveler.background import Inline
 from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
+from graveler.errors import GravelerError
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.testing.faults import FaultyKVStore, FaultyObjectStore, Script
@@ -56,3 +57,35 @@ class World:
 def tree(view):
     """What a view holds: content by path."""
     return {entry.path: view.get(entry.path).decode() for entry in view.entries()}
+
+
+def interleave(prepare, operate, meanwhile, check, *, least=3):
+    """Run `operate` once for every point at which `meanwhile` can come in between.
+
+    Args:
+        prepare: Called with a new world's repository.
+        operate: Called with the repository of the scripted process; what it returns, or the
+            error it raised, is the outcome.
+        meanwhile: Called with the repository of the other process, once, in between.
+        check: Called with the world, the outcome and that of `meanwhile`.
+        least: How many points there are at the least, lest the test test nothing.
+    """
+    for number in count(1):
+        world = World()
+        prepare(world.repo(scripted=False))
+        other = world.repo(scripted=False)
+        results = []
+        repo = world.repo()
+        world.script.arm(number, lambda _: results.append(outcome_of(meanwhile, other)))  # noqa: B023
+        outcome = outcome_of(operate, repo)
+        if not world.script.disarm():
+            assert number > least, f"only {number - 1} points were struck"
+            return
+        check(world, outcome, results[0])
+
+
+def outcome_of(work, repo):
+    try:
+        return work(repo)
+    except GravelerError as error:
+        return error

@@ -1,0 +1,417 @@
+"""Every point between two calls of a run, with something of another process done there."""
+
+import pytest
+
+from graveler.errors import (
+    FencedError,
+    GravelerError,
+    NoChangesError,
+    RunStateError,
+    StateError,
+)
+from graveler.gates import gate
+from graveler.runs import RunState
+from tests.engine.worlds import interleave, tree
+
+KEY = "hourly 05"
+
+
+def base(repo):
+    main = repo.branch("main")
+    main.put("settled", b"0")
+    main.commit("base")
+
+
+HANDLES = []
+
+
+def opened(repo):
+    """A run with one step in, and its handle where the other processes find it."""
+    base(repo)
+    run = repo.runs.open(KEY)
+    step(run, "one")
+    HANDLES[:] = [run.handle]
+
+
+def handle(repo):
+    """The run of the attempt that `opened` began."""
+    return repo.runs.attach(HANDLES[0])
+
+
+def step(run, name, path=None):
+    with run.step(name) as work:
+        work.put(path or name, name.encode())
+    return work.result
+
+
+def attached(operate):
+    """What `operate` does with the run of the attempt that `opened` began."""
+
+    def do(repo):
+        return operate(handle(repo))
+
+    return do
+
+
+def publish(repo):
+    return handle(repo).publish([passes])
+
+
+@gate
+def passes(candidate):
+    return candidate.exists("one")
+
+
+def finished(repo):
+    """A newer attempt from its opening to its end."""
+    with repo.run(KEY) as run:
+        step(run, "two")
+    return run.result
+
+
+def published(repo):
+    """The commits on main's own line that published the run."""
+    return [
+        commit
+        for commit in repo.log("main", first_parent=True)
+        if commit.metadata.get("graveler.published") and commit.metadata["graveler.run"] == KEY
+    ]
+
+
+def fresh(world):
+    return world.repo(scripted=False)
+
+
+def hidden(repo):
+    return [record.name for record in repo.branches(hidden=True) if record.hidden]
+
+
+def test_main_may_move_at_every_point_of_a_publish():
+    def move(repo):
+        main = repo.branch("main")
+        main.put("other", b"1")
+        return main.commit("other")
+
+    def check(world, result, moved):
+        repo = fresh(world)
+        assert not result.already
+        assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "other": "1"}
+        assert [commit.id for commit in published(repo)] == [result.commit.id]
+        assert moved.id in {commit.id for commit in repo.log("main", first_parent=True)}
+        assert repo.runs.get(KEY).commit == result.commit.id
+        assert hidden(repo) == []
+
+    interleave(opened, publish, move, check, least=10)
+
+
+def test_two_publishers_of_one_attempt_publish_it_once():
+    def check(world, mine, theirs):
+        repo = fresh(world)
+        (commit,) = published(repo)
+        for result in (mine, theirs):
+            assert isinstance(result, RunStateError | FencedError) or result.commit == commit
+        assert not isinstance(theirs, GravelerError)
+        assert tree(repo.ref("main")) == {"settled": "0", "one": "one"}
+        assert repo.runs.get(KEY).state is RunState.PUBLISHED
+
+    interleave(opened, publish, publish, check, least=10)
+
+
+def test_a_newer_attempt_may_be_opened_at_every_point_of_a_publish():
+    def newer(repo):
+        return repo.runs.open(KEY)
+
+    def check(world, result, run):
+        repo = fresh(world)
+        landed = published(repo)
+        if isinstance(result, GravelerError):
+            assert isinstance(result, FencedError)
+            assert landed == []
+            assert tree(run) == {"settled": "0", "one": "one"}  # its work goes on
+        else:
+            assert [commit.id for commit in landed] == [result.commit.id]
+            assert run.attempt == 2
+        assert run.state is RunState.OPEN
+        step(run, "two")
+        run.publish([passes])
+        assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "two": "two"}
+        assert hidden(repo) == []
+
+    interleave(opened, publish, newer, check, least=10)
+
+
+def test_a_newer_attempt_may_be_done_at_every_point_of_a_publish():
+    def check(world, result, theirs):
+        repo = fresh(world)
+        assert not isinstance(theirs, GravelerError)
+        assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "two": "two"}
+        if isinstance(result, GravelerError):
+            assert isinstance(result, FencedError)
+            assert len(published(repo)) == 1
+        else:  # landed, or found its work published by its successor
+            assert len(published(repo)) == 2 or result.already
+        assert repo.runs.get(KEY).state is RunState.PUBLISHED
+        assert hidden(repo) == []
+
+    interleave(opened, publish, finished, check, least=10)
+
+
+@pytest.mark.parametrize("end", ["abandon", "park"])
+def test_a_run_may_be_ended_by_an_operator_at_every_point_of_a_publish(end):
+    def stop(repo):
+        return repo.runs.abandon(KEY) if end == "abandon" else handle(repo).park("stop")
+
+    def check(world, result, record):
+        repo = fresh(world)
+        landed = published(repo)
+        state = repo.runs.get(KEY).state
+        if isinstance(result, GravelerError):
+            assert isinstance(result, FencedError | RunStateError)
+            assert state is (RunState.REAPED if end == "abandon" else RunState.PARKED)
+        if landed:
+            assert state is RunState.PUBLISHED
+            assert tree(repo.ref("main")) == {"settled": "0", "one": "one"}
+        else:
+            assert tree(repo.ref("main")) == {"settled": "0"}
+        assert len(landed) == (not isinstance(result, GravelerError))
+
+    interleave(opened, publish, stop, check, least=10)
+
+
+def test_what_is_acknowledged_beside_a_publish_is_published_or_refused_or_left_to_commit():
+    def write(repo):
+        return handle(repo).put("late", b"1")
+
+    def check(world, result, entry):
+        repo = fresh(world)
+        if isinstance(entry, GravelerError):
+            assert isinstance(entry, FencedError)
+            assert not isinstance(result, GravelerError)
+        else:  # acknowledged: publish says that it is not committed
+            assert type(result) is StateError
+            run = handle(repo)
+            assert run.get("late") == b"1"
+            run.commit_staged()
+            run.publish()
+            assert tree(repo.ref("main"))["late"] == "1"
+
+    interleave(opened, publish, write, check, least=10)
+
+
+def test_a_step_that_joins_beside_a_publish_is_published_or_refused():
+    def check(world, result, joined):
+        repo = fresh(world)
+        assert not isinstance(result, GravelerError)
+        refused = isinstance(joined, GravelerError)
+        assert not refused or isinstance(joined, FencedError)
+        assert ("two" in tree(repo.ref("main"))) == (not refused)
+        assert hidden(repo) == []
+
+    interleave(opened, publish, lambda repo: step(handle(repo), "two"), check, least=10)
+
+
+def test_of_two_that_open_at_once_the_newer_has_the_run():
+    def check(world, mine, theirs):
+        repo = fresh(world)
+        winner, loser = (theirs, mine)
+        if not isinstance(mine, GravelerError) and mine.attempt > theirs.attempt:
+            winner, loser = mine, theirs
+        assert {winner.attempt} == {repo.runs.get(KEY).attempt}
+        if isinstance(loser, GravelerError):
+            assert isinstance(loser, FencedError)
+        else:
+            with pytest.raises(FencedError):
+                loser.put("zombie", b"1")
+        step(winner, "two")
+        winner.publish()
+        assert {"two"} <= set(tree(repo.ref("main")))
+        assert hidden(repo) == []
+
+    def open_run(repo):
+        return repo.runs.open(KEY)
+
+    interleave(base, open_run, open_run, check)
+    interleave(opened, open_run, open_run, check)
+
+
+def test_who_was_opening_when_a_newer_attempt_was_done_gets_nothing():
+    def check(world, mine, theirs):
+        repo = fresh(world)
+        assert {"two"} <= set(tree(repo.ref("main")))
+        if isinstance(mine, GravelerError):
+            assert isinstance(mine, FencedError)
+            assert hidden(repo) == []
+        elif mine.attempt == repo.runs.get(KEY).attempt:
+            assert tree(mine) == tree(repo.ref("main"))  # forked from what the other published
+        else:
+            with pytest.raises(FencedError):
+                mine.put("zombie", b"1")
+
+    interleave(base, lambda repo: repo.runs.open(KEY), finished, check)
+    interleave(opened, lambda repo: repo.runs.open(KEY), finished, check)
+
+
+def test_a_parker_that_is_overtaken_takes_nothing_from_the_newer_attempt():
+    def newer(repo):
+        run = repo.runs.open(KEY)
+        work = run.step("two")
+        work.put("two", b"two")
+        run.put("staged", b"1")
+        return run, work
+
+    def check(world, outcome, newcomer):
+        run, work = newcomer
+        assert isinstance(outcome, FencedError) or outcome.state is RunState.PARKED
+        work.join()
+        assert tree(run) == {"settled": "0", "one": "one", "two": "two", "staged": "1"}
+        run.commit_staged()
+        assert not run.publish().already
+
+    for end in ("park", "abandon"):
+
+        def stop(run, end=end):
+            return getattr(run, end)("stop")
+
+        interleave(opened, attached(stop), newer, check_of(end, check), least=3)
+
+
+def check_of(end, check):
+    def abandoned(world, outcome, newcomer):
+        run, work = newcomer
+        if isinstance(outcome, FencedError):
+            return check(world, outcome, newcomer)
+        assert outcome.state is RunState.REAPED
+        work.join()  # opened after it was given up: a round of its own
+        assert {"two", "staged"} <= set(tree(run))
+        return None
+
+    return check if end == "park" else abandoned
+
+
+def test_a_new_round_may_begin_at_every_point_after_a_publish_landed():
+    def newer(repo):
+        run = repo.runs.open(KEY)
+        step(run, "two")
+        return run
+
+    def check(world, result, run):
+        repo = fresh(world)
+        assert "two" in tree(run)  # committed there, whatever the old publisher dropped since
+        run.publish()
+        assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "two": "two"}
+        assert hidden(repo) == []
+
+    interleave(opened, publish, newer, check, least=10)
+
+
+def test_a_newer_try_may_be_done_at_every_point_of_a_step():
+    def slow(run):
+        return step(run, "work", "slow")
+
+    def check(world, mine, theirs):
+        run = handle(fresh(world))
+        if isinstance(mine, GravelerError):
+            assert isinstance(mine, FencedError)
+            assert tree(run) == {"settled": "0", "one": "one", "fast": "work"}
+        else:  # then it was the newer one, or the other replaced it
+            assert set(tree(run)) - {"settled", "one"} in ({"slow"}, {"fast"})
+        assert theirs is not None
+
+    interleave(
+        opened, attached(slow), lambda repo: step(handle(repo), "work", "fast"), check, least=10
+    )
+
+
+def test_another_step_may_join_at_every_point_of_a_step():
+    def check(world, mine, theirs):
+        run = handle(fresh(world))
+        assert tree(run) == {"settled": "0", "one": "one", "a": "a", "b": "b"}
+        ids = {commit.id for commit in fresh(world).log(run.branch, first_parent=True)}
+        assert {mine.id, theirs.id} <= ids
+
+    interleave(
+        opened,
+        attached(lambda run: step(run, "a")),
+        lambda repo: step(handle(repo), "b"),
+        check,
+        least=10,
+    )
+
+
+def test_a_newer_attempt_may_be_opened_at_every_point_of_a_step():
+    def check(world, mine, run):
+        here = tree(run)
+        if isinstance(mine, FencedError):
+            assert "two" not in here
+        else:  # joined before
+            assert here["two"] == "two"
+        assert here["one"] == "one"
+        step(run, "two")
+        assert tree(run) == {"settled": "0", "one": "one", "two": "two"}
+
+    interleave(
+        opened,
+        attached(lambda run: step(run, "two")),
+        lambda repo: repo.runs.open(KEY),
+        check,
+        least=10,
+    )
+
+
+def test_a_stale_attempt_that_starts_a_step_does_not_disturb_the_same_step_of_its_successor():
+    def newer(repo):
+        run = repo.runs.open(KEY)
+        work = run.step("work")
+        work.put("new", b"1")
+        return run, work
+
+    def check(world, mine, newcomer):
+        run, work = newcomer
+        assert isinstance(mine, FencedError)
+        work.join()
+        assert tree(run) == {"settled": "0", "one": "one", "new": "1"}
+
+    def start(run):
+        run.step("work")
+        raise FencedError("started before the newer attempt came")
+
+    interleave(opened, attached(start), newer, check)
+
+
+def test_a_commit_on_the_run_beside_a_newer_attempt_is_kept_or_refused():
+    def prepare(repo):
+        opened(repo)
+        handle(repo).put("direct", b"1")
+
+    def check(world, made, run):
+        here = tree(run)
+        if isinstance(made, GravelerError):
+            assert isinstance(made, FencedError)
+            assert "direct" not in here
+        else:
+            assert here["direct"] == "1"
+
+    interleave(
+        prepare,
+        attached(lambda run: run.commit("direct")),
+        lambda repo: repo.runs.open(KEY),
+        check,
+    )
+
+
+def test_nothing_is_acknowledged_to_a_writer_whose_attempt_is_over():
+    def check(world, entry, run):
+        if isinstance(entry, GravelerError):
+            assert isinstance(entry, FencedError)
+        # acknowledged before the newer attempt came: it was staged, and staged entries go
+        assert "w" not in tree(run)
+        with pytest.raises(NoChangesError):
+            run.commit("nothing")
+
+    interleave(
+        opened,
+        attached(lambda run: run.put("w", b"1")),
+        lambda repo: repo.runs.open(KEY),
+        check,
+        least=4,
+    )
