@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 from xxhash import xxh64_intdigest
 
@@ -87,10 +88,10 @@ class RangeWriter:
             for key, record_id, value in records:
                 length = len(key)
                 if length > MAX_PATH_BYTES:
-                    raise _refusal(key, last)
+                    _refuse(key, last)
                 if write is None:
                     if key <= last:
-                        raise _refusal(key, last)
+                        _refuse(key, last)
                     write = self._start(key)
                 write(key, value)  # within a table RocksDB watches the order
                 keep(record_id)
@@ -107,7 +108,7 @@ class RangeWriter:
             raise
         except Exception as error:
             if key <= last:  # RocksDB has no error of its own for this
-                raise _refusal(key, last) from error
+                _refuse(key, last, error)
             raise
         finally:
             self._last, self._size = last, size
@@ -121,7 +122,7 @@ class RangeWriter:
         if not infos:
             return
         if infos[0].min_key <= self._last:
-            raise _refusal(infos[0].min_key, self._last)
+            _refuse(infos[0].min_key, self._last)
         self._close()
         self._infos += infos
         self._last = infos[-1].max_key
@@ -184,12 +185,12 @@ class RangeWriter:
         self._publisher.add(info.id, self._path, record_ids)
 
 
-def _refusal(key: bytes, last: bytes) -> InvalidInputError:
+def _refuse(key: bytes, last: bytes, cause: Exception | None = None) -> NoReturn:
     if not 1 <= len(key) <= MAX_PATH_BYTES:
-        return InvalidInputError(
+        raise InvalidInputError(
             f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {MAX_PATH_BYTES} bytes"
         )
-    return UnsortedKeysError(
+    raise UnsortedKeysError(
         f"key {key!r} after {last!r}: records of a range must come in ascending key order, "
         "each key once"
-    )
+    ) from cause
