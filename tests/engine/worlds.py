@@ -9,7 +9,15 @@ from graveler.config import LakeConfig
 from graveler.errors import GravelerError
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
-from graveler.testing.faults import FaultyKVStore, FaultyObjectStore, Script
+from graveler.testing.faults import (
+    FaultyKVStore,
+    FaultyObjectStore,
+    ProcessDied,
+    Script,
+    dies,
+    lost_reply,
+    unavailable,
+)
 
 _numbers = count(1)
 
@@ -56,7 +64,54 @@ class World:
 
 def tree(view):
     """What a view holds: content by path."""
-    return {entry.path: view.get(entry.path).decode() for entry in view.entries()}
+    found = {}
+    for entry in view.entries():
+        store, key = view.repository.locate(entry.address)
+        found[entry.path] = store.get(key).decode()
+    return found
+
+
+_CONDITIONAL = {"set_if", "delete_if"}
+_READS = {"get", "scan", "get_object", "get_range", "open", "head", "list"}
+FAULTS = {
+    "no-answer": (unavailable, "before", lambda _: True),
+    "lost-reply": (lost_reply, "after", lambda call: call not in _READS),
+    "lost-write": (lost_reply, "before", lambda call: call in _CONDITIONAL),
+    "dies": (dies, "before", lambda _: True),
+}
+"""What can go wrong: the action, its moment, and the calls where it differs from the others."""
+
+
+def struck_worlds(fault, prepare, operate):
+    """Yield (world, what went wrong, error or None), with the fault at one call after another.
+
+    Args:
+        fault: Name of the fault.
+        prepare: Called with a new world's repository.
+        operate: Called with the repository of the process that meets the fault.
+    """
+    action, moment, differs = FAULTS[fault]
+
+    def struck(number):
+        world = World()
+        prepare(world.repo(scripted=False))
+        repo = world.repo()
+        world.script.arm(number, action, moment=moment)
+        failed = None
+        try:
+            operate(repo)
+        except (GravelerError, ProcessDied) as error:
+            failed = error
+        return world, failed, tuple(world.script.calls), world.script.disarm()
+
+    world, failed, calls, _ = struck(0)
+    assert len(calls) > 1
+    yield world, "nothing", failed
+    for number, call in enumerate(calls, 1):
+        if differs(call):
+            world, failed, _, hit = struck(number)
+            assert hit == call
+            yield world, f"{fault} at {call}, call {number}: {failed!r}", failed
 
 
 def interleave(prepare, operate, meanwhile, check, *, least=3):

@@ -10,7 +10,7 @@ from graveler.errors import (
     StateError,
 )
 from graveler.gates import gate
-from graveler.runs import RunState
+from graveler.runs import RunHandle, RunState
 from tests.engine.worlds import interleave, tree
 
 KEY = "hourly 05"
@@ -22,7 +22,7 @@ def base(repo):
     main.commit("base")
 
 
-HANDLES = []
+HANDLES: list[RunHandle] = []
 
 
 def opened(repo):

@@ -1,0 +1,175 @@
+"""A fault at every call of every operation: before it stands the old, after it the new.
+
+The backend does not answer, its answer gets lost, with or without the write, or the process
+dies. Then somebody looks, through a lake opened afresh, and repeats the operation.
+"""
+
+import logging
+
+import pytest
+
+from graveler.errors import AlreadyExistsError, GravelerError, NoChangesError, RefNotFoundError
+from graveler.model import Entry
+from graveler.repository.committing import _seal
+from graveler.testing.faults import ProcessDied
+from tests.engine.worlds import FAULTS, SMALL, World, struck_worlds, tree
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    """A clean-up that fails is logged; it is not what these tests look at."""
+    caplog.set_level(logging.CRITICAL)
+
+
+def start(repo):
+    """A history, staged writes of each kind, and a branch to merge."""
+    main = repo.branch("main")
+    for path in ("a", "b", "c", "d"):
+        main.put(path, b"0")
+    main.commit("base")
+    dev = repo.create_branch("dev")
+    dev.put("dev", b"d")
+    dev.delete("d")
+    dev.commit("dev")
+    dev.put("dev-staged", b"s")
+    main.put("a", b"1")
+    main.put("new", b"1")
+    main.delete("b")
+
+
+def sealed(repo):
+    """As `start`, and a committer died: one of the paths is written anew since."""
+    start(repo)
+    _seal(repo.stores, "main", "")
+    repo.branch("main").put("a", b"2")
+    repo.branch("main").put("b", b"2")
+
+
+def snapshot(repo):
+    """What can be seen: of each branch, what is committed and what stands with what is staged."""
+    seen = {}
+    for record in repo.branches(hidden=True):
+        seen[record.name] = tree(repo.ref(record.name))
+        seen[record.name, "staged"] = tree(repo.branch(record.name))
+    seen["tags"] = {
+        name: repo.commit(identifier).message for name, identifier in repo.tags().items()
+    }
+    seen["protected"] = repo.protected()
+    return seen
+
+
+def link_many(repo):
+    entries = [Entry(f"x{number}", f"data/{number}", 1) for number in range(3)]
+    repo.stores.objects.put("data/0", b"0")
+    repo.stores.objects.put("data/1", b"1")
+    repo.stores.objects.put("data/2", b"2")
+    repo.branch("main").link_many(entries)
+
+
+OPERATIONS = {
+    "put": (start, lambda repo: repo.branch("main").put("a", b"put")),
+    "put-over-a-tombstone": (start, lambda repo: repo.branch("main").put("b", b"put")),
+    "link-many": (start, link_many),
+    "delete": (start, lambda repo: repo.branch("main").delete("c")),
+    "commit": (start, lambda repo: repo.branch("main").commit("c")),
+    "commit-of-sealed": (sealed, lambda repo: repo.branch("main").commit("c")),
+    "merge": (start, lambda repo: repo.merge("dev", "main")),
+    "reset": (start, lambda repo: repo.branch("main").reset()),
+    "reset-of-sealed": (sealed, lambda repo: repo.branch("main").reset()),
+    "create-branch": (start, lambda repo: repo.create_branch("more")),
+    "delete-branch": (start, lambda repo: repo.delete_branch("dev")),
+    "tag": (start, lambda repo: repo.tag("v1", "dev")),
+    "delete-tag": (lambda repo: (start(repo), repo.tag("v1")), lambda repo: repo.delete_tag("v1")),
+    "protect": (start, lambda repo: repo.protect("main")),
+}
+
+DONE = (NoChangesError, AlreadyExistsError, RefNotFoundError)
+"""What repeating says where the first time had landed unseen."""
+
+
+def old_and_new(prepare, operate):
+    world = World()
+    repo = world.repo(scripted=False)
+    prepare(repo)
+    old = snapshot(repo)
+    operate(repo)
+    return old, snapshot(repo)
+
+
+def between(old, new, seen):
+    """Return whether `seen` is, path by path, either as in `old` or as in `new`."""
+    return set(seen) <= set(old) | set(new) and all(
+        seen.get(path) in (old.get(path), new.get(path)) for path in set(old) | set(new)
+    )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_old_or_new_and_nothing_between(operation, fault):
+    prepare, operate = OPERATIONS[operation]
+    old, new = old_and_new(prepare, operate)
+    assert old != new
+    for world, what, failed in struck_worlds(fault, prepare, operate):
+        seen = snapshot(world.repo())
+        if operation == "link-many":  # the one that may be half visible, never acknowledged
+            assert between(old["main", "staged"], new["main", "staged"], seen["main", "staged"])
+        else:
+            assert seen in (old, new), what
+        if failed is None:
+            assert seen == new, f"{what}: acknowledged, but not there"
+            continue
+        try:
+            operate(world.repo())
+        except DONE:
+            assert seen == new, what
+        assert snapshot(world.repo()) == new, f"{what}: repeated"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_repository_is_made_or_not(fault):
+    def make(repo):
+        repo.lake.create_repository("trains", splitting=SMALL)
+
+    for world, what, failed in struck_worlds(fault, start, make):
+        fresh = world.lake()
+        assert "trains" in fresh.repositories() or failed is not None, what
+        made = fresh.create_repository("trains", exist_ok=True)
+        made.branch("main").put("a", b"1")
+        made.branch("main").commit("works")
+        assert fresh.repositories() == ["flights", "trains"], what
+
+
+@pytest.mark.parametrize("fault", ["no-answer", "dies"])
+def test_reading_meets_a_fault_with_an_error_or_the_truth(fault):
+    seen = []
+    for _, what, failed in struck_worlds(fault, start, lambda repo: seen.append(snapshot(repo))):
+        assert (failed is None) == (what == "nothing")
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_makes_a_commit_twice_or_out_of_order(fault):
+    """Writes and commits, each repeated until it is acknowledged, with a fault at each call."""
+
+    def work(repo):
+        for value in ("1", "2", "3"):
+            persist(lambda value=value: repo.branch("main").put("p", value.encode()))
+            persist(lambda value=value: repo.branch("main").commit(value))
+
+    for world, what, failed in struck_worlds(fault, lambda _: None, work):
+        assert failed is None
+        repo = world.repo()
+        messages = [commit.message for commit in repo.log()]
+        assert messages == ["3", "2", "1", "Repository created"], what
+        values = [repo.ref(f"main~{back}").get("p") for back in range(3)]
+        assert values == [b"3", b"2", b"1"], what
+
+
+def persist(work):
+    while True:
+        try:
+            return work()
+        except NoChangesError:  # it had landed
+            return None
+        except (GravelerError, ProcessDied):
+            continue

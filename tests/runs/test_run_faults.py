@@ -1,0 +1,222 @@
+"""A fault at every call of a run's life: main is old or new, and the next attempt gets through."""
+
+import logging
+
+import pytest
+
+from graveler.errors import GravelerError, RunStateError
+from graveler.gates import gate
+from graveler.runs import RunHandle, RunState
+from graveler.testing.faults import ProcessDied
+from tests.engine.worlds import FAULTS, struck_worlds, tree
+
+KEY = "hourly 05"
+OLD = {"settled": "0"}
+NEW = {"settled": "0", "one": "one", "two": "two"}
+HANDLES: list[RunHandle] = []
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    """A run that could not be set aside is logged; it is not what these tests look at."""
+    caplog.set_level(logging.CRITICAL)
+
+
+@gate
+def complete(candidate):
+    return candidate.exists("two") or "two is missing"
+
+
+def work(run, name, path=None):
+    with run.step(name) as step:
+        step.put(path or name, name.encode())
+
+
+def base(repo):
+    main = repo.branch("main")
+    main.put("settled", b"0")
+    main.commit("base")
+    main.put("staged", b"acknowledged")
+
+
+def opened(repo):
+    base(repo)
+    run = repo.runs.open(KEY)
+    work(run, "one")
+    HANDLES[:] = [run.handle]
+
+
+def ready(repo):
+    opened(repo)
+    work(handle(repo), "two")
+
+
+def parked(repo):
+    ready(repo)
+    handle(repo).park("lunch")
+
+
+def done(repo):
+    ready(repo)
+    handle(repo).publish([complete])
+
+
+def handle(repo):
+    return repo.runs.attach(HANDLES[0])
+
+
+def whole(repo):
+    with repo.run(KEY, gates=[complete]) as run:
+        work(run, "one")
+        run.put("two", b"two")
+
+
+def direct(repo):
+    run = handle(repo)
+    run.put("two", b"two")
+    run.commit("two")
+
+
+OPERATIONS = {
+    "open": (base, lambda repo: repo.runs.open(KEY)),
+    "open-again": (opened, lambda repo: repo.runs.open(KEY)),
+    "open-parked": (parked, lambda repo: repo.runs.open(KEY)),
+    "open-published": (done, lambda repo: repo.runs.open(KEY)),
+    "attach": (base, lambda repo: repo.runs.open_or_attach(KEY, owner="dag")),
+    "step": (opened, lambda repo: work(handle(repo), "two")),
+    "step-again": (ready, lambda repo: work(handle(repo), "two")),
+    "commit": (opened, direct),
+    "publish": (ready, lambda repo: handle(repo).publish([complete])),
+    "refused": (opened, lambda repo: handle(repo).publish([complete])),
+    "park": (ready, lambda repo: handle(repo).park("lunch")),
+    "abandon": (ready, lambda repo: handle(repo).abandon("never mind")),
+    "whole": (base, whole),
+}
+
+
+def published(repo):
+    """The commits that brought a run's work into main; one that changed nothing does not count."""
+    return [
+        commit
+        for commit in repo.log("main", first_parent=True)
+        if commit.metadata.get("graveler.published") == "true"
+        and commit.metarange != repo.commit(commit.parents[0]).metarange
+    ]
+
+
+def finish(repo):
+    """What an orchestrator does next: run the key again, unless it is published."""
+    if KEY in {record.key for record in repo.runs.list()}:
+        record = repo.runs.get(KEY)
+        if record.state is RunState.PUBLISHED:
+            return
+    with repo.run(KEY, gates=[complete]) as run:
+        if run.record.state is RunState.OPEN and not run.exists("one"):
+            work(run, "one")
+        work(run, "two")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_main_is_old_or_new_and_the_next_attempt_gets_through(operation, fault):
+    prepare, operate = OPERATIONS[operation]
+    for world, what, failed in struck_worlds(fault, prepare, operate):
+        repo = world.repo()
+        assert tree(repo.ref("main")) in (OLD, NEW), what
+        assert tree(repo.branch("main"))["staged"] == "acknowledged", what
+        if tree(repo.ref("main")) == OLD:
+            assert published(repo) == [], what
+        keeps(operation, repo, failed, what)
+
+        finish(world.repo())
+        assert tree(repo.ref("main")) == NEW, what
+        assert len(published(repo)) == 1, what
+        assert tree(repo.branch("main"))["staged"] == "acknowledged", what
+
+
+def keeps(operation, repo, failed, there):
+    """Check that what was acknowledged is kept, in main or on the branch that will be resumed."""
+    records = list(repo.runs.list())
+    assert records or failed is not None
+    if not records or operation in ("abandon", "open-published"):
+        return
+    (record,) = records
+    if operation in ("open", "attach", "whole"):
+        return
+    if record.state is RunState.PUBLISHED:
+        assert tree(repo.ref("main")) == NEW, there
+        return
+    held = tree(repo.ref("main")) | tree(repo.ref(record.branch))
+    assert held["one"] == "one", there
+    if operation in ("open-parked", "publish", "park", "step-again"):
+        assert held["two"] == "two", there
+    if operation in ("step", "commit") and failed is None:
+        assert held["two"] == "two", there
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_publishing_is_repeated_until_it_is_acknowledged_and_lands_once(fault):
+    results = []
+
+    def publish(repo):
+        results[:] = [persist(lambda: handle(repo).publish([complete]))]
+
+    for world, what, failed in struck_worlds(fault, ready, publish):
+        repo = world.repo()
+        if repo.runs.get(KEY).state is RunState.PARKED:  # the gate died of the fault: refused
+            assert isinstance(failed, RunStateError)
+            finish(repo)
+            assert tree(repo.ref("main")) == NEW, what
+            continue
+        assert failed is None, what
+        assert tree(repo.ref("main")) == NEW, what
+        assert [commit.id for commit in published(repo)] == [results[0].commit.id], what
+        record = repo.runs.get(KEY)
+        assert (record.state, record.commit) == (RunState.PUBLISHED, results[0].commit.id), what
+        assert [there.name for there in repo.branches(hidden=True)] == ["main"], what
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_step_is_repeated_until_it_is_acknowledged_and_is_in_once(fault):
+    paths = iter(range(1_000_000))
+
+    def step(repo):
+        persist(lambda: work(handle(repo), "two", f"out/{next(paths)}"))
+
+    for world, what, failed in struck_worlds(fault, opened, step):
+        assert failed is None, what
+        here = tree(handle(world.repo()))
+        assert sum(path.startswith("out/") for path in here) == 1, what
+        assert here["one"] == "one", what
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("end", ["park", "abandon"])
+def test_ending_a_run_is_repeated_until_it_is_acknowledged(end, fault):
+    def prepare(repo):
+        ready(repo)
+        handle(repo).step("left behind").put("x", b"1")
+
+    def stop(repo):
+        persist(lambda: getattr(handle(repo), end)("why"))
+
+    for world, what, failed in struck_worlds(fault, prepare, stop):
+        assert failed is None, what
+        repo = world.repo()
+        record = repo.runs.get(KEY)
+        assert record.state is (RunState.PARKED if end == "park" else RunState.REAPED), what
+        assert record.reason == "why"
+        left = [there.name for there in repo.branches(hidden=True)]
+        assert left == (["main", record.branch] if end == "park" else ["main"]), what
+        assert tree(repo.ref("main")) == OLD, what
+
+
+def persist(operate):
+    """Repeat until it is acknowledged."""
+    while True:
+        try:
+            return operate()
+        except RunStateError:
+            raise
+        except (GravelerError, ProcessDied):
+            continue
