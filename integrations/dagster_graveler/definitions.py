@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 
-from dagster_graveler.gates import graveler_gate
+from dagster_graveler.gates import graveler_gates
 from dagster_graveler.io_manager import GravelerSparkIOManager
 from dagster_graveler.publish import build_publish_asset
 from dagster_graveler.resource import GravelerResource
@@ -30,8 +30,8 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     """Return definitions by which each run of the assets is published as one, or not at all.
 
     Beside the assets they hold ``<name>_publish``, the asset that publishes; ``<name>_job``, the
-    job of all of them; a schedule for it where partitions are times; each gate as a blocking
-    check that waits for every asset; and the sensors that set failed runs aside.
+    job of all of them; a schedule for it where partitions are times; the gates as blocking checks
+    that wait for every asset; and the sensors that set failed runs aside.
 
     Args:
         assets: What a run makes.
@@ -53,10 +53,13 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     keys = {key for asset in assets for key in asset.keys}
     upstream = {dep for asset in assets for deps in asset.asset_deps.values() for dep in deps}
     leaf, *others = sorted(keys - upstream, key=dg.AssetKey.to_user_string)
-    checks = [
-        graveler_gate(gate, asset=leaf, partitions_def=partitions_def, deps=others)
-        for gate in gates
-    ]
+    checks = list(asset_checks)
+    if gates:
+        checks.append(
+            graveler_gates(
+                gates, asset=leaf, partitions_def=partitions_def, deps=others, name=f"{name}_gates"
+            )
+        )
     publish = build_publish_asset(
         f"{name}_publish",
         keys,
@@ -70,7 +73,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     timed = isinstance(partitions_def, dg.TimeWindowPartitionsDefinition)
     return dg.Definitions(
         assets=[*assets, publish],
-        asset_checks=[*checks, *asset_checks],
+        asset_checks=checks,
         jobs=[job],
         schedules=[dg.build_schedule_from_partitioned_job(job)] if timed else [],
         sensors=build_park_sensors(name),

@@ -1,8 +1,9 @@
-"""A graveler gate as a blocking asset check: shown in Dagster, before publishing asks again."""
+"""Gates as blocking asset checks: shown in Dagster, before publishing asks again."""
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import dagster as dg
 
@@ -10,54 +11,69 @@ from dagster_graveler.resource import GravelerResource
 from graveler.gates import Gate, Verdict, as_gate
 from graveler.gates.gate import Check
 
-__all__ = ["graveler_gate", "verdict_table"]
+__all__ = ["graveler_gates", "verdict_table"]
+
+_SEVERITIES: Final[Mapping[str, dg.AssetCheckSeverity]] = {
+    "error": dg.AssetCheckSeverity.ERROR,
+    "warn": dg.AssetCheckSeverity.WARN,
+}
 
 
-def graveler_gate(
-    gate: Gate | Check,
+def graveler_gates(
+    gates: Iterable[Gate | Check],
     *,
-    asset: dg.AssetKey | str | list[str] | dg.AssetsDefinition,
+    asset: dg.AssetKey | str,
     partitions_def: dg.PartitionsDefinition[str] | None = None,
-    deps: Iterable[dg.AssetKey] = (),
+    deps: Iterable[dg.AssetKey | str] = (),
+    name: str = "graveler_gates",
 ) -> dg.AssetChecksDefinition:
-    """Return the asset check that asks a gate what main would become if the run published now.
+    """Return the checks that ask the gates what main would become if the run published now.
 
-    A gate that refuses blocks what is downstream of `asset`, unless it only warns. It needs the
-    resource ``graveler``. Publishing asks the gates for itself: give them to it too.
+    One step asks them all. A gate that refuses blocks what is downstream of `asset`, unless it
+    only warns. The resource ``graveler`` is needed. Publishing asks the gates for itself: give
+    them to it too.
 
     Args:
-        gate: The gate, or a function of a ``graveler.Candidate``.
-        asset: The asset that shows the check.
-        partitions_def: The asset's own; without it Dagster runs a check for no partition.
-        deps: Other assets that the gate waits for.
+        gates: Gates, or functions of a ``graveler.Candidate``.
+        asset: The asset that shows the checks.
+        partitions_def: The asset's own; without it Dagster runs checks for no partition.
+        deps: Other assets that the gates wait for.
+        name: Of the step.
     """
-    judged = as_gate(gate)
-    blocking = judged.severity == "error"
+    by_check = {re.sub(r"\W+", "_", gate.name): gate for gate in map(as_gate, gates)}
 
-    def check(
+    def ask(
         context: dg.AssetCheckExecutionContext, graveler: GravelerResource
-    ) -> dg.AssetCheckResult:
+    ) -> Iterator[dg.AssetCheckResult]:
         run = graveler.run(context)
-        verdicts = run.judge([judged])
-        reason = next((verdict.reason for verdict in verdicts if not verdict.passed), "")
-        return dg.AssetCheckResult(
-            passed=not reason,
-            severity=dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN,
-            description=reason or None,
-            metadata={"graveler/branch": run.branch, "graveler/commit": run.head.id},
-        )
+        verdicts = {verdict.gate: verdict for verdict in run.judge(by_check.values())}
+        metadata = {"graveler/branch": run.branch, "graveler/commit": run.head.id}
+        for check, gate in by_check.items():
+            verdict = verdicts.get(gate.name)  # none where the run would change nothing
+            yield dg.AssetCheckResult(
+                check_name=check,
+                asset_key=asset,
+                passed=verdict is None or verdict.passed,
+                severity=_SEVERITIES[gate.severity],
+                description=verdict.reason if verdict and verdict.reason else None,
+                metadata=metadata,
+            )
 
     with warnings.catch_warnings():
         # Dagster calls partitions of checks a preview; without them the check is for none
         warnings.filterwarnings("ignore", "Specifying a partitions_def", dg.PreviewWarning)
-        return dg.asset_check(
-            asset=asset,
-            name=re.sub(r"\W+", "_", judged.name),
-            description=judged.check.__doc__,
-            blocking=blocking,
-            partitions_def=partitions_def,
-            additional_deps=list(deps),
-        )(check)
+        specs = [
+            dg.AssetCheckSpec(
+                check,
+                asset=asset,
+                description=gate.check.__doc__,
+                blocking=gate.severity == "error",
+                partitions_def=partitions_def,
+                additional_deps=list(deps),
+            )
+            for check, gate in by_check.items()
+        ]
+    return dg.multi_asset_check(name=name, specs=specs)(ask)
 
 
 def verdict_table(verdicts: Iterable[Verdict]) -> dg.TableMetadataValue:

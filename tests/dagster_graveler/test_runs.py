@@ -21,7 +21,7 @@ WHOLE = {
     "left/x/data": "left of x",
     "right/x/data": "right",
 }
-IN_PROCESS = {"execution": {"config": {"in_process": {}}}}
+IN_PROCESS: dict[str, object] = {"execution": {"config": {"in_process": {}}}}
 
 
 @pytest.fixture(autouse=True)
@@ -161,7 +161,7 @@ def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run, folder):
     with repo.runs.open(KEY).step("somebody else's") as step:
         step.put("forbidden", b"1")
     result = run()
-    assert failed_steps(result) == ["both_not_too_much"]
+    assert failed_steps(result) == ["graveler_gates"]
     assert tree(repo.ref("main")) == {}
     checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
     assert (checks["not_too_much"].passed, checks["is_right"].passed) == (False, True)
