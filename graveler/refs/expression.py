@@ -31,7 +31,7 @@ def resolve(refs: Refs, expression: str) -> Commit:
     match = _EXPRESSION.fullmatch(expression)
     if match is None:
         raise InvalidInputError(
-            f"ref {expression!r}: give a branch, a tag or a commit id, then ~N, ^N or @ "
+            f"ref {expression[:200]!r}: give a branch, a tag or a commit id, then ~N, ^N or @ "
             "(main, v1, 3f2a91c0, main~2, main^2, main@)"
         )
     name, modifiers = match.groups()

@@ -28,8 +28,10 @@ from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import Body, ObjectInfo, ObjectStore
 
 __all__ = [
+    "Action",
     "FaultyKVStore",
     "FaultyObjectStore",
+    "Moment",
     "ProcessDied",
     "Script",
     "dies",

@@ -1,5 +1,6 @@
 """A world of shared stores in memory that any number of lakes open, with a script in between."""
 
+from collections.abc import Callable
 from itertools import count
 
 from graveler.background import Inline
@@ -10,8 +11,10 @@ from graveler.errors import GravelerError
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.testing.faults import (
+    Action,
     FaultyKVStore,
     FaultyObjectStore,
+    Moment,
     ProcessDied,
     Script,
     dies,
@@ -73,7 +76,7 @@ def tree(view):
 
 _CONDITIONAL = {"set_if", "delete_if"}
 _READS = {"get", "scan", "get_object", "get_range", "open", "head", "list"}
-FAULTS = {
+FAULTS: dict[str, tuple[Action, Moment, Callable[[str], bool]]] = {
     "no-answer": (unavailable, "before", lambda _: True),
     "lost-reply": (lost_reply, "after", lambda call: call not in _READS),
     "lost-write": (lost_reply, "before", lambda call: call in _CONDITIONAL),

@@ -6,7 +6,7 @@ import pytest
 
 from graveler.errors import GravelerError, RunStateError
 from graveler.gates import gate
-from graveler.runs import RunHandle, RunState
+from graveler.runs import PublishResult, RunHandle, RunState
 from graveler.testing.faults import ProcessDied
 from tests.engine.worlds import FAULTS, struck_worlds, tree
 
@@ -156,7 +156,7 @@ def keeps(operation, repo, failed, there):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_publishing_is_repeated_until_it_is_acknowledged_and_lands_once(fault):
-    results = []
+    results: list[PublishResult] = []
 
     def publish(repo):
         results[:] = [persist(lambda: handle(repo).publish([complete]))]

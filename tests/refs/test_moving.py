@@ -1,0 +1,193 @@
+"""Moving a branch: races, lost replies, and what is read back."""
+
+from dataclasses import replace
+
+import pytest
+
+from graveler.clock import FakeClock, SequenceIds
+from graveler.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    RefNotFoundError,
+    ThrottledError,
+)
+from graveler.kv.memory import MemoryKVStore
+from graveler.model import BranchRecord
+from graveler.refs import Refs, advance, move
+from graveler.testing.faults import FaultyKVStore, Script, lost_reply
+
+NAMES = ["", "a/b", "a~b", "a^b", "a@b", "a:b", "-a", ".a", "a b", "é", "x" * 201, "f" * 64]
+
+
+@pytest.fixture
+def script():
+    return Script()
+
+
+@pytest.fixture
+def refs(script):
+    kv = FaultyKVStore(MemoryKVStore(), script)
+    made = Refs(kv, "x", clock=FakeClock(), ids=SequenceIds())
+    made.branches.create(BranchRecord("main", "c0", "t0"))
+    return made
+
+
+def to(commit_id):
+    return lambda record: replace(record, commit_id=commit_id)
+
+
+def test_a_move_writes_a_new_nonce_every_time(refs):
+    before = refs.branches.get("main")
+    after = move(refs, "main", replace)
+    assert after.nonce != before.nonce
+    assert replace(after, nonce=before.nonce) == before
+    assert move(refs, "main", lambda record: record) == after  # nothing to write
+
+
+def test_a_move_runs_again_on_what_another_wrote(refs):
+    seen = []
+
+    def change(record):
+        seen.append(record.commit_id)
+        if len(seen) == 1:
+            move(refs, "main", to("c1"))
+        return replace(record, staging_token="t1")
+
+    moved = move(refs, "main", change)
+    assert seen == ["c0", "c1"]
+    assert (moved.commit_id, moved.staging_token) == ("c1", "t1")
+
+
+def test_a_branch_that_never_rests_is_said_to_be_busy(refs):
+    def change(record):
+        move(refs, "main", replace)
+        return replace(record, commit_id="c1")
+
+    with pytest.raises(ThrottledError, match="try again"):
+        move(refs, "main", change)
+    assert refs.branches.get("main").commit_id == "c0"
+
+
+def test_a_lost_reply_is_read_back(refs, script):
+    script.arm(2, lost_reply, moment="after")
+    assert move(refs, "main", to("c1")).commit_id == "c1"
+    assert script.disarm() == "set_if"
+    script.arm(2, lost_reply, moment="before")  # the write was lost, not the reply
+    assert move(refs, "main", to("c2")).commit_id == "c2"
+    assert script.disarm() == "set_if"
+    assert refs.branches.get("main").commit_id == "c2"
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_lost_reply_that_was_overwritten_is_told_by_the_caller(refs, script, written):
+    other = Refs(refs.branches._kv._store, "x", clock=FakeClock(), ids=SequenceIds(100))
+
+    def strike(call):
+        move(other, "main", lambda record: replace(record, attempt=record.attempt + 1))
+        lost_reply(call)
+
+    script.arm(2, strike, moment="after" if written else "before")
+    with pytest.raises(OutcomeUnknownError):
+        move(refs, "main", to("c1"))
+    assert (refs.branches.get("main").commit_id == "c1") == written
+    script.arm(2, strike, moment="after" if written else "before")
+    moved = move(refs, "main", to("c2"), landed=lambda now: now.commit_id == "c2")
+    assert (moved.commit_id, moved.attempt) == ("c2", 2)
+
+
+def test_advance_says_whether_the_commit_is_in(refs, script):
+    root = add(refs, "root")
+    move(refs, "main", to(root.id))
+    one, two = add(refs, "one", root), add(refs, "two", root)
+    record, predicate = refs.branches.get_for_update("main")
+    script.arm(1, lost_reply, moment="after")
+    assert advance(refs, replace(record, commit_id=one.id), predicate)
+    assert script.disarm() == "set_if"
+    assert not advance(refs, replace(record, commit_id=two.id), predicate)
+    assert refs.branches.get("main").commit_id == one.id
+
+
+def add(refs, message, *parents):
+    return refs.commits.add(
+        metarange="0" * 64,
+        parents=tuple(parent.id for parent in parents),
+        message=message,
+        committer="",
+        created=refs.clock.now(),
+        metadata={},
+    )
+
+
+def test_a_branch_is_removed_only_as_it_was_read(refs):
+    _, predicate = refs.branches.get_for_update("main")
+    move(refs, "main", to("c1"))
+    with pytest.raises(PreconditionFailedError):
+        refs.branches.delete("main", predicate)
+    refs.branches.delete("main", refs.branches.get_for_update("main")[1])
+    with pytest.raises(RefNotFoundError):
+        refs.branches.get("main")
+    with pytest.raises(RefNotFoundError):
+        move(refs, "main", to("c2"))
+
+
+def test_a_name_is_taken_once(refs):
+    with pytest.raises(AlreadyExistsError):
+        refs.branches.create(BranchRecord("main", "c9", "t9"))
+    assert refs.branches.get("main").commit_id == "c0"
+
+
+def test_branches_are_listed_by_name_and_by_prefix(refs):
+    for name in ("b", "a", "run-x", "run-x.step", "run-y"):
+        refs.branches.create(BranchRecord(name, "c0", "t0"))
+    refs.tags.create("zzz", "c0")
+    names = ["a", "b", "main", "run-x", "run-x.step", "run-y"]
+    assert [record.name for record in refs.branches.list()] == names
+    assert list(refs.branches.names()) == names
+    assert [record.name for record in refs.branches.starting_with("run-x.")] == ["run-x.step"]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=repr)
+def test_a_name_that_addresses_could_not_hold_is_refused(refs, name):
+    with pytest.raises(InvalidInputError):
+        refs.branches.create(BranchRecord(name, "c0", "t0"))
+    with pytest.raises(InvalidInputError):
+        refs.tags.create(name, "c0")
+
+
+def test_a_tag_does_not_move(refs):
+    refs.tags.create("v1", "c0")
+    refs.tags.create("v1", "c0")
+    with pytest.raises(AlreadyExistsError, match="c0"):
+        refs.tags.create("v1", "c1")
+    assert dict(refs.tags.list()) == {"v1": "c0"}
+    refs.tags.delete("v1")
+    with pytest.raises(RefNotFoundError):
+        refs.tags.delete("v1")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_tag_whose_reply_was_lost_is_read_back(refs, script, moment):
+    script.arm(1, lost_reply, moment=moment)
+    if moment == "after":
+        refs.tags.create("v1", "c0")
+    else:
+        with pytest.raises(OutcomeUnknownError):
+            refs.tags.create("v1", "c0")
+    refs.tags.create("v1", "c0")
+    assert refs.tags.find("v1") == "c0"
+
+
+def test_protection_goes_by_pattern(refs):
+    refs.protection.add("release-*")
+    refs.protection.add("main")
+    refs.protection.add("main")
+    assert refs.protection.patterns() == ["main", "release-*"]
+    for name in ("main", "release-1"):
+        with pytest.raises(Exception, match="protected"):
+            refs.protection.check(name)
+    refs.protection.check("Main")
+    refs.protection.remove("main")
+    refs.protection.remove("main")
+    refs.protection.check("main")

@@ -1,0 +1,184 @@
+"""The table of states: every event in every state, through the real calls."""
+
+from contextlib import suppress
+
+import pytest
+
+from graveler.errors import FencedError, GateFailedError, GravelerError, RunStateError
+from graveler.gates import gate
+from graveler.runs import RunState
+from graveler.runs.state import TRANSITIONS, RunEvent, next_state
+from graveler.testing.faults import ProcessDied, dies
+from tests.engine.worlds import World, outcome_of
+
+KEY = "hourly 05"
+
+
+@gate
+def never(candidate):
+    return "never"
+
+
+def ready(repo):
+    run = repo.runs.open(KEY)
+    with run.step("work") as step:
+        step.put("a", b"1")
+    return run
+
+
+def in_none(world):
+    return None
+
+
+def in_open(world):
+    return ready(world.repo())
+
+
+def in_publishing(world, *, landed):
+    """A publisher that died before, or just after, its compare-and-set of the target."""
+    run = ready(world.repo())
+    main = world.repo().commit("main")
+    for number in range(1, 100):
+        world.script.arm(number, dies)
+        with suppress(ProcessDied):
+            world.repo().runs.attach(run.handle).publish()
+        world.script.disarm()
+        moved = world.repo().commit("main") != main
+        if run.state is RunState.PUBLISHING and moved == landed:
+            return run
+    raise AssertionError("the publisher never died in that state")
+
+
+def in_parked(world):
+    run = ready(world.repo())
+    run.park("lunch")
+    return run
+
+
+def in_published(world):
+    run = ready(world.repo())
+    run.publish()
+    return run
+
+
+def in_reaped(world):
+    run = ready(world.repo())
+    run.abandon("never mind")
+    return run
+
+
+STATES = {
+    "NONE": in_none,
+    "OPEN": in_open,
+    "PUBLISHING": lambda world: in_publishing(world, landed=False),
+    "PUBLISHING, landed": lambda world: in_publishing(world, landed=True),
+    "PARKED": in_parked,
+    "PUBLISHED": in_published,
+    "REAPED": in_reaped,
+}
+
+EVENTS = {
+    "open": lambda repo, run: repo.runs.open(KEY),
+    "publish": lambda repo, run: run.publish(),
+    "refused": lambda repo, run: run.publish([never]),
+    "park": lambda repo, run: run.park("why"),
+    "abandon": lambda repo, run: repo.runs.abandon(KEY, reason="why"),
+    "abandon own": lambda repo, run: run.abandon("why"),
+}
+
+# (state, event) -> the state after it, the error or None, the attempt, whether main has the work
+TABLE = {
+    ("NONE", "open"): ("OPEN", None, 1, False),
+    ("OPEN", "open"): ("OPEN", None, 2, False),
+    ("OPEN", "publish"): ("PUBLISHED", None, 1, True),
+    ("OPEN", "refused"): ("PARKED", GateFailedError, 1, False),
+    ("OPEN", "park"): ("PARKED", None, 1, False),
+    ("OPEN", "abandon"): ("REAPED", None, 1, False),
+    ("OPEN", "abandon own"): ("REAPED", None, 1, False),
+    ("PUBLISHING", "open"): ("OPEN", None, 2, False),
+    ("PUBLISHING", "publish"): ("PUBLISHED", None, 1, True),
+    ("PUBLISHING", "refused"): ("PARKED", GateFailedError, 1, False),
+    ("PUBLISHING", "park"): ("PARKED", None, 1, False),
+    ("PUBLISHING", "abandon"): ("REAPED", None, 1, False),
+    ("PUBLISHING", "abandon own"): ("REAPED", None, 1, False),
+    ("PUBLISHING, landed", "open"): ("OPEN", None, 2, True),
+    ("PUBLISHING, landed", "publish"): ("PUBLISHED", None, 1, True),
+    ("PUBLISHING, landed", "refused"): ("PUBLISHED", None, 1, True),
+    ("PUBLISHING, landed", "park"): ("PUBLISHED", None, 1, True),
+    ("PUBLISHING, landed", "abandon"): ("PUBLISHED", RunStateError, 1, True),
+    ("PUBLISHING, landed", "abandon own"): ("PUBLISHED", RunStateError, 1, True),
+    ("PARKED", "open"): ("OPEN", None, 2, False),
+    ("PARKED", "publish"): ("PARKED", RunStateError, 1, False),
+    ("PARKED", "refused"): ("PARKED", RunStateError, 1, False),
+    ("PARKED", "park"): ("PARKED", None, 1, False),
+    ("PARKED", "abandon"): ("REAPED", None, 1, False),
+    ("PARKED", "abandon own"): ("REAPED", None, 1, False),
+    ("PUBLISHED", "open"): ("OPEN", None, 2, True),
+    ("PUBLISHED", "publish"): ("PUBLISHED", None, 1, True),
+    ("PUBLISHED", "refused"): ("PUBLISHED", None, 1, True),
+    ("PUBLISHED", "park"): ("PUBLISHED", None, 1, True),
+    ("PUBLISHED", "abandon"): ("PUBLISHED", RunStateError, 1, True),
+    ("PUBLISHED", "abandon own"): ("PUBLISHED", RunStateError, 1, True),
+    ("REAPED", "open"): ("OPEN", None, 2, False),
+    ("REAPED", "publish"): ("REAPED", FencedError, 1, False),
+    ("REAPED", "refused"): ("REAPED", FencedError, 1, False),
+    ("REAPED", "park"): ("REAPED", FencedError, 1, False),
+    ("REAPED", "abandon"): ("REAPED", None, 1, False),
+    ("REAPED", "abandon own"): ("REAPED", None, 1, False),
+}
+
+
+def test_the_table_is_complete():
+    without_a_run = {("NONE", event) for event in EVENTS if event != "open"}
+    assert set(TABLE) == {(state, event) for state in STATES for event in EVENTS} - without_a_run
+
+
+@pytest.mark.parametrize(("state", "event"), TABLE)
+def test_what_happens_is_what_the_table_says(state, event):
+    after, error, attempt, landed = TABLE[state, event]
+    world = World()
+    run = STATES[state](world)
+    repo = world.repo()
+    main = repo.commit("main")
+    if run is not None:
+        assert run.state == state.partition(",")[0]
+        run = repo.runs.attach(run.handle)
+    outcome = outcome_of(lambda repo: EVENTS[event](repo, run), repo)
+    assert (type(outcome) if isinstance(outcome, GravelerError) else None) is error, outcome
+    record = repo.runs.get(KEY)
+    assert (record.state, record.attempt) == (after, attempt)
+    assert repo.ref("main").exists("a") == landed
+    if state in ("PUBLISHED", "PUBLISHING, landed") or after != "PUBLISHED":
+        assert repo.commit("main") == main  # nothing moved, or nothing moved again
+    hidden = [there.name for there in repo.branches(hidden=True) if there.hidden]
+    assert hidden == ([record.branch] if after in ("OPEN", "PARKED") else [])
+
+
+def test_an_open_after_the_end_starts_from_the_target_and_one_before_it_goes_on():
+    for state, make in STATES.items():
+        world = World()
+        make(world)
+        main = world.repo().branch("main")
+        main.put("moved", b"1")
+        main.commit("moved")
+        run = world.repo().runs.open(KEY)
+        resumed = state in ("OPEN", "PUBLISHING", "PARKED")
+        assert run.record.resumed == resumed, state
+        assert run.exists("moved") == (not resumed), state
+        assert run.exists("a") == (state not in ("NONE", "REAPED")), state
+
+
+@pytest.mark.parametrize("state", RunState)
+@pytest.mark.parametrize("event", RunEvent)
+def test_what_is_not_in_the_table_is_refused_with_the_way_out(state, event):
+    if (state, event) in TRANSITIONS:
+        assert next_state(KEY, state, event) is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(RunStateError, match=r"repo\.runs\.open"):
+            next_state(KEY, state, event)
+
+
+def test_a_run_that_ended_is_never_left_but_by_opening_it_again():
+    for (state, event), after in TRANSITIONS.items():
+        if state in (RunState.PUBLISHED, RunState.REAPED):
+            assert event is RunEvent.OPENED or after is state
