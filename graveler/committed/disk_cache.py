@@ -88,10 +88,10 @@ class DiskCache:
         except OSError as error:
             return self._not_kept(name, error)
 
-    def adopt(self, name: str, path: Path, record_ids: bytes) -> bool:
+    def adopt(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
         """Keep a table that was written here by moving its file in; return whether it was kept."""
         try:
-            return self._place(name, path.read_bytes(), record_ids, path)
+            return self._place(name, data, record_ids, path)
         except OSError as error:
             return self._not_kept(name, error)
 

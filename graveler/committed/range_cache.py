@@ -61,14 +61,14 @@ class RangeCache:
             self._disk.add(name, data, record_ids)
         return self._hold(name, Table(data, record_ids, name=name))
 
-    def adopt(self, name: str, path: Path, record_ids: bytes) -> None:
-        """Keep a table that was written here; its file is moved in, or read into memory."""
+    def adopt(self, name: str, data: bytes, path: Path, record_ids: bytes) -> None:
+        """Keep a table that was written here: its file is moved in, or its bytes are held."""
         if self._disk is not None:
             with self._lock:
                 self._release(name)
-            self._disk.adopt(name, path, record_ids)
+            self._disk.adopt(name, data, path, record_ids)
         else:
-            self._hold(name, Table(path.read_bytes(), record_ids, name=name))
+            self._hold(name, Table(data, record_ids, name=name))
 
     def scratch(self) -> tempfile.TemporaryDirectory[str]:
         """Return a new folder for a writer's files, on the cache's own disk where possible."""

@@ -99,12 +99,13 @@ class RangeStore:
         are the ones that count: what was written here must not be read, here only, in
         their place.
         """
-        put = self.objects.put_if_absent(self.key(identifier), path)
+        data = path.read_bytes()  # once: RocksDB has dropped the file from the page cache
+        put = self.objects.put_if_absent(self.key(identifier), data)
         if put:
             with self._lock:  # several threads put the ranges of one tree
                 if kind is TableKind.RANGE:
                     self.stats.ranges_written += 1
                 else:
                     self.stats.metaranges_written += 1
-            self.cache.adopt(identifier.hex(), path, record_ids)
+            self.cache.adopt(identifier.hex(), data, path, record_ids)
         return put

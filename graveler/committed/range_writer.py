@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from xxhash import xxh64_intdigest
+from xxhash import xxh64_intdigest as xxh64
 
 from graveler.committed.publisher import Publisher
 from graveler.committed.range_store import RangeStore
@@ -78,6 +78,9 @@ class RangeWriter:
         """Write records in key order; raises as `add` does."""
         least, most = self._splitting.min_bytes, self._splitting.max_bytes
         raggedness = self._splitting.raggedness
+        # what raggedness divides is divisible by its power of two: looked at first, because a
+        # bitwise and costs less than a remainder of 63 bits, and nearly all keys fail it
+        low_bits = (raggedness & -raggedness) - 1
         write = None if self._table is None else self._table.add
         keep = self._ids.append
         last, size = self._last, self._size
@@ -97,8 +100,10 @@ class RangeWriter:
                 keep(record_id)
                 last = key
                 size += length + len(value)
+                digest = xxh64(key, HASH_SEED)
                 if (
-                    size >= most or (xxh64_intdigest(key, HASH_SEED) & HASH_MASK) % raggedness == 0
+                    size >= most
+                    or (not digest & low_bits and (digest & HASH_MASK) % raggedness == 0)
                 ) and size >= least:
                     self._last, self._size = last, size
                     self._close()

@@ -13,7 +13,7 @@ boundary is.
 import os
 from collections.abc import Mapping
 from hashlib import sha256
-from mmap import ACCESS_READ, mmap
+from mmap import ACCESS_READ, MADV_RANDOM, mmap
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +51,8 @@ def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> No
     """
     with path.open("r+b") as file:
         with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            # RocksDB drops what it wrote from the page cache: read the end alone, nothing ahead
+            data.madvise(MADV_RANDOM)
             blocks = BlockFile(data)
             start, tail = _tail(blocks, identity, properties)
         file.seek(start)

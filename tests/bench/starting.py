@@ -24,7 +24,7 @@ def starting(folder: Path) -> list[Result]:
         repo.branch("main").commit("one")
     bare = best(lambda: _run("-c", "pass"), 7)
     imported = best(lambda: _run("-c", "import graveler"), 7) - bare
-    command = ("-m", "graveler.cli.main", "-C", str(folder / "starting"), "log", "-n", "1")
+    command = ("-m", "graveler.cli", "-C", str(folder / "starting"), "log", "-n", "1")
     logged = best(lambda: _run(*command), 7)
     return [
         Result(
