@@ -59,6 +59,7 @@ _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_VARINT_BYTES: Final = 5
+_SEALED_ORDER: Final = "oldest-first"
 
 _to_json = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
@@ -211,7 +212,7 @@ def encode_branch(record: BranchRecord) -> bytes:
             "commit": record.commit_id,
             "staging": record.staging_token,
             "sealed": record.sealed_tokens,
-            "sealed_order": "oldest-first",
+            "sealed_order": _SEALED_ORDER,
             "attempt": record.attempt,
             "fence": record.fence,
             "hidden": record.hidden,
@@ -224,6 +225,11 @@ def decode_branch(raw: bytes) -> BranchRecord:
     """Return the branch record, or raise CorruptionError."""
     fields = decode_json(raw, "branch record")
     try:
+        if fields["sealed_order"] != _SEALED_ORDER:
+            raise CorruptionError(
+                f"branch record has its sealed tokens in the order {fields['sealed_order']!r}: "
+                "a newer graveler wrote it"
+            )
         return BranchRecord(
             name=fields["name"],
             commit_id=fields["commit"],

@@ -1,0 +1,191 @@
+"""Ids: computed here a second time from docs/formats/identity.md, and what they depend on."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graveler.identity import commit_id, entry_identity, range_id, record_id, unix_us
+from graveler.model import Entry
+
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "identity.md"
+CHECKSUM = "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
+ENTRY = Entry(
+    path="a/1.csv",
+    address="data/x1/1.csv",
+    size=3,
+    checksum=CHECKSUM,
+    content_type="text/csv",
+    mtime=datetime(2013, 1, 1, 5, tzinfo=UTC),
+    metadata={"k": "v"},
+)
+COMMIT: dict[str, Any] = {
+    "metarange": "0" * 64,
+    "parents": ("1" * 64,),
+    "message": "hour 05",
+    "committer": "ada",
+    "created": datetime(2013, 1, 1, 5, tzinfo=UTC),
+    "metadata": {"source": "bts"},
+}
+
+texts = st.text(max_size=8)
+pairs = st.dictionaries(texts, texts, max_size=3)
+entries = st.builds(
+    Entry,
+    path=texts,
+    address=texts,
+    size=st.integers(0, 2**40),
+    checksum=texts,
+    content_type=texts,
+    metadata=pairs,
+)
+
+
+# By the page, without a look at the code.
+
+
+def text(value):
+    raw = value.encode("utf-8", "surrogatepass")
+    return b"t" + len(raw).to_bytes(8, "big") + raw
+
+
+def mapping(value):
+    framed = b"".join(text(name) + text(value[name]) for name in sorted(value))
+    return b"p" + len(value).to_bytes(8, "big") + framed
+
+
+def by_the_page(entry):
+    return (
+        b"entry:1"
+        + b"n"
+        + entry.size.to_bytes(8, "big")
+        + text(entry.checksum or "address:" + entry.address)
+        + text(entry.content_type)
+        + mapping(entry.metadata)
+    )
+
+
+def example():
+    """The bytes of the page's hex block."""
+    block = PAGE.read_text().split("```hex\n")[1].split("```")[0]
+    digits = [line[:57].split("  ")[0] for line in block.splitlines()]
+    return bytes.fromhex(" ".join(digits))
+
+
+def test_the_page_has_the_ids_that_the_code_computes():
+    page = PAGE.read_text()
+    framed = example()
+    assert framed == by_the_page(ENTRY)
+    assert len(framed) == 142
+    identity = sha256(framed).digest()
+    assert entry_identity(ENTRY) == identity
+    assert f"`{identity.hex()}`" in page
+    assert f"`{record_id(b'a/1.csv', identity).hex()}`" in page
+    linked = Entry("b/3.csv", "s3://bucket/3.csv", 0)
+    assert f"`{entry_identity(linked).hex()}`" in page
+    assert f"\n{commit_id(**COMMIT)}\n" in page
+
+
+def test_the_ids_are_these_for_ever():
+    assert (
+        entry_identity(ENTRY).hex()
+        == "94fdd8f519c94dd1c4bf0931d1c9cc4f3ada871cfe159abf05c671d8d9a39efe"
+    )
+    assert (
+        record_id(b"a/1.csv", entry_identity(ENTRY)).hex()
+        == "de2ce31dec926c2389daa6acffa3a70446bc6964b084646dc1a796a8a6db62eb"
+    )
+    assert commit_id(**COMMIT) == "d10abe136ce8812f191208a01c5b53cb8ad418a50b6f214eb6a45a8f23dd2418"
+    assert range_id([]).hex() == sha256(b"").hexdigest()
+
+
+@given(entries)
+def test_an_identity_is_the_hash_of_its_framed_fields(entry):
+    assert entry_identity(entry) == sha256(by_the_page(entry)).digest()
+
+
+@given(entries, entries)
+def test_two_entries_share_an_identity_only_if_they_hold_the_same(one, two):
+    same = by_the_page(one) == by_the_page(two)
+    assert (entry_identity(one) == entry_identity(two)) == same
+
+
+def changed(**fields):
+    given_fields = {name: getattr(ENTRY, name) for name in ENTRY.__slots__}
+    return entry_identity(Entry(**{**given_fields, **fields}))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"path": "elsewhere"}, {"address": "data/other"}, {"mtime": None}],
+    ids=["path", "address", "time"],
+)
+def test_where_and_when_do_not_count(fields):
+    assert changed(**fields) == entry_identity(ENTRY)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"size": 4},
+        {"checksum": CHECKSUM[:-1] + "0"},
+        {"content_type": ""},
+        {"metadata": {}},
+        {"metadata": {"k": "w"}},
+        {"metadata": {"k": "v", "l": ""}},
+        {"checksum": "", "address": "data/x1/1.csv"},
+    ],
+    ids=["size", "checksum", "type", "no-metadata", "value", "more", "no-checksum"],
+)
+def test_what_it_holds_counts(fields):
+    assert changed(**fields) != entry_identity(ENTRY)
+
+
+def test_without_a_checksum_the_address_stands_in():
+    assert changed(checksum="") != changed(checksum="", address="data/other")
+    assert changed(checksum="") == changed(checksum="", path="elsewhere")
+    assert changed(checksum="") != changed(checksum="data/x1/1.csv")
+
+
+def test_fields_do_not_run_into_each_other():
+    assert changed(metadata={"a": "bc"}) != changed(metadata={"ab": "c"})
+    assert changed(checksum="x", content_type="y") != changed(checksum="xy", content_type="")
+    assert changed(metadata={"a": "1", "b": "2"}) == changed(metadata={"b": "2", "a": "1"})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"metarange": "f" * 64},
+        {"parents": ()},
+        {"parents": ("1" * 64, "2" * 64)},
+        {"message": "hour 06"},
+        {"committer": "hour 05", "message": "ada"},
+        {"created": datetime(2013, 1, 1, 5, microsecond=1, tzinfo=UTC)},
+        {"metadata": {}},
+    ],
+    ids=["tree", "root", "merge", "message", "swapped", "time", "metadata"],
+)
+def test_every_field_of_a_commit_counts(fields):
+    assert commit_id(**{**COMMIT, **fields}) != commit_id(**COMMIT)
+
+
+def test_the_order_of_parents_counts():
+    one, two = "1" * 64, "2" * 64
+    first = commit_id(**{**COMMIT, "parents": (one, two)})
+    assert first != commit_id(**{**COMMIT, "parents": (two, one)})
+
+
+def test_the_order_of_records_counts():
+    assert range_id([b"1" * 32, b"2" * 32]) != range_id([b"2" * 32, b"1" * 32])
+
+
+@given(st.integers(-(10**15), 4 * 10**15))
+def test_time_is_whole_microseconds_wherever_the_clock_stands(microseconds):
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+    assert unix_us(moment) == microseconds
+    assert unix_us(moment.astimezone(timezone(timedelta(hours=-7)))) == microseconds
