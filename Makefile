@@ -23,7 +23,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
-	$(DEMO_VENV)/bin/graveler demo $(ARGS)
+	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
 
 test: $(READY) ## the test suite
 	$(BIN)/python -m pytest $(ARGS)

@@ -1,7 +1,9 @@
 """What the demo did, as a table for the terminal."""
 
+import sys
 from pathlib import Path
 from shlex import quote
+from shutil import which
 
 from rich.console import Console
 from rich.table import Table
@@ -27,10 +29,9 @@ def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
         console.print(line, markup=False)
     console.print()
     console.print(f"{'report':9}{report}", markup=False)
-    console.print(
-        f"{'look':9}graveler -C {lake} log main --first-parent",
-        markup=False,
-    )
+    # an environment that is not activated has the program off the PATH
+    program = "graveler" if which("graveler") else quote(sys.argv[0])
+    console.print(f"{'look':9}{program} -C {lake} log main --first-parent", markup=False)
 
 
 def _table(runs: tuple[HourResult, ...]) -> Table:

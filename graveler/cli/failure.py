@@ -56,7 +56,9 @@ def _exit_code(error: Exception) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, GravelerError):
         return str(error)
-    return f"{type(error).__name__}: {error} (a defect of graveler? --debug shows where)"
+    # others, Spark's above all, bring their whole stack along
+    first = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {first} (--debug shows where)"
 
 
 def _shape(error: Exception) -> dict[str, Any]:

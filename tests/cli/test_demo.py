@@ -109,5 +109,5 @@ def test_the_summary_tells_the_runs_and_what_was_stopped(capsys):
         "dups: 9 flights [bold]twice",
         "",
         "report there/report.html",
-        "look graveler -C 'demo lake/lake' log main --first-parent",
+        "-C 'demo lake/lake' log main --first-parent",
     ]
