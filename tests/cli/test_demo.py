@@ -97,6 +97,7 @@ def test_the_summary_tells_the_runs_and_what_was_stopped(capsys):
     )
     summarize(result, Path("there/report.html"), shown_as="demo lake")
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines.pop().endswith(" -C 'demo lake/lake' log main --first-parent")
     assert lines == [
         "hour (UTC) state attempt flights ranges new reused seconds",
         "2013-01-01 10:00 published 1 6 2 1 1.2",
@@ -109,5 +110,4 @@ def test_the_summary_tells_the_runs_and_what_was_stopped(capsys):
         "dups: 9 flights [bold]twice",
         "",
         "report there/report.html",
-        "-C 'demo lake/lake' log main --first-parent",
     ]
