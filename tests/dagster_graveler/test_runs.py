@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import dagster as dg
 import pytest
 
-from dagster_graveler import GravelerIOManager, build_publish_asset
+from dagster_graveler import GravelerIOManager, build_publish_asset, graveler_definitions
 from graveler.errors import FencedError
+from graveler.gates import gate
 from tests.dagster_graveler.ending import ended
-from tests.dagster_graveler.pipelines import definitions, job, not_too_much, plain
+from tests.dagster_graveler.pipelines import definitions, job, not_too_much, parts, plain
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
@@ -174,13 +175,14 @@ def test_publishing_asks_the_gates_where_no_check_has(repo, resource, instance):
         return "forbidden"
 
     publish = build_publish_asset("publish", [forbidden], gates=[not_too_much])
-    result = dg.materialize(
+    job = dg.Definitions(
         [forbidden, publish],
+        jobs=[dg.define_asset_job("job", op_retry_policy=dg.RetryPolicy(max_retries=1))],
         resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
-        instance=instance,
-        raise_on_error=False,
-    )
+    ).resolve_job_def("job")
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
     assert failed_steps(result) == ["publish"]
+    assert not result.retry_attempts_for_node("publish")
     assert tree(repo.ref("main")) == {}
     failure = result.failure_data_for_node("publish")
     assert failure is not None
@@ -241,6 +243,63 @@ def test_a_step_that_outlived_its_run_is_refused(repo, resource, instance, defs,
     with pytest.raises(FencedError, match="opened since"):
         resource.run(zombie)
     assert tree(repo.ref("main")) == WHOLE
+
+
+def test_a_run_that_failed_before_it_wrote_leaves_its_forerunner_alone(
+    repo, resource, instance, defs
+):
+    @dg.asset(partitions_def=parts)
+    def fragile() -> str:
+        if list(repo.runs.list("PUBLISHED")):
+            raise ConnectionError("lost")
+        return "whole"
+
+    publish = build_publish_asset("publish", [fragile], partitions_def=parts)
+
+    def execute():
+        return dg.materialize(
+            [fragile, publish],
+            resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
+            instance=instance,
+            partition_key="x",
+            raise_on_error=False,
+        )
+
+    assert execute().success
+    before = list(repo.runs.list())
+    failed = execute()
+    assert not failed.success
+    assert ended(defs, instance, failed.run_id).skip_message
+    assert list(repo.runs.list()) == before
+
+
+def test_the_gates_wait_for_every_asset_that_nothing_else_waits_for(repo, resource, instance):
+    @dg.asset
+    def a() -> str:
+        return "a"
+
+    @dg.asset(deps=[a])
+    def b() -> str:
+        return "b"
+
+    @dg.asset(deps=[b])
+    def z() -> str:
+        return "z"
+
+    @dg.asset
+    def m() -> str:
+        return "m"
+
+    @gate
+    def complete(candidate):
+        return sorted(tree(candidate)) == ["a/data", "b/data", "m/data", "z/data"]
+
+    defs = graveler_definitions(
+        [z, m, a, b], resource, gates=[complete], io_manager=GravelerIOManager(graveler=resource)
+    )
+    job = defs.resolve_job_def("graveler_job")
+    assert job.execute_in_process(instance=instance).success
+    assert len(tree(repo.ref("main"))) == 4
 
 
 def test_two_partitions_at_once_are_both_published(repo, tmp_path):
