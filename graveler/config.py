@@ -27,11 +27,13 @@ A path behind ``sqlite://``, ``rocksdb://`` or ``file://`` that does not start w
 is relative to the file's folder, so that a lake can be moved.
 """
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -39,6 +41,7 @@ from graveler.errors import InvalidInputError, NotFoundError
 
 __all__ = [
     "CONFIG_NAME",
+    "PREPARED",
     "LakeConfig",
     "default_committer",
     "environment",
@@ -48,6 +51,9 @@ __all__ = [
 ]
 
 CONFIG_NAME: Final = "graveler.toml"
+PREPARED: Final = ".graveler.toml."
+"""Start of the names of settings that are being written."""
+
 _FORMAT: Final = 1
 _LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
 _GIB: Final = 2**30
@@ -151,6 +157,11 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
         )
     except KeyError as error:
         raise InvalidInputError(f"{file}: {error.args[0]!r} is missing") from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{file}: a setting is of the wrong kind ({error}): give texts for uri and folder, "
+            "whole numbers for sizes"
+        ) from None
 
 
 def _absolute(uri: str, folder: Path) -> str:
@@ -171,15 +182,25 @@ def write_default_config(
         InvalidInputError: The folder is already a lake, or is a file.
     """
     file = folder / CONFIG_NAME
+    text = (
+        "# A graveler lake: refs and staged entries in [kv], bytes in [storage].\n"
+        f"format = {_FORMAT}\n\n[kv]\nuri = {_quoted(kv_uri)}\n\n"
+        f"[storage]\nuri = {_quoted(storage_uri)}\n"
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as out:
-            out.write(
-                "# A graveler lake: refs and staged entries in [kv], bytes in [storage].\n"
-                f'format = {_FORMAT}\n\n[kv]\nuri = "{kv_uri}"\n\n'
-                f'[storage]\nuri = "{storage_uri}"\n'
-            )
+        # whole or not at all: who opens the folder at the same moment must not read half a file
+        with NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=PREPARED) as prepared:
+            prepared.write(text)
+            prepared.flush()
+            os.fsync(prepared.fileno())
+            os.link(prepared.name, file)
     except FileExistsError:
         reason = "is a lake already" if file.exists() else "is a file: give a folder"
         raise InvalidInputError(f"{folder} {reason}") from None
     return file
+
+
+def _quoted(value: str) -> str:
+    """Return a TOML basic string: JSON's escapes are among TOML's."""
+    return json.dumps(value)

@@ -6,6 +6,7 @@ from graveler.background import Background, OneThread
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.config import (
     CONFIG_NAME,
+    PREPARED,
     LakeConfig,
     load_config,
     write_default_config,
@@ -49,7 +50,7 @@ def open(target: str | Path) -> Lake:  # noqa: A001 - graveler.open reads best
     """
     path = Path(target).expanduser().absolute()
     if path.suffix != ".toml" and not (path / CONFIG_NAME).exists():
-        if path.is_dir() and any(path.iterdir()):
+        if path.is_dir() and _holds_other_things(path):
             raise InvalidInputError(
                 f"{path} is not empty and not a lake (it has no {CONFIG_NAME}): "
                 "give another folder, or make it one with `graveler init`"
@@ -60,6 +61,15 @@ def open(target: str | Path) -> Lake:  # noqa: A001 - graveler.open reads best
             if not (path / CONFIG_NAME).exists():  # else: another process was quicker
                 raise
     return connect(load_config(path))
+
+
+def _holds_other_things(folder: Path) -> bool:
+    """Return whether a folder without settings is anything but empty.
+
+    Another process may be making it a lake right now: then it is one when we look again.
+    """
+    others = [there for there in folder.iterdir() if not there.name.startswith(PREPARED)]
+    return bool(others) and not (folder / CONFIG_NAME).exists()
 
 
 def connect(

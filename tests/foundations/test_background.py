@@ -1,0 +1,88 @@
+"""Clean-up that nobody waits for."""
+
+import os
+from functools import partial
+from threading import Event, get_ident
+
+import pytest
+
+from graveler.background import Inline, OneThread
+
+
+def _say(write: int) -> None:
+    os.write(write, b"done")
+
+
+def fails():
+    raise OSError("disk")
+
+
+@pytest.mark.parametrize("kind", [Inline, OneThread])
+def test_what_is_handed_over_is_done_in_order_before_close_returns(kind):
+    done: list[int] = []
+    background = kind()
+    for number in range(50):
+        background.run(lambda number=number: done.append(number))
+    background.close()
+    assert done == list(range(50))
+    background.close()
+
+
+@pytest.mark.parametrize("kind", [Inline, OneThread])
+def test_an_error_is_logged_and_stops_nothing(kind, caplog):
+    done: list[str] = []
+    background = kind()
+    background.run(fails)
+    background.run(lambda: done.append("next"))
+    background.close()
+    assert done == ["next"]
+    assert "clean-up failed" in caplog.text
+
+
+def test_inline_is_done_when_run_returns():
+    threads: list[int] = []
+    Inline().run(lambda: threads.append(get_ident()))
+    assert threads == [get_ident()]
+
+
+def test_nobody_waits_for_the_thread():
+    go, done = Event(), Event()
+    background = OneThread()
+
+    def task() -> None:
+        go.wait(10)
+        done.set()
+
+    background.run(task)
+    assert not done.is_set()  # run returned while the task was waiting for us
+    go.set()
+    background.close()
+    assert done.is_set()
+
+
+def test_it_takes_work_again_after_it_was_closed():
+    done: list[int] = []
+    background = OneThread()
+    background.run(lambda: done.append(1))
+    background.close()
+    background.run(lambda: done.append(2))
+    background.close()
+    assert done == [1, 2]
+
+
+def test_a_child_process_has_a_thread_of_its_own():
+    background = OneThread()
+    background.run(lambda: None)
+    background.close()
+    background.run(lambda: None)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        background.run(partial(_say, write))
+        background.close()
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answers:
+        assert answers.read() == b"done"
+    assert os.waitpid(child, 0)[1] == 0
+    background.close()

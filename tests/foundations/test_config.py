@@ -1,0 +1,142 @@
+"""Settings: what is read of them, what is refused, and who makes a folder a lake."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+import graveler
+from graveler.config import default_committer, load_config, write_default_config
+from graveler.errors import InvalidInputError, NotFoundError
+from graveler.lake.factory import init
+
+WHOLE = """
+format = 1
+[kv]
+uri = "postgresql://ada@host/lake"
+[storage]
+uri = "s3://bucket/lake"
+[s3]
+endpoint_url = "https://minio.example:9000"
+path_style = "true"
+[cache]
+folder = "/var/cache/graveler"
+max_bytes = 5
+[splitting]
+max_bytes = 1000
+raggedness = 7
+"""
+
+
+def written(folder, text):
+    file = folder / "graveler.toml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def test_every_setting_is_read(tmp_path):
+    config = load_config(written(tmp_path, WHOLE))
+    assert config.kv_uri == "postgresql://ada@host/lake"
+    assert config.storage_uri == "s3://bucket/lake"
+    assert config.storage_options["endpoint_url"] == "https://minio.example:9000"
+    assert str(config.cache_folder) == "/var/cache/graveler"
+    assert config.cache_max_bytes == 5
+    assert config.splitting == {"max_bytes": 1000, "raggedness": 7}
+    assert config.location == str(tmp_path / "graveler.toml")
+
+
+def test_paths_are_relative_to_the_file(tmp_path):
+    write_default_config(tmp_path / "a lake")
+    config = load_config(tmp_path / "a lake")
+    assert config.kv_uri == f"sqlite://{tmp_path}/a%20lake/kv.sqlite3"
+    assert config.storage_uri == f"file://{tmp_path}/a lake/objects"
+    assert config.cache_folder == tmp_path / "a lake" / "cache"
+    (tmp_path / "a lake").rename(tmp_path / "moved")
+    assert load_config(tmp_path / "moved").storage_uri == f"file://{tmp_path}/moved/objects"
+
+
+def test_a_lake_may_have_no_cache(tmp_path):
+    file = written(tmp_path, WHOLE.replace('"/var/cache/graveler"', '""'))
+    assert load_config(file).cache_folder is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "format None"),
+        ("format = 2", "upgrade"),
+        ("format = ", "not TOML"),
+        ("\ufefformat = 1\n[kv", "not TOML"),
+        ("format = 1", "'kv' is missing"),
+        ('format = 1\n[kv]\nuri = "mem://"', "'storage' is missing"),
+        ("format = 1\n[kv]\n[storage]", "'uri' is missing"),
+        (WHOLE + "[extra]", "known are"),
+        (WHOLE + "min_byte = 1", "unknown"),
+        ("kv = 1\n" + WHOLE.replace("[kv]\nuri", "uri"), "not known"),
+        (WHOLE.replace("max_bytes = 5", 'max_bytes = "much"'), "wrong kind"),
+        (WHOLE.replace('"s3://bucket/lake"', "5"), "wrong kind"),
+        (WHOLE.replace('"/var/cache/graveler"', "5"), "wrong kind"),
+        (WHOLE.replace("raggedness = 7", "raggedness = [7]"), "wrong kind"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path, text, reason):
+    with pytest.raises(InvalidInputError, match=reason):
+        load_config(written(tmp_path, text))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "graveler.toml").write_bytes(b"\xff\xfe\0")
+    with pytest.raises(InvalidInputError, match="not TOML"):
+        load_config(tmp_path)
+
+
+def test_a_lake_that_is_not_there_is_not_found(tmp_path):
+    with pytest.raises(NotFoundError, match="graveler init"):
+        load_config(tmp_path)
+    with pytest.raises(NotFoundError):
+        graveler.open(tmp_path / "other.toml")
+
+
+def test_a_folder_is_made_a_lake_once(tmp_path):
+    init(tmp_path / "new", kv_uri="mem://", storage_uri="mem://x").close()
+    with pytest.raises(InvalidInputError, match="already"):
+        init(tmp_path / "new")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInputError, match="is a file"):
+        init(tmp_path / "file")
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["graveler.toml"]
+
+
+@pytest.mark.parametrize("uri", ['mem://a"b', "mem://a\\b", "mem://é", "mem://a\nb"])
+def test_any_uri_is_written_as_it_is(tmp_path, uri):
+    write_default_config(tmp_path, kv_uri=uri, storage_uri=uri)
+    config = load_config(tmp_path)
+    assert (config.kv_uri, config.storage_uri) == (uri, uri)
+
+
+def test_a_folder_of_other_things_is_no_lake(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(InvalidInputError, match="not empty and not a lake"):
+        graveler.open(tmp_path)
+
+
+def test_all_who_open_a_new_folder_at_once_get_the_one_lake(tmp_path):
+    for number in range(10):
+        folder, barrier = tmp_path / str(number), Barrier(4)
+
+        def process(who, folder=folder, barrier=barrier):
+            barrier.wait()
+            with graveler.open(folder) as lake:
+                return lake.create_repository("flights", exist_ok=True).stores.uid
+
+        with ThreadPoolExecutor(4) as pool:
+            assert len(set(pool.map(process, range(4)))) == 1
+
+
+def test_who_commits_is_taken_from_the_environment(monkeypatch):
+    for name in ("GRAVELER_COMMITTER", "USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert default_committer() == ""
+    for name in ("LOGNAME", "USER", "GRAVELER_COMMITTER"):
+        monkeypatch.setenv(name, name.lower())
+        assert default_committer() == name.lower()
