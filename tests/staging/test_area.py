@@ -1,0 +1,106 @@
+"""The staging area: tokens apart, tokens together, tokens gone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graveler.background import Inline
+from graveler.kv.memory import MemoryKVStore
+from graveler.staging import StagingArea, combine
+
+keys = st.binary(min_size=1, max_size=3)
+layers = st.lists(st.dictionaries(keys, st.binary(max_size=3), max_size=8), max_size=5)
+
+
+@pytest.fixture
+def kv():
+    return MemoryKVStore()
+
+
+@pytest.fixture
+def area(kv):
+    return StagingArea(kv, "uid", Inline())
+
+
+def test_tokens_do_not_see_each_other(area):
+    area.set("t1", b"k", b"1")
+    area.set_many("t2", [(b"k", b"2"), (b"l", b"2")])
+    assert area.get(["t1"], b"k") == b"1"
+    assert area.get(["t2"], b"k") == b"2"
+    assert list(area.scan(["t1"])) == [(b"k", b"1")]
+    assert area.get(["t3", "t1"], b"l") is None
+    assert area.is_empty("t3")
+    assert not area.is_empty("t1")
+
+
+def test_the_newest_token_wins(area):
+    area.set("old", b"a", b"1")
+    area.set("old", b"b", b"1")
+    area.set("new", b"b", b"2")
+    area.set("new", b"c", b"2")
+    assert [area.get(["new", "old"], key) for key in (b"a", b"b", b"c")] == [b"1", b"2", b"2"]
+    assert list(area.scan(["new", "old"])) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"2")]
+    assert list(area.scan(["old", "new"])) == [(b"a", b"1"), (b"b", b"1"), (b"c", b"2")]
+    assert list(area.scan(["new", "old"], b"b")) == [(b"b", b"2"), (b"c", b"2")]
+    assert list(area.scan([])) == []
+
+
+def test_a_token_is_dropped_whole_and_alone(area):
+    area.set("t1", b"k", b"1")
+    area.set("t11", b"k", b"2")
+    area.drop("t1")
+    area.drop("never there")
+    assert area.is_empty("t1")
+    assert area.get(["t11"], b"k") == b"2"
+
+
+def test_repositories_share_a_store_and_nothing_else(kv):
+    one, two = StagingArea(kv, "one", Inline()), StagingArea(kv, "two", Inline())
+    one.set("t", b"k", b"1")
+    assert two.is_empty("t")
+    two.drop("t")
+    assert one.get(["t"], b"k") == b"1"
+
+
+def test_dropping_that_fails_harms_nobody(kv, caplog):
+    area = StagingArea(kv, "uid", Inline())
+    area.set("t", b"k", b"1")
+    kv.close()
+    area.drop("t")
+    assert "clean-up failed" in caplog.text
+
+
+@given(layers)
+def test_combining_is_laying_dicts_over_each_other(newest_first):
+    expected = {}
+    for layer in reversed(newest_first):
+        expected.update(layer)
+    streams = [sorted(layer.items()) for layer in newest_first]
+    assert list(combine(streams)) == sorted(expected.items())
+
+
+@given(layers, keys)
+def test_an_area_reads_as_dicts_laid_over_each_other(newest_first, start):
+    area = StagingArea(MemoryKVStore(), "uid", Inline())
+    expected = {}
+    tokens = [f"t{number}" for number in range(len(newest_first))]
+    for token, layer in reversed(list(zip(tokens, newest_first, strict=True))):
+        area.set_many(token, layer.items())
+        expected.update(layer)
+    assert list(area.scan(tokens)) == sorted(expected.items())
+    assert list(area.scan(tokens, start)) == sorted(
+        item for item in expected.items() if item[0] >= start
+    )
+    for key in [start, *expected]:
+        assert area.get(tokens, key) == expected.get(key)
+
+
+def test_combining_reads_no_further_than_asked():
+    def endless(name):
+        number = 0
+        while True:
+            yield b"%06d" % number, name
+            number += 1
+
+    combined = combine([endless(b"new"), endless(b"old")])
+    assert [next(combined) for _ in range(3)] == [(b"%06d" % n, b"new") for n in range(3)]
