@@ -23,7 +23,7 @@ def hourly(folder: Path) -> list[Result]:
         main = repo.branch("main")
         main.link_many(entries("output", BEHIND))
         main.commit("output of the past")
-        worst_reuse, most_written, by_merge = 1.0, 0, 0
+        worst_reuse, most_written, thrice, by_merge = 1.0, 0, 0, 0
         stats = repo.stores.ranges.stats
         repo.create_branch("ingest")
         ingest = repo.branch("ingest")
@@ -33,6 +33,7 @@ def hourly(folder: Path) -> list[Result]:
             before = stats.ranges_written
             commit = ingest.commit(f"hour {number}")
             most_written = max(most_written, stats.ranges_written - before)
+            thrice += stats.ranges_written - before > 2
             now = {info.id for info in read(repo.stores.ranges, commit.metarange)}
             worst_reuse = min(worst_reuse, len(base & now) / len(base))
             before = stats.ranges_written
@@ -52,6 +53,8 @@ def hourly(folder: Path) -> list[Result]:
             f"at the most {most_written}",
             "at most 2",
             most_written <= 2,
+            f"{thrice} of {HOURS} wrote more: where two breaks by hash fall into one hour, "
+            "as the rule has it once in some 1,300 hours of this size",
         ),
         Result(
             "ranges written by its merge into a main that has not moved",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
+from uuid import UUID
 
 from graveler.committed import Splitting
 from graveler.config import load_config, write_default_config
@@ -36,10 +37,11 @@ def entry(path: str) -> Entry:
 
 
 def hour_entries(root: str, hour: datetime, count: int) -> Iterator[Entry]:
-    """Yield the files of one hour, sorted."""
+    """Yield the files of one hour, sorted, under the names that a Spark job gives them."""
     prefix = f"{root}/{hour:%Y/%m/%d/%H:%M}"
+    job = UUID(bytes=blake2b(prefix.encode(), digest_size=16).digest(), version=4)
     for number in range(count):
-        yield entry(f"{prefix}/part-{number:05d}.snappy.parquet")
+        yield entry(f"{prefix}/part-{number:05d}-{job}-c000.snappy.parquet")
 
 
 def entries(root: str, count: int, per_hour: int = 2_000) -> Iterator[Entry]:
