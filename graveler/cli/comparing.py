@@ -80,7 +80,8 @@ def _merge(
         strategy=strategy or None,
     )
     at = result.commit.id[:12]
-    done = f"{into} has all of {source} already" if result.already else f"merged {source}: {into}"
-    session.out.show(
-        {"commit": commit_shape(result.commit), "already": result.already}, f"{done} is at {at}"
-    )
+    if result.already:
+        done = f"{into} has all that is committed on {source} already: it is at {at}"
+    else:
+        done = f"merged {source}: {into} is at {at}"
+    session.out.show({"commit": commit_shape(result.commit), "already": result.already}, done)

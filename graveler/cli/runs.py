@@ -29,15 +29,19 @@ def _list(
     session: Session,
     *,
     state: Annotated[
-        str, typer.Option(metavar="STATE", help="Only those: open, parked, published, reaped.")
+        str,
+        typer.Option(
+            metavar="STATE", help="Only those: open, publishing, published, parked, reaped."
+        ),
     ] = "",
 ) -> None:
     """List the runs, by key."""
     from graveler.runs import RunState  # noqa: PLC0415 - only when a verb needs it
 
     wanted = state.upper()
-    if wanted and wanted not in RunState.__members__:
-        raise UsageError(f"--state {state!r}: give one of {', '.join(RunState).lower()}")
+    states = [each for each in RunState if each is not RunState.NONE]
+    if wanted and wanted not in states:
+        raise UsageError(f"--state {state!r}: give one of {', '.join(states).lower()}")
     out = session.out
     for record in sorted(session.repository.runs.list(wanted or None), key=lambda run: run.key):
         shown = out.style(f"{record.state:10}", _COLORS.get(record.state, ""))

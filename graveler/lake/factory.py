@@ -11,9 +11,10 @@ from graveler.config import (
     load_config,
     write_default_config,
 )
-from graveler.errors import InvalidInputError
+from graveler.errors import GravelerError, InvalidInputError
 from graveler.kv.registry import open_kv
 from graveler.lake.lake import Lake
+from graveler.objects.registry import open_store
 
 __all__ = ["connect", "init", "open"]
 
@@ -30,11 +31,19 @@ def init(
         storage_uri: Where bytes go: ``file://objects``, ``s3://bucket/prefix``.
 
     Raises:
-        InvalidInputError: The folder is a lake already.
+        InvalidInputError: The folder is a lake already, or no driver takes one of the URIs.
+        MissingDependencyError: The extra of a driver is not installed.
+        BackendUnavailableError: The database does not answer.
     """
     path = Path(folder).expanduser().absolute()
-    write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri)
-    return connect(load_config(path))
+    file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri)
+    try:
+        config = load_config(path)
+        open_store(config.storage_uri).close()  # asks for nothing, but finds the driver
+        return connect(config)
+    except GravelerError:
+        file.unlink()  # so that the call can be repeated with what was wrong put right
+        raise
 
 
 def open(target: str | Path) -> Lake:  # noqa: A001 - graveler.open reads best

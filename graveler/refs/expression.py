@@ -69,8 +69,10 @@ def _back(refs: Refs, commit: Commit, sign: str, number: int, expression: str) -
         if number == 0:
             return commit
         if number > len(commit.parents):
+            there = len(commit.parents)
             raise RefNotFoundError(
-                f"ref {expression!r}: commit {commit.id[:12]} has {len(commit.parents)} parents"
+                f"ref {expression!r}: commit {commit.id[:12]} has "
+                f"{there} {'parent' if there == 1 else 'parents'}"
             )
         return refs.commits.get(commit.parents[number - 1])
     for _ in range(number):

@@ -114,4 +114,6 @@ class TableReader:
             raise self._corruption(f"{place}: {error}") from error
 
     def _corruption(self, reason: str) -> CorruptionError:
-        return CorruptionError(f"{self.name}: {reason}; keep the file and run graveler fsck")
+        return CorruptionError(
+            f"{self.name}: {reason}; keep the file; `graveler fsck` tells what needs it"
+        )

@@ -30,6 +30,13 @@ def test_a_lake_is_made_with_other_stores(cli, tmp_path):
     assert (tmp_path / "l" / "kv").is_dir()
 
 
+@pytest.mark.parametrize("option", [("--kv", "nosql://x"), ("--storage", "ftp://host/x")])
+def test_a_lake_that_no_driver_takes_is_not_made(cli, tmp_path, option):
+    said = cli("init", tmp_path / "l", *option, "--json")
+    assert (said.code, said.error["code"]) == (1, ErrorCode.INVALID_INPUT)
+    assert cli("init", tmp_path / "l").code == 0
+
+
 def test_repositories_are_made_listed_and_shown(cli, runs):
     assert cli("repo", "create", "weather", "--storage", "mem://weather").code == 0
     assert cli("repo", "create", "weather").code == 1
@@ -102,6 +109,7 @@ def test_runs_are_listed_with_state_and_reason(cli, runs):
     assert (parked["key"], parked["state"], parked["attempt"]) == ("hour 06", "PARKED", 1)
     assert "fence" not in parked
     assert cli("run", "list", "--state", "lost").code == 2
+    assert cli("run", "list", "--state", "none").code == 2
 
 
 def test_a_run_is_shown_with_what_its_gates_said(cli, runs):

@@ -101,7 +101,10 @@ def test_a_merge_moves_the_branch_and_a_second_one_has_nothing_to_do(cli, histor
         {"by": "me"},
     )
     again = cli("merge", "dev", "main")
-    assert (again.code, again.out) == (0, f"main has all of dev already is at {head.id[:12]}\n")
+    assert (again.code, again.out) == (
+        0,
+        f"main has all that is committed on dev already: it is at {head.id[:12]}\n",
+    )
 
 
 def test_a_conflict_names_path_and_three_identities_and_exits_with_3(cli, conflict):

@@ -67,6 +67,11 @@ def test_what_names_nothing_is_not_found(repo, expression):
         repo.commit(expression)
 
 
+def test_a_parent_that_is_not_there_is_told_with_how_many_there_are(repo):
+    with pytest.raises(RefNotFoundError, match=r"has 1 parent$"):
+        repo.commit("v1^2")
+
+
 @pytest.mark.parametrize(
     "expression",
     [
