@@ -9,6 +9,7 @@ from graveler.errors import (
     ConflictError,
     InvalidInputError,
     MergeConflictError,
+    RunStateError,
     ThrottledError,
 )
 from graveler.model import Commit, Conflict
@@ -116,6 +117,28 @@ def build_merge(  # noqa: PLR0913 - the fields of a commit
     )
 
 
+def _refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
+    """Refuse the work of a run that was not published: its gates have not seen it.
+
+    Looked for on the source's own line, down to what both have in common; what came there by
+    a merge was looked at then.
+    """
+    commits = stores.refs.commits
+    base = merge_base(commits, source.id, dest.id)
+    floor = 0 if base is None else base.generation
+    commit = source
+    while commit.generation > floor:
+        key = commit.metadata.get("graveler.run")
+        if key is not None and "graveler.published" not in commit.metadata:
+            raise RunStateError(
+                f"commit {commit.id[:12]} is work of run {key!r}, which is not published: "
+                "publish it through a new attempt of the run"
+            )
+        if not commit.parents:
+            return
+        commit = commits.get(commit.parents[0])
+
+
 def merge_into(  # noqa: PLR0913 - the fields of a commit
     stores: Stores,
     source: Commit,
@@ -134,12 +157,14 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
     Raises:
         MergeConflictError: Both sides changed a path, differently; the branch did not move.
         FencedError: The branch belongs to a run.
+        RunStateError: The commit is work of a run that was not published.
     """
     refs = stores.refs
     for attempt in range(_ATTEMPTS):
         record, predicate = refs.branches.get_for_update(into)
         check_fence(record, "")
         dest = refs.commits.get(record.commit_id)
+        _refuse_unpublished(stores, source, dest)
         made = build_merge(
             stores,
             source=source,

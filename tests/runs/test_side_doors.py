@@ -1,0 +1,79 @@
+"""The work of a run reaches other branches through its publish alone."""
+
+import pytest
+
+from graveler.errors import FencedError, GateFailedError, RunStateError
+from graveler.gates import gate
+
+KEY = "hourly 05"
+
+
+@gate
+def never(candidate):
+    return "never"
+
+
+@pytest.fixture
+def refused(repo):
+    """A run whose gate refused it: parked, its branch kept."""
+    run = repo.runs.open(KEY)
+    with run.step("work") as step:
+        step.put("bad", b"1")
+    with pytest.raises(GateFailedError):
+        run.publish([never])
+    return run.record
+
+
+def test_a_refused_run_cannot_be_merged_by_hand(repo, refused):
+    before = repo.commit("main")
+    for source in (refused.branch, refused.head, refused.head[:16]):
+        with pytest.raises(RunStateError, match=KEY):
+            repo.merge(source, "main")
+    assert repo.commit("main") == before
+
+
+def test_nor_by_way_of_another_branch(repo, refused):
+    way = repo.create_branch("way", refused.branch)
+    way.put("more", b"1")
+    way.commit("looks harmless")
+    with pytest.raises(RunStateError, match=KEY):
+        repo.merge("way", "main")
+    other = repo.create_branch("other", "main")
+    with pytest.raises(RunStateError):
+        repo.merge("way", other.name)
+    repo.tag("v1", refused.branch)
+    with pytest.raises(RunStateError):
+        repo.merge("v1", "main")
+
+
+def test_nor_while_it_is_open_nor_after_it_was_given_up(repo):
+    run = repo.runs.open(KEY)
+    run.put("a", b"1")
+    head = run.commit("a").id
+    with pytest.raises(RunStateError):
+        repo.merge(run.branch, "main")
+    run.abandon()
+    with pytest.raises(RunStateError):
+        repo.merge(head, "main")
+
+
+def test_what_was_published_may_be_merged_on(repo, tree):
+    dev = repo.create_branch("dev")
+    with repo.run(KEY) as run:
+        with run.step("work") as step:
+            step.put("good", b"1")
+        run.put("direct", b"2")
+    repo.merge("main", "dev")
+    dev.put("mine", b"3")
+    dev.commit("mine")
+    repo.merge("dev", "main")
+    assert tree(repo.ref("main")) == {"settled": "0", "good": "1", "direct": "2", "mine": "3"}
+
+
+def test_nothing_is_merged_into_the_branch_of_a_run(repo):
+    run = repo.runs.open(KEY)
+    dev = repo.create_branch("dev")
+    dev.put("a", b"1")
+    dev.commit("a")
+    with pytest.raises(FencedError, match="belongs to a run"):
+        repo.merge("dev", run.branch)
