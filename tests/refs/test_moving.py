@@ -109,6 +109,24 @@ def test_advance_says_whether_the_commit_is_in(refs, script):
     assert refs.branches.get("main").commit_id == one.id
 
 
+@pytest.mark.parametrize("written", [True, False])
+def test_advance_goes_by_history_where_another_wrote_after_a_lost_reply(refs, script, written):
+    root = add(refs, "root")
+    move(refs, "main", to(root.id))
+    mine = add(refs, "mine", root)
+    theirs = add(refs, "theirs", mine if written else root)
+    other = Refs(refs.branches._kv._store, "x", clock=FakeClock(), ids=SequenceIds(100))
+
+    def strike(call):
+        move(other, "main", to(theirs.id))
+        lost_reply(call)
+
+    record, predicate = refs.branches.get_for_update("main")
+    script.arm(1, strike, moment="after" if written else "before")
+    assert advance(refs, replace(record, commit_id=mine.id), predicate) is written
+    assert refs.branches.get("main").commit_id == theirs.id
+
+
 def add(refs, message, *parents):
     return refs.commits.add(
         metarange="0" * 64,
