@@ -1,7 +1,7 @@
 """The flights of an hour, by Dagster: the demo's pipeline, its steps as assets.
 
 `dagster dev -f dags/flights_dagster.py`, with GRAVELER_LAKE naming the lake's folder and
-FLIGHTS_LANDING the folder where the hours arrive.
+FLIGHTS_LANDING the folder where the hours arrive; without them, those that `make demo` leaves.
 """
 
 from pathlib import Path
@@ -59,5 +59,6 @@ def definitions(lake: str, landing: str) -> dg.Definitions:
 
 
 defs = definitions(
-    environment("GRAVELER_LAKE", "demo-lake"), environment("FLIGHTS_LANDING", "landing")
+    environment("GRAVELER_LAKE", "demo-lake/lake"),
+    environment("FLIGHTS_LANDING", "demo-lake/landing"),
 )
