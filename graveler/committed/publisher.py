@@ -22,6 +22,8 @@ _MOST_WAITING: Final = 2 * _WORKERS
 class Publisher:
     """Publishes the range files of one writer.
 
+    Once a file could not be put, every later call but `abort` raises the same error.
+
     Args:
         store: Where to.
         hold: Publish nothing before `finish`.
@@ -43,10 +45,11 @@ class Publisher:
     def finish(self) -> None:
         """Return when everything is in the store; raises the first error there was."""
         if self._pool is None and len(self._kept) == 1:
-            self._put(*self._kept.pop())
+            self._put(*self._kept[0])
+            self._kept.clear()
         self._submit()
         while self._waiting:
-            self._waiting.popleft().result()
+            self._settle_first()
 
     def abort(self) -> None:
         """Forget what is not yet in the store, and wait for what is on its way."""
@@ -61,10 +64,14 @@ class Publisher:
             self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="graveler-put")
         for item in self._kept:
             if len(self._waiting) >= _MOST_WAITING:
-                self._waiting.popleft().result()
+                self._settle_first()
             if self._pool is not None:
                 self._waiting.append(self._pool.submit(self._put, *item))
         self._kept.clear()
+
+    def _settle_first(self) -> None:
+        self._waiting[0].result()  # one that failed stays, for whoever asks again
+        self._waiting.popleft()
 
     def _put(self, identifier: bytes, path: Path, record_ids: bytes) -> None:
         self._store.publish(TableKind.RANGE, identifier, path, record_ids)

@@ -13,7 +13,7 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import HASH_MASK, HASH_SEED, Splitting
 from graveler.committed.table import Record
 from graveler.committed.table_check import TableKind, table_properties
-from graveler.errors import GravelerError, InvalidInputError, StateError, UnsortedKeysError
+from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
 from graveler.model import RangeInfo
 from graveler.names import MAX_PATH_BYTES
@@ -84,7 +84,6 @@ class RangeWriter:
         write = None if self._table is None else self._table.add
         keep = self._ids.append
         last, size = self._last, self._size
-        key = last
         try:
             # one pass of a million turns: everything it touches is a local name, and the
             # splitting rule is written out (a test holds it to Splitting.ends_range)
@@ -96,7 +95,12 @@ class RangeWriter:
                     if key <= last:
                         _refuse(key, last)
                     write = self._start(key)
-                write(key, value)  # within a table RocksDB watches the order
+                try:
+                    write(key, value)  # within a table RocksDB watches the order
+                except Exception as error:
+                    if key <= last:  # RocksDB has no error of its own for this
+                        _refuse(key, last, error)
+                    raise
                 keep(record_id)
                 last = key
                 size += length + len(value)
@@ -109,12 +113,6 @@ class RangeWriter:
                     self._close()
                     write = None
                     size = 0
-        except GravelerError:
-            raise
-        except Exception as error:
-            if key <= last:  # RocksDB has no error of its own for this
-                _refuse(key, last, error)
-            raise
         finally:
             self._last, self._size = last, size
 
@@ -145,10 +143,10 @@ class RangeWriter:
     def abort(self) -> None:
         """Drop what is not published; after `finish`, nothing."""
         self._finished = True
+        self._publisher.abort()  # first: its threads must not outlive an error below
         if self._table is not None:
             self._table.abort()
             self._table = None
-        self._publisher.abort()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

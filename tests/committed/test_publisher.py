@@ -1,0 +1,184 @@
+"""The ranges of a large tree on their way to the object store, several at a time."""
+
+import threading
+from itertools import count
+
+import pytest
+
+from graveler.committed.apply import apply
+from graveler.committed.merge import merge
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
+from graveler.errors import BackendUnavailableError
+from graveler.objects.memory import MemoryStore
+from tests.committed.trees import contents, record
+
+ONE_EACH = Splitting(max_bytes=1)
+"""Every record is a range of its own."""
+RECORDS = [record(f"key-{number:03d}") for number in range(14)]
+MOST_WAITING = 8
+
+
+class Puts(MemoryStore):
+    """Counts what is put, and lets a test come in between."""
+
+    def __init__(self, before=lambda number: None):
+        super().__init__()
+        self.before = before
+        self.numbers = count(1)
+        self.done: list[str] = []
+
+    def put_if_absent(self, key, body):
+        self.before(next(self.numbers))
+        put = super().put_if_absent(key, body)
+        self.done.append(key)
+        return put
+
+
+def fails_at(*places, error=BackendUnavailableError):
+    def before(number):
+        if number in places:
+            raise error("the network is down")
+
+    return before
+
+
+@pytest.fixture(params=["memory", "disk"])
+def store(request, tmp_path):
+    folder = tmp_path / "cache" if request.param == "disk" else None
+    yield RangeStore(Puts(), RangeCache(folder, 1 << 20))
+    assert [thread.name for thread in threading.enumerate() if "put" in thread.name] == []
+    assert list(tmp_path.glob("cache/tmp/*")) == []
+
+
+@pytest.mark.parametrize("place", range(1, len(RECORDS) + 1))
+def test_whichever_put_fails_no_tree_names_the_range_and_a_repeat_makes_it(store, place):
+    store.objects.before = fails_at(place)
+    with pytest.raises(BackendUnavailableError, match="network"):
+        apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH)
+    assert len(store.objects.done) < len(RECORDS)
+    assert store.stats.metaranges_written == 0
+    store.objects.before = fails_at()
+    tree = apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH).metarange
+    assert len(contents(store, tree)) == len(RECORDS)
+    assert len(list(store.objects.list())) == len(RECORDS) + 1
+
+
+@pytest.mark.parametrize("place", range(1, 7))
+def test_a_merge_fails_with_the_put_of_a_held_range(store, place):
+    base = apply(store, EMPTY_METARANGE, RECORDS, Splitting()).metarange
+    later = [record(f"new-{n}") for n in range(6)]
+    source = apply(store, base, later[::2], Splitting()).metarange
+    dest = apply(store, base, later[1::2], Splitting()).metarange
+    before = store.stats.metaranges_written
+    store.objects.numbers = count(1)
+    store.objects.before = fails_at(place)
+    with pytest.raises(BackendUnavailableError):
+        merge(store, base, source, dest, splitting=ONE_EACH)
+    assert store.stats.metaranges_written == before
+
+
+def test_a_range_that_could_not_be_put_is_not_forgotten():
+    objects = Puts(fails_at(2))
+    with RangeWriter(RangeStore(objects, RangeCache(None, 1 << 20)), ONE_EACH) as writer:
+        writer.add_all(RECORDS[:4])
+        for _ in range(2):
+            with pytest.raises(BackendUnavailableError):
+                writer.finish()
+
+
+def test_a_lone_range_that_could_not_be_put_is_put_when_asked_again():
+    objects = Puts(fails_at(1))
+    with RangeWriter(RangeStore(objects, RangeCache(None, 1 << 20)), ONE_EACH) as writer:
+        writer.add_all(RECORDS[:1])
+        with pytest.raises(BackendUnavailableError):
+            writer.finish()
+        (info,) = writer.finish()
+    assert objects.done == [f"_graveler/{info.id.hex()}"]
+
+
+def test_a_foreign_error_of_a_put_is_not_taken_for_keys_out_of_order(store):
+    store.objects.before = fails_at(1, error=RuntimeError)
+    with (
+        pytest.raises(RuntimeError, match="network"),
+        RangeWriter(store, ONE_EACH) as writer,
+    ):
+        writer.add_all(RECORDS)
+
+
+def test_a_foreign_error_of_the_records_is_not_taken_for_keys_out_of_order(store):
+    def records():
+        yield from RECORDS[:3]
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError, match="broke"), RangeWriter(store, Splitting()) as writer:
+        writer.add_all(records())
+
+
+def test_one_range_alone_is_put_by_the_caller(store):
+    putters = []
+    store.objects.before = lambda _number: putters.append(threading.current_thread())
+    apply(store, EMPTY_METARANGE, RECORDS[:1], ONE_EACH)
+    assert set(putters) == {threading.current_thread()}
+
+
+def test_ranges_are_put_side_by_side(store):
+    together = threading.Barrier(4)
+    store.objects.before = lambda _number: together.wait(30)  # fails where fewer than 4 come
+    with RangeWriter(store, ONE_EACH) as writer:
+        writer.add_all(RECORDS[:8])
+        assert len(writer.finish()) == 8
+    assert len(store.objects.done) == 8
+
+
+def test_what_waits_is_bounded(store):
+    go, added = threading.Event(), []
+    store.objects.before = lambda _number: go.wait(30)
+
+    def write():
+        with RangeWriter(store, ONE_EACH) as writer:
+            for item in RECORDS:
+                writer.add(*item)
+                added.append(item)
+            writer.finish()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join(0.5)  # a moment in which it could add all of them
+    assert len(added) <= MOST_WAITING
+    go.set()
+    thread.join()
+    assert len(store.objects.done) == len(added) == len(RECORDS)
+
+
+def test_held_ranges_are_put_by_finish_only(store):
+    with RangeWriter(store, ONE_EACH, hold=True) as writer:
+        writer.add_all(RECORDS)
+        assert store.objects.done == []
+        writer.finish()
+    assert len(store.objects.done) == len(RECORDS)
+
+
+def test_leaving_waits_for_what_is_on_its_way_and_starts_nothing_more(store):
+    leaving, begun = threading.Event(), threading.Semaphore(0)
+    started = []
+
+    def before(number):
+        started.append(number)
+        begun.release()
+        leaving.wait(30)
+
+    store.objects.before = before
+    with (
+        pytest.raises(ValueError, match="enough"),
+        RangeWriter(store, ONE_EACH) as writer,
+    ):
+        writer.add_all(RECORDS[:MOST_WAITING])
+        for _ in range(4):
+            assert begun.acquire(timeout=30)
+        leaving.set()
+        raise ValueError("enough")
+    assert len(store.objects.done) == len(started)
