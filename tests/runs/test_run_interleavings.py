@@ -1,5 +1,8 @@
 """Every point between two calls of a run, with something of another process done there."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 
 from graveler.errors import (
@@ -10,8 +13,10 @@ from graveler.errors import (
     StateError,
 )
 from graveler.gates import gate
-from graveler.runs import RunHandle, RunState
-from tests.engine.worlds import interleave, tree
+from graveler.refs import Refs
+from graveler.runs import RunHandle, Runs, RunState, publishing
+from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, dies
+from tests.engine.worlds import World, interleave, tree
 
 KEY = "hourly 05"
 
@@ -339,7 +344,13 @@ def test_another_step_may_join_at_every_point_of_a_step():
 
 
 def test_a_newer_attempt_may_be_opened_at_every_point_of_a_step():
-    def check(world, mine, run):
+    def newer(repo):
+        run = repo.runs.open(KEY)
+        return run, run.head
+
+    def check(world, mine, newcomer):
+        run, head = newcomer
+        assert run.head == head  # nothing joins from the stale attempt any more
         here = tree(run)
         if isinstance(mine, FencedError):
             assert "two" not in here
@@ -352,7 +363,7 @@ def test_a_newer_attempt_may_be_opened_at_every_point_of_a_step():
     interleave(
         opened,
         attached(lambda run: step(run, "two")),
-        lambda repo: repo.runs.open(KEY),
+        newer,
         check,
         least=10,
     )
@@ -415,3 +426,59 @@ def test_nothing_is_acknowledged_to_a_writer_whose_attempt_is_over():
         check,
         least=4,
     )
+
+
+def dies_while_publishing(repo, *, landed):
+    """Publish, in a process that dies before or just after its compare-and-set of main."""
+    before, record = repo.commit("main"), repo.runs.get(KEY)
+    number = 0
+    while record.state is not RunState.PUBLISHING or (repo.commit("main") != before) != landed:
+        number += 1
+        script = Script()
+        stores = repo.stores
+        kv = FaultyKVStore(stores.kv, script)
+        refs = Refs(kv, stores.uid, clock=stores.clock, ids=stores.ids)
+        dying = Runs(replace(stores, kv=kv, refs=refs)).attach(HANDLES[0])
+        script.arm(number, dies)
+        with suppress(ProcessDied):
+            dying.publish()
+        record = repo.runs.get(KEY)
+    return record
+
+
+def test_what_was_found_out_about_one_candidate_is_not_taken_for_the_next_one():
+    """The first candidate did not land; while a newcomer finds that out, a second one does."""
+
+    def prepare(repo):
+        opened(repo)
+        dies_while_publishing(repo, landed=False)
+
+    def check(world, run, record):
+        repo = fresh(world)
+        assert not isinstance(run, GravelerError)
+        if isinstance(record, GravelerError):  # the newcomer was first: it owns the run now
+            assert isinstance(record, FencedError)
+            assert run.record.resumed
+            assert published(repo) == []
+        else:
+            assert not run.record.resumed  # published: a new round
+            assert run.record.previous == record.head
+            assert len(published(repo)) == 1
+
+    def operate(repo):
+        return repo.runs.open(KEY)
+
+    interleave(prepare, operate, lambda repo: dies_while_publishing(repo, landed=True), check)
+
+
+def test_who_lost_with_one_candidate_leaves_that_of_another_process_alone():
+    world = World()
+    repo = world.repo(scripted=False)
+    opened(repo)
+    record = dies_while_publishing(repo, landed=False)
+    other = repo.commit("main")
+    assert other.id != record.candidate
+    publishing._lost(repo.runs._records, HANDLES[0], other)
+    assert repo.runs.get(KEY) == record
+    publishing._lost(repo.runs._records, HANDLES[0], repo.commit(record.candidate))
+    assert repo.runs.get(KEY).state is RunState.OPEN
