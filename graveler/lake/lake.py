@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -58,6 +59,7 @@ class Lake:
         self._background = background
         self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
         self._stores: dict[str, ObjectStore] = {}
+        self._opening = Lock()
 
     def __repr__(self) -> str:
         return f"<Lake {self.location}>"
@@ -76,9 +78,10 @@ class Lake:
     def close(self) -> None:
         """Finish the clean-up, give back files and connections; may be called twice."""
         self._background.close()
-        for store in self._stores.values():
-            store.close()
-        self._stores.clear()
+        with self._opening:
+            for store in self._stores.values():
+                store.close()
+            self._stores.clear()
         self._kv.close()
 
     def repositories(self) -> list[str]:
@@ -123,13 +126,15 @@ class Lake:
         Raises:
             AlreadyExistsError: The name is taken.
         """
-        check_repository(name)
+        key = _PREFIX + check_repository(name).encode()
         check_branch(default_branch)
+        if self._kv.get(_PARTITION, key) is not None:
+            return self._taken(name, exist_ok=exist_ok)
         rule = splitting or Splitting(**self._config.splitting)
         uid = self._ids.unique()
         settings: dict[str, Any] = {
             "uid": uid,
-            "storage": storage or f"{self._config.storage_uri}/{name}",
+            "storage": _absolute(storage) if storage else f"{self._config.storage_uri}/{name}",
             "default_branch": default_branch,
             "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
         }
@@ -146,7 +151,6 @@ class Lake:
         refs.branches.create(
             BranchRecord(default_branch, commit_id=root.id, staging_token=self._ids.unique())
         )
-        key = _PREFIX + name.encode()
         try:  # the last write: until here nobody can see the repository
             self._kv.set_if(_PARTITION, key, encode_json(settings), ABSENT)
         except (PreconditionFailedError, OutcomeUnknownError) as error:
@@ -155,12 +159,13 @@ class Lake:
                 raise
             if there is not None and there.value == encode_json(settings):
                 return repository
-            if not exist_ok:
-                raise AlreadyExistsError(
-                    f"repository {name!r} exists: choose another name"
-                ) from None
-            return self.repository(name)
+            return self._taken(name, exist_ok=exist_ok)
         return repository
+
+    def _taken(self, name: str, *, exist_ok: bool) -> Repository:
+        if not exist_ok:
+            raise AlreadyExistsError(f"repository {name!r} exists: choose another name") from None
+        return self.repository(name)
 
     def _open(self, name: str, settings: Mapping[str, Any]) -> Repository:
         uid = settings["uid"]
@@ -184,10 +189,15 @@ class Lake:
         return Repository(self, stores)
 
     def _open_store(self, uri: str) -> ObjectStore:
-        store = self._stores.get(uri)
-        if store is None:
-            target = uri if "://" in uri else f"file://{Path(uri).expanduser().absolute()}"
-            options = self._config.storage_options if target.startswith("s3") else {}
-            store = open_store(target, options, clock=self._clock, ids=self._ids)
-            self._stores[uri] = store
-        return store
+        with self._opening:
+            store = self._stores.get(uri)
+            if store is None:
+                options = self._config.storage_options if uri.startswith("s3") else {}
+                store = open_store(uri, options, clock=self._clock, ids=self._ids)
+                self._stores[uri] = store
+            return store
+
+
+def _absolute(storage: str) -> str:
+    """Return what names the same place in whatever folder the next process is started."""
+    return storage if "://" in storage else f"file://{Path(storage).expanduser().absolute()}"

@@ -1,0 +1,57 @@
+"""What a lake keeps of its repositories."""
+
+import pytest
+
+from graveler.background import Inline
+from graveler.clock import FakeClock, SequenceIds
+from graveler.config import LakeConfig
+from graveler.errors import AlreadyExistsError
+from graveler.kv.memory import MemoryKVStore
+from graveler.lake.factory import init
+from graveler.lake.factory import open as open_lake
+from graveler.lake.lake import Lake
+
+
+class CountedKV(MemoryKVStore):
+    """Counts the writes."""
+
+    writes = 0
+
+    def set(self, partition, key, value):
+        self.writes += 1
+        super().set(partition, key, value)
+
+    def set_if(self, partition, key, value, predicate):
+        self.writes += 1
+        super().set_if(partition, key, value, predicate)
+
+
+def test_a_storage_folder_is_the_same_from_whatever_folder_a_process_starts(tmp_path, monkeypatch):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    with init(tmp_path / "lake") as lake:
+        main = lake.create_repository("flights", storage="bytes").branch("main")
+        main.put("a", b"1")
+        main.commit("one")
+    monkeypatch.chdir(there)
+    with open_lake(tmp_path / "lake") as lake:
+        repo = lake.repository("flights")
+        assert repo.storage == f"file://{here}/bytes"
+        assert repo.ref("main").get("a") == b"1"
+
+
+def test_asking_for_a_repository_that_is_there_writes_nothing(tmp_path):
+    kv = CountedKV()
+    config = LakeConfig(location=str(tmp_path), kv_uri="mem://", storage_uri=f"file://{tmp_path}")
+    lake = Lake(config, kv, clock=FakeClock(), ids=SequenceIds(), background=Inline())
+    made = lake.create_repository("flights", storage=str(tmp_path / "far"))
+    writes = kv.writes
+    assert writes > 0
+    again = lake.create_repository("flights", exist_ok=True)
+    assert (again.storage, again.stores.uid) == (made.storage, made.stores.uid)
+    with pytest.raises(AlreadyExistsError):
+        lake.create_repository("flights")
+    assert kv.writes == writes
+    lake.close()
