@@ -74,7 +74,7 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
     checksums = settle(store, list(files.values()))
     entries = [
         Entry(
-            path=folder + (_JOB.sub("", name) if mode == "overwrite" else name),
+            path=folder + (_lasting(name) if mode == "overwrite" else name),
             address=info.key,
             size=info.size,
             checksum=checksum,
@@ -99,6 +99,12 @@ def _written(store: ObjectStore, prefix: str) -> dict[str, ObjectInfo]:
         else:
             files[name] = info
     return files
+
+
+def _lasting(name: str) -> str:
+    """Return a file's name without the id of the job, so that the next job's replaces it."""
+    folder, slash, file = name.rpartition("/")  # a partition's value may look like an id, too
+    return folder + slash + _JOB.sub("", file, count=1)
 
 
 def _replaced(target: Target, folder: str, entries: Sequence[Entry], *, whole: bool) -> list[str]:

@@ -73,6 +73,21 @@ def test_overwriting_partitions_leaves_the_others(spark, branch):
     assert paths(branch, "t/day=a/") == kept
 
 
+def test_partitions_named_by_ids_stay_apart(spark, branch):
+    days = [f"on-{digit * 8}-0000-4000-8000-{digit * 12}-x" for digit in "ab"]
+    written = gspark.write(
+        branch,
+        frame(spark, *enumerate(days)),
+        "t/",
+        mode="overwrite",
+        partition_by=["day"],
+    )
+    assert [entry.path for entry in written] == [
+        f"t/day={day}/part-00000.c000.snappy.parquet" for day in days
+    ]
+    assert rows(gspark.read(branch, "t/", spark=spark)) == list(enumerate(days))
+
+
 def test_overwriting_partitions_with_no_rows_changes_nothing(spark, branch):
     gspark.write(branch, frame(spark, (1, "a")), "t/", partition_by=["day"])
     before = list(branch.entries())
