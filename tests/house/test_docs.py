@@ -31,3 +31,13 @@ def test_design_notes_are_numbered_without_a_double():
     assert [name for name in names if not re.match(r"\d{4}-[a-z0-9-]+\.md|index\.md", name)] == []
     numbers = [name[:4] for name in names if name != "index.md"]
     assert sorted(set(numbers)) == sorted(numbers)
+
+
+def test_each_guarantee_names_tests_that_are_there():
+    page = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
+    table = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    named = [re.findall(r"`(tests/[^`]+)`", line.rpartition(" | ")[2]) for line in table]
+    assert len(table) > 10
+    assert all(named)
+    paths = {path for paths in named for path in paths}
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
