@@ -60,7 +60,11 @@ class OneThread(Background):
                 self._executor, self._process = None, os.getpid()
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="graveler-clean-up")
-            self._executor.submit(_logged, task)
+            executor = self._executor
+        try:
+            executor.submit(_logged, task)
+        except RuntimeError:  # no thread to be had: closed meanwhile, or the program is ending
+            _logged(task)
 
     def close(self) -> None:
         """Wait until the queue is empty and end the thread."""

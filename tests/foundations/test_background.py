@@ -1,6 +1,8 @@
 """Clean-up that nobody waits for."""
 
 import os
+import subprocess
+import sys
 from functools import partial
 from threading import Event, get_ident
 
@@ -68,6 +70,20 @@ def test_it_takes_work_again_after_it_was_closed():
     background.run(lambda: done.append(2))
     background.close()
     assert done == [1, 2]
+
+
+def test_what_is_handed_over_as_the_program_ends_is_done_at_once():
+    program = """
+import atexit
+from graveler.background import OneThread
+
+background = OneThread()
+background.run(lambda: print("early"))
+atexit.register(background.close)
+atexit.register(background.run, lambda: print("late"))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("early\nlate\n", "", 0)
 
 
 def test_a_child_process_has_a_thread_of_its_own():
