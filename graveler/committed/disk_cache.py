@@ -54,6 +54,7 @@ class DiskCache:
         self._accounts = Lock()
         self._found: int | None = None
         self._added = 0
+        self._coming = 0  # bytes that have their room, and not yet their names
         self.damaged = 0
 
     def load(self, name: str) -> tuple[bytes, bytes] | None:
@@ -115,9 +116,14 @@ class DiskCache:
             with self._accounts:
                 self._make_room(size)
                 self._added += size
-            sidecar = self._write(ids)
-            sidecar.replace(self._folder / (name + _IDS))
-            table.replace(self._folder / (name + _TABLE))
+                self._coming += size
+            try:
+                sidecar = self._write(ids)
+                sidecar.replace(self._folder / (name + _IDS))
+                table.replace(self._folder / (name + _TABLE))
+            finally:
+                with self._accounts:
+                    self._coming -= size
         finally:
             table.unlink(missing_ok=True)
             if sidecar is not None:
@@ -145,7 +151,7 @@ class DiskCache:
             return
         self._remove_stale()
         entries = self._entries()
-        total = sum(length for _, length in entries.values())
+        total = self._coming + sum(length for _, length in entries.values())
         if total + size > self._max:
             # a tenth more than needed, so that the next tables find room without a look
             enough = self._max - self._max // 10 - size

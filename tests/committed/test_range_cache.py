@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from subprocess import PIPE, Popen
+from threading import Event, Thread, current_thread
 
 import pytest
 
@@ -193,6 +194,42 @@ def test_one_process_stays_within_the_bound_without_looking_each_time(tmp_path):
         store.open(info.id)
         assert folder_bytes(tmp_path) <= 50_000
     assert folder_bytes(tmp_path) > 25_000
+
+
+class Held(DiskCache):
+    """Stops one table between its room and its name."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        super().__init__(folder, max_bytes)
+        self.waiting, self.go = Event(), Event()
+
+    def adopt(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
+        self.held = current_thread()
+        return super().adopt(name, data, path, record_ids)
+
+    def _write(self, data: bytes) -> Path:
+        if current_thread() is getattr(self, "held", None):
+            self.waiting.set()
+            assert self.go.wait(30)
+        return super()._write(data)
+
+
+def test_threads_leave_room_for_what_another_one_is_about_to_place(tmp_path):
+    bound, body = 50_000, bytes(10_000)
+    cache = Held(tmp_path, bound)
+    scratch = cache.scratch()
+    assert scratch is not None
+    mine = scratch / "mine"
+    mine.write_bytes(body)
+    thread = Thread(target=cache.adopt, args=("mine", body, mine, b""))
+    thread.start()
+    assert cache.waiting.wait(30)
+    for number in range(4):
+        assert cache.add(f"other{number}", body, b"")
+    cache.go.set()
+    thread.join()
+    assert cache.load("mine") is not None
+    assert folder_bytes(tmp_path) <= bound
 
 
 def test_processes_that_take_turns_see_what_the_others_add(tmp_path):
