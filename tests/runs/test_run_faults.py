@@ -7,7 +7,7 @@ import pytest
 from graveler.errors import GravelerError, RunStateError
 from graveler.gates import gate
 from graveler.runs import PublishResult, RunHandle, RunState
-from graveler.testing.faults import ProcessDied
+from graveler.testing.faults import ProcessDied, dies
 from tests.engine.worlds import FAULTS, struck_worlds, tree
 
 KEY = "hourly 05"
@@ -209,6 +209,32 @@ def test_ending_a_run_is_repeated_until_it_is_acknowledged(end, fault):
         left = [there.name for there in repo.branches(hidden=True)]
         assert left == (["main", record.branch] if end == "park" else ["main"]), what
         assert tree(repo.ref("main")) == OLD, what
+
+
+def test_a_new_round_starts_from_the_target_whoever_died_before_it():
+    """The publisher died before it dropped the branch, and openers after it before they took it."""
+    left_behind = 0
+    for world, what, _ in struck_worlds("dies", ready, lambda repo: handle(repo).publish()):
+        repo = world.repo()
+        if repo.runs.get(KEY).state is not RunState.PUBLISHED or len(hidden(repo)) == 0:
+            continue
+        left_behind += 1
+        main = repo.branch("main")
+        main.put("moved", b"1")
+        main.commit("moved")
+        for number in range(1, 6):
+            world.script.arm(number, dies)
+            with pytest.raises(ProcessDied):
+                world.repo().runs.open(KEY)
+            world.script.disarm()
+        run = world.repo().runs.open(KEY)
+        assert tree(run) == {**NEW, "staged": "acknowledged", "moved": "1"}, what
+        assert run.head.id == run.record.base
+    assert left_behind > 1
+
+
+def hidden(repo):
+    return [record.name for record in repo.branches(hidden=True) if record.hidden]
 
 
 def persist(operate):
