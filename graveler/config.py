@@ -116,6 +116,8 @@ def load_config(target: str | Path) -> LakeConfig:
     try:
         raw = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
+        if path.suffix == ".toml":
+            raise NotFoundError(f"no lake at {path}: there is no such file") from None
         raise NotFoundError(
             f"no lake at {path}: there is no {CONFIG_NAME}; make one with `graveler init {path}`"
         ) from None
@@ -150,18 +152,25 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             location=location,
             kv_uri=_absolute(tables["kv"]["uri"], folder),
             storage_uri=_absolute(tables["storage"]["uri"], folder),
-            storage_options={name: str(value) for name, value in tables.get("s3", {}).items()},
+            storage_options={name: _text(value) for name, value in tables.get("s3", {}).items()},
             cache_folder=folder / cache_folder if cache_folder else None,
             cache_max_bytes=int(cache.get("max_bytes", _GIB)),
             splitting={name: int(value) for name, value in tables.get("splitting", {}).items()},
         )
     except KeyError as error:
-        raise InvalidInputError(f"{file}: {error.args[0]!r} is missing") from None
+        raise InvalidInputError(
+            f"{file}: {error.args[0]!r} is missing: [kv] and [storage] each need a uri"
+        ) from None
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{file}: a setting is of the wrong kind ({error}): give texts for uri and folder, "
             "whole numbers for sizes"
         ) from None
+
+
+def _text(value: Any) -> str:
+    """Return a setting as text; true and false as TOML writes them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _absolute(uri: str, folder: Path) -> str:

@@ -45,6 +45,12 @@ def test_every_setting_is_read(tmp_path):
     assert config.location == str(tmp_path / "graveler.toml")
 
 
+@pytest.mark.parametrize("value", ["true", '"true"'])
+def test_a_switch_may_be_given_as_toml_has_it(tmp_path, value):
+    text = WHOLE.replace('path_style = "true"', f"path_style = {value}")
+    assert load_config(written(tmp_path, text)).storage_options["path_style"] == "true"
+
+
 def test_paths_are_relative_to_the_file(tmp_path):
     write_default_config(tmp_path / "a lake")
     config = load_config(tmp_path / "a lake")
