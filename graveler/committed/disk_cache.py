@@ -26,6 +26,8 @@ from typing import Final
 
 from xxhash import xxh3_128_digest
 
+from graveler.kv.forking import watch
+
 __all__ = ["DiskCache"]
 
 _SUM_BYTES: Final = 16
@@ -56,6 +58,12 @@ class DiskCache:
         self._added = 0
         self._coming = 0  # bytes that have their room, and not yet their names
         self.damaged = 0
+        watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what a thread of the parent may hold: it counts files while it does."""
+        self._accounts = Lock()
+        self._coming = 0
 
     def load(self, name: str) -> tuple[bytes, bytes] | None:
         """Return (table file, record ids), or None where they are absent or damaged."""

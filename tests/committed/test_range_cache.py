@@ -5,7 +5,7 @@ import sys
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import PIPE, Popen, run
 from threading import Event, Thread, current_thread
 
 import pytest
@@ -230,6 +230,45 @@ def test_threads_leave_room_for_what_another_one_is_about_to_place(tmp_path):
     thread.join()
     assert cache.load("mine") is not None
     assert folder_bytes(tmp_path) <= bound
+
+
+FORKS = """
+import os
+import sys
+from pathlib import Path
+from threading import Event, Thread, main_thread, current_thread
+from graveler.committed.disk_cache import DiskCache
+
+looking, go = Event(), Event()
+
+
+class Slow(DiskCache):
+    def _entries(self):
+        if current_thread() is not main_thread():
+            looking.set()
+            go.wait(30)
+        return super()._entries()
+
+
+cache = Slow(Path(sys.argv[1]), 50_000)
+thread = Thread(target=cache.add, args=("parent", b"table", b""))
+thread.start()
+looking.wait(30)
+child = os.fork()
+if child == 0:
+    os._exit(0 if cache.add("child", b"table", b"") else 1)
+status = os.waitpid(child, 0)[1]
+go.set()
+thread.join()
+raise SystemExit(status)
+"""
+
+
+def test_a_child_forked_while_a_thread_looks_does_not_wait_for_it(tmp_path):
+    root = Path(__file__).parents[2]
+    run([sys.executable, "-c", FORKS, str(tmp_path)], cwd=root, check=True, timeout=60)
+    cache = DiskCache(tmp_path, 50_000)
+    assert cache.load("child") == cache.load("parent") == (b"table", b"")
 
 
 def test_processes_that_take_turns_see_what_the_others_add(tmp_path):
