@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -59,7 +58,6 @@ class Lake:
         self._background = background
         self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
         self._stores: dict[str, ObjectStore] = {}
-        self._opening = Lock()
 
     def __repr__(self) -> str:
         return f"<Lake {self.location}>"
@@ -78,10 +76,8 @@ class Lake:
     def close(self) -> None:
         """Finish the clean-up, give back files and connections; may be called twice."""
         self._background.close()
-        with self._opening:
-            for store in self._stores.values():
-                store.close()
-            self._stores.clear()
+        while self._stores:
+            self._stores.popitem()[1].close()
         self._kv.close()
 
     def repositories(self) -> list[str]:
@@ -189,13 +185,14 @@ class Lake:
         return Repository(self, stores)
 
     def _open_store(self, uri: str) -> ObjectStore:
-        with self._opening:
-            store = self._stores.get(uri)
-            if store is None:
-                options = self._config.storage_options if uri.startswith("s3") else {}
-                store = open_store(uri, options, clock=self._clock, ids=self._ids)
-                self._stores[uri] = store
-            return store
+        store = self._stores.get(uri)
+        if store is None:
+            options = self._config.storage_options if uri.startswith("s3") else {}
+            opened = open_store(uri, options, clock=self._clock, ids=self._ids)
+            store = self._stores.setdefault(uri, opened)
+            if store is not opened:  # another thread was quicker
+                opened.close()
+        return store
 
 
 def _absolute(storage: str) -> str:
