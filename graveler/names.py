@@ -10,6 +10,7 @@ from graveler.errors import InvalidInputError
 __all__ = [
     "MAX_PATH_BYTES",
     "check_branch",
+    "check_caller_pairs",
     "check_pairs",
     "check_repository",
     "check_tag",
@@ -20,6 +21,7 @@ __all__ = [
 
 MAX_PATH_BYTES: Final = 1024
 _MAX_REF_CHARACTERS: Final = 200
+_OURS: Final = "graveler."
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
@@ -98,6 +100,23 @@ def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
             raise InvalidInputError(
                 f"{what}: metadata {name!r}: {value!r}: names and values are text"
             )
+
+
+def check_caller_pairs(what: str, pairs: Mapping[str, str]) -> dict[str, str]:
+    """Return the caller's metadata for a commit or a run, refusing names that are ours.
+
+    By ``graveler.run``, ``graveler.published`` and the like it is told what a commit is.
+
+    Raises:
+        InvalidInputError: A name or a value is no text, or a name begins with ``graveler.``.
+    """
+    check_pairs(what, pairs)
+    if ours := sorted(name for name in pairs if name.startswith(_OURS)):
+        raise InvalidInputError(
+            f"{what}: metadata {ours[0]!r}: names that begin with {_OURS!r} are graveler's own: "
+            "choose another"
+        )
+    return dict(pairs)
 
 
 def _slug(text: str, limit: int) -> str:

@@ -8,6 +8,7 @@ from graveler.config import default_committer
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.model import BranchRecord, Change, Commit
+from graveler.names import check_caller_pairs
 from graveler.refs import log, resolve
 from graveler.repository import Branch, MergeResult, Ref, Stores, branching, diffing, merging
 from graveler.runs import Run, Runs
@@ -132,7 +133,7 @@ class Repository:
             self.commit(source),
             into,
             message=message or f"merge {source} into {into}",
-            metadata=dict(metadata or {}),
+            metadata=check_caller_pairs("merge", metadata or {}),
             committer=committer or default_committer(),
             strategy=strategy,
         )

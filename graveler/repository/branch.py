@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from graveler.config import default_committer
 from graveler.model import Change, Commit, Entry
+from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
 from graveler.repository import branching, committing, diffing, reading, writing
 from graveler.repository.stores import Stores
@@ -145,10 +146,14 @@ class Branch(View):
             self._name,
             fence=self._fence,
             message=message,
-            metadata=dict(metadata or {}),
+            metadata={**check_caller_pairs("commit", metadata or {}), **self._marks()},
             committer=committer or default_committer(),
             allow_empty=allow_empty,
         )
+
+    def _marks(self) -> dict[str, str]:
+        """Return our own metadata of every commit made here."""
+        return {}
 
     def reset(self) -> None:
         """Discard what is staged."""

@@ -18,7 +18,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import BranchRecord
-from graveler.names import check_pairs, run_branch
+from graveler.names import check_caller_pairs, run_branch
 from graveler.refs import is_ancestor, move
 from graveler.repository import branching
 from graveler.repository.stores import Stores
@@ -87,7 +87,7 @@ def opened(  # noqa: PLR0913 - an attempt's constants
         record = settle_publish(stores, records, record)
     state = RunState.NONE if record is None else record.state
     resumed = state in _RESUMED
-    check_pairs(f"run {key!r}", metadata)
+    check_caller_pairs(f"run {key!r}", metadata)
     if record is not None and resumed and record.into != into:
         raise InvalidInputError(
             f"run {key!r} is {state} and publishes to {record.into!r}, not {into!r}: "

@@ -90,22 +90,8 @@ class Run(Branch):
             previous=self.record.previous,
         )
 
-    def commit(
-        self,
-        message: str,
-        *,
-        metadata: Mapping[str, str] | None = None,
-        committer: str = "",
-        allow_empty: bool = False,
-    ) -> Commit:
-        """Commit what is staged on the run's branch; the commit names the run."""
-        ours = {"graveler.run": self.key, "graveler.attempt": str(self.attempt)}
-        return super().commit(
-            message,
-            metadata={**(metadata or {}), **ours},
-            committer=committer,
-            allow_empty=allow_empty,
-        )
+    def _marks(self) -> dict[str, str]:
+        return {"graveler.run": self.key, "graveler.attempt": str(self.attempt)}
 
     def commit_staged(self) -> Commit | None:
         """Commit what is staged, if anything is."""

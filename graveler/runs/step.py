@@ -28,7 +28,7 @@ from graveler.errors import (
 )
 from graveler.identity import record_id
 from graveler.model import BranchRecord, Commit
-from graveler.names import check_pairs, step_branch
+from graveler.names import check_caller_pairs, step_branch
 from graveler.records import value_identity
 from graveler.refs import advance, backoff, move
 from graveler.repository import branching
@@ -106,7 +106,7 @@ def open_step(  # noqa: PLR0913 - what a try is made of
         FencedError: A newer attempt owns the run.
     """
     branch = step_branch(run.branch, name)
-    check_pairs(f"step {name!r}", metadata)
+    check_caller_pairs(f"step {name!r}", metadata)
     fork = _run_head(stores, run)
     number, fence = records.next_try(branch, run.attempt)
     earlier = find_step(stores, fork.id, key=run.key, step=name)
@@ -241,22 +241,8 @@ class Step(Branch):
         if error is not None:
             self._discard_quietly()
 
-    def commit(
-        self,
-        message: str,
-        *,
-        metadata: Mapping[str, str] | None = None,
-        committer: str = "",
-        allow_empty: bool = False,
-    ) -> Commit:
-        """Commit on the step's own branch; the run sees it when the step joins."""
-        ours = {"graveler.run": self.run.key, "graveler.step": self.step}
-        return super().commit(
-            message,
-            metadata={**(metadata or {}), **ours},
-            committer=committer,
-            allow_empty=allow_empty,
-        )
+    def _marks(self) -> dict[str, str]:
+        return {"graveler.run": self.run.key, "graveler.step": self.step}
 
     def discard(self) -> None:
         """Drop the step's branch; nothing of this try remains."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.errors import FencedError, GateFailedError, RunStateError
+from graveler.errors import FencedError, GateFailedError, InvalidInputError, RunStateError
 from graveler.gates import gate
 
 KEY = "hourly 05"
@@ -77,3 +77,20 @@ def test_nothing_is_merged_into_the_branch_of_a_run(repo):
     dev.commit("a")
     with pytest.raises(FencedError, match="belongs to a run"):
         repo.merge("dev", run.branch)
+
+
+def test_nor_by_calling_it_published(repo):
+    forged = {"graveler.published": "true"}
+    run = repo.runs.open(KEY)
+    run.put("a", b"1")
+    dev = repo.create_branch("dev")
+    dev.put("b", b"1")
+    for call in (
+        lambda: run.commit("x", metadata=forged),
+        lambda: run.step("work", metadata=forged),
+        lambda: repo.runs.open("another", metadata=forged),
+        lambda: dev.commit("x", metadata=forged),
+        lambda: repo.merge("dev", "main", metadata=forged),
+    ):
+        with pytest.raises(InvalidInputError, match=r"graveler\.published"):
+            call()
