@@ -4,12 +4,12 @@ Key = last key of a range, value = the range's record; the id follows from both 
 range's does from its entries. The empty tree has an id and no file.
 """
 
+import shutil
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from operator import attrgetter
-from pathlib import Path
 from typing import Final
 
 from graveler.committed.range_store import RangeStore
@@ -51,8 +51,9 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
     record_ids = b"".join([identifier for identifier, _ in records])
     identifier = range_id((record_ids,))
     size = 0
-    with store.cache.scratch() as folder:
-        path = Path(folder) / "metarange.sst"
+    folder = store.cache.scratch()
+    try:
+        path = folder / "metarange.sst"
         with TableWriter(path) as table:
             for info, (_, value) in zip(infos, records, strict=True):
                 table.add(info.max_key, value)
@@ -67,6 +68,8 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
             table.finish(identifier, properties)
         if store.publish(TableKind.METARANGE, identifier, path, record_ids):
             store.metaranges.put(identifier.hex(), tuple(infos))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     return identifier.hex()
 
 

@@ -70,10 +70,14 @@ class RangeCache:
         else:
             self._hold(name, Table(data, record_ids, name=name))
 
-    def scratch(self) -> tempfile.TemporaryDirectory[str]:
-        """Return a new folder for a writer's files, on the cache's own disk where possible."""
+    def scratch(self) -> Path:
+        """Return a new folder for a writer's files, on the cache's own disk where possible.
+
+        The caller removes it. No TemporaryDirectory: a forked child that inherits one removes
+        it from under its parent as it ends.
+        """
         place = None if self._disk is None else self._disk.scratch()
-        return tempfile.TemporaryDirectory(prefix="graveler-", dir=place)
+        return Path(tempfile.mkdtemp(prefix="graveler-", dir=place))
 
     def _hold(self, name: str, table: Table) -> Table:
         with self._lock:

@@ -1,6 +1,6 @@
 """Sorted records in, ranges out: cut by the splitting rule, named by content, published."""
 
-import tempfile
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +37,7 @@ class RangeWriter:
         self._store = store
         self._splitting = splitting
         self._publisher = Publisher(store, hold=hold)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._infos: list[RangeInfo] = []
         self._table: TableWriter | None = None
         self._path = Path()
@@ -148,7 +148,7 @@ class RangeWriter:
             self._table.abort()
             self._table = None
         if self._folder is not None:
-            self._folder.cleanup()
+            shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def _start(self, key: bytes) -> Callable[[bytes, bytes], None]:
@@ -156,7 +156,7 @@ class RangeWriter:
             raise StateError("the ranges of this writer are finished: make another writer")
         if self._folder is None:
             self._folder = self._store.cache.scratch()
-        self._path = Path(self._folder.name) / f"{self.written}.sst"
+        self._path = self._folder / f"{self.written}.sst"
         self._table = TableWriter(self._path)
         self._first = key
         return self._table.add

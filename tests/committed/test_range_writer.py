@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,43 @@ def test_leaving_without_finishing_leaves_no_files(tmp_path: Path):
         assert any(path.is_file() for path in tmp_path.rglob("*"))
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
     assert list(store.objects.list()) == []
+
+
+FORKS = """
+import os
+import sys
+from threading import Event, Thread
+from graveler.committed.range_writer import RangeWriter
+from tests.committed.trees import WHOLE, new_store, record
+
+begun, go = Event(), Event()
+found = []
+
+
+def write():
+    with RangeWriter(new_store(), WHOLE) as writer:
+        writer.add(*record("a"))
+        begun.set()
+        go.wait(30)
+        found.extend(writer.finish())
+
+
+thread = Thread(target=write)
+thread.start()
+begun.wait(30)
+child = os.fork()
+if child == 0:
+    sys.exit()
+os.waitpid(child, 0)
+go.set()
+thread.join()
+assert len(found) == 1
+"""
+
+
+def test_a_child_that_ends_leaves_the_parents_files_alone():
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", FORKS], cwd=root, check=True, timeout=60)
 
 
 def test_a_range_that_the_store_has_already_is_not_read_from_our_file():
