@@ -28,18 +28,18 @@ __all__ = ["commit"]
 _ATTEMPTS: Final = 200
 
 
-def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, str]:
+def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, BranchRecord]:
     """Give the branch a new live token and put the old one behind the sealed ones.
 
     Returns:
-        The record, and the token that was live before. It is live still where nothing was
-        staged under it, or where somebody else took what was there as we looked.
+        The record as we first saw it, and as it is sealed. Nothing is sealed where nothing is
+        staged; where another committer was quicker, what we first saw live is his.
     """
-    live = ""
+    looks: list[BranchRecord] = []
 
     def change(record: BranchRecord) -> BranchRecord:
-        nonlocal live
         check_fence(record, fence)
+        looks.append(record)
         live = record.staging_token
         if stores.staging.is_empty(live):
             return record
@@ -49,8 +49,11 @@ def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, str]:
             sealed_tokens=(*record.sealed_tokens, live),
         )
 
-    record = move(stores.refs, name, change, landed=lambda now: now.staging_token != live)
-    return record, live
+    def landed(now: BranchRecord) -> bool:
+        return now.staging_token != looks[-1].staging_token
+
+    record = move(stores.refs, name, change, landed=landed)
+    return looks[0], record
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,9 @@ def commit(  # noqa: PLR0913 - the fields of a commit
 
 
 def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
-    sealed, live = _seal(stores, name, fence)
+    seen, sealed = _seal(stores, name, fence)
     for attempt in range(_ATTEMPTS):
-        made = _try_commit(stores, name, fence, sealed, live, details)
+        made = _try_commit(stores, name, fence, seen, sealed, details)
         if made is not None:
             return made
         backoff(stores.clock, stores.ids, attempt)
@@ -101,15 +104,20 @@ def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
 
 
 def _try_commit(
-    stores: Stores, name: str, fence: str, sealed: BranchRecord, live: str, details: _Details
+    stores: Stores,
+    name: str,
+    fence: str,
+    seen: BranchRecord,
+    sealed: BranchRecord,
+    details: _Details,
 ) -> Commit | None:
     """Commit the sealed tokens on the branch's present head; None where the race was lost."""
-    mine = frozenset((*sealed.sealed_tokens, live))
+    mine = frozenset((*sealed.sealed_tokens, seen.staging_token))
     record, predicate = stores.refs.branches.get_for_update(name)
     check_fence(record, fence)
     tokens = [token for token in record.sealed_tokens if token in mine]
-    if not tokens and record.staging_token != live:  # another one has taken them
-        if record.commit_id == sealed.commit_id:
+    if not tokens and record.staging_token != seen.staging_token:  # another one has taken them
+        if record.commit_id == seen.commit_id:
             raise NoChangesError(f"branch {name!r}: what was staged was discarded meanwhile")
         return stores.refs.commits.get(record.commit_id)
     if not tokens and not details.allow_empty:

@@ -12,6 +12,7 @@ from graveler.errors import (
     NoChangesError,
     RefNotFoundError,
 )
+from graveler.model import Commit
 from tests.engine.worlds import interleave, tree
 
 
@@ -112,6 +113,19 @@ def test_a_commit_beside_a_write_and_a_commit_keeps_both():
         assert_linear(world, theirs)
 
     interleave(start, commit("mine"), put_and_commit("theirs"), check)
+
+
+def test_who_sees_its_writes_taken_along_answers_with_the_commit_that_has_them():
+    outcomes = []
+
+    def check(world, made, theirs):
+        if not isinstance(made, NoChangesError):
+            assert world.repo(scripted=False).ref(made.id).exists("staged")
+        outcomes.append(type(made))
+
+    interleave(start, commit("mine"), put_and_commit("theirs"), check)
+    # only before the branch was read at all: as it was found, for protection, to commit
+    assert outcomes == [NoChangesError] * 3 + [Commit] * (len(outcomes) - 3)
 
 
 def test_an_overwrite_between_seal_and_commit_stays_the_newest():
