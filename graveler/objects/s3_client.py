@@ -76,6 +76,7 @@ class S3Client:
         self._bucket = bucket
         self._settings = settings
         self._client = self._connect()
+        self._process = os.getpid()
 
     def call(self, what: str, operation: str, **parameters: Any) -> Any:
         """Send one request for the bucket, once.
@@ -87,6 +88,7 @@ class S3Client:
         """
         if self._process != os.getpid():
             self._client = self._connect()
+            self._process = os.getpid()  # not before: another thread would use the parent's
         with s3_errors(what):
             return getattr(self._client, operation)(Bucket=self._bucket, **parameters)
 
@@ -95,7 +97,6 @@ class S3Client:
         self._client.close()
 
     def _connect(self) -> Any:
-        self._process = os.getpid()
         settings = self._settings
         # boto3.client, not a session of our own: what the program has set up for boto3 holds
         # here too, and the second client costs 4 ms, not 60. Making one is not thread-safe.

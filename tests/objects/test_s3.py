@@ -211,6 +211,30 @@ assert store.get("child") == b"1"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
+def test_a_forked_child_that_could_not_connect_does_not_use_the_parents_connections(
+    s3_bucket, s3_options
+):
+    script = f"""
+import os
+import boto3
+from graveler.objects import open_store
+store = open_store("s3://{s3_bucket}/p", {s3_options!r})
+connect = boto3.client
+child = os.fork()
+if not child:
+    parents = store._client._client
+    boto3.client = None
+    try:
+        store.put("child", b"1")
+    except TypeError:
+        boto3.client = connect
+    store.put("child", b"1")
+    os._exit(7 if store._client._client is not parents else 8)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
 @pytest.mark.parametrize(
     ("option", "endpoint", "expected"),
     [("", "", "auto"), ("", "http://host", "path"), ("false", "http://host", "virtual")],
