@@ -13,6 +13,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import Commit
+from graveler.repository.committing import _seal  # what a commit does before it dies
 from tests.engine.worlds import interleave, tree
 
 
@@ -128,6 +129,15 @@ def test_who_sees_its_writes_taken_along_answers_with_the_commit_that_has_them()
     assert outcomes == [NoChangesError] * 3 + [Commit] * (len(outcomes) - 3)
 
 
+def test_a_committer_that_dies_beside_another_leaves_its_writes_to_it():
+    def check(world, made, _):
+        assert world.repo(scripted=False).ref(made.id).exists("staged")
+        record = world.repo(scripted=False).stores.refs.branches.get("main")
+        assert record.sealed_tokens == ()
+
+    interleave(start, commit("mine"), lambda repo: _seal(repo.stores, "main", ""), check)
+
+
 def test_an_overwrite_between_seal_and_commit_stays_the_newest():
     def check(world, made, _):
         assert made.message == "mine"
@@ -143,8 +153,6 @@ def test_the_writes_of_a_committer_that_died_are_older_than_what_came_after():
         start(repo)
         world_main = repo.branch("main")
         record = repo.stores.refs.branches.get("main")
-        from graveler.repository.committing import _seal  # what a commit does before it dies
-
         _seal(repo.stores, "main", "")
         assert repo.stores.refs.branches.get("main").sealed_tokens == (record.staging_token,)
         world_main.put("staged", b"2")
