@@ -17,6 +17,7 @@ from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
 from graveler.model import RangeInfo
 from graveler.names import MAX_PATH_BYTES
+from graveler.records import RECORD_ID_BYTES
 from graveler.sstable.writer import TableWriter
 
 __all__ = ["RangeWriter"]
@@ -44,7 +45,7 @@ class RangeWriter:
         self._first = b""
         self._last = b""
         self._size = 0
-        self._ids: list[bytes] = []
+        self._ids = bytearray()
         self._finished = False
         self.written = 0
         self.reused = 0
@@ -82,7 +83,7 @@ class RangeWriter:
         # bitwise and costs less than a remainder of 63 bits, and nearly all keys fail it
         low_bits = (raggedness & -raggedness) - 1
         write = None if self._table is None else self._table.add
-        keep = self._ids.append
+        ids = self._ids  # grows in place: what is hashed and kept at the end is one run of bytes
         last, size = self._last, self._size
         try:
             # one pass of a million turns: everything it touches is a local name, and the
@@ -101,7 +102,7 @@ class RangeWriter:
                     if key <= last:  # RocksDB has no error of its own for this
                         _refuse(key, last, error)
                     raise
-                keep(record_id)
+                ids += record_id
                 last = key
                 size += length + len(value)
                 digest = xxh64(key, HASH_SEED)
@@ -164,12 +165,12 @@ class RangeWriter:
     def _close(self) -> None:
         if self._table is None:
             return
-        record_ids = b"".join(self._ids)
+        record_ids = bytes(self._ids)
         info = RangeInfo(
             id=range_id((record_ids,)),
             min_key=self._first,
             max_key=self._last,
-            count=len(self._ids),
+            count=len(record_ids) // RECORD_ID_BYTES,
             size=self._size,
         )
         properties = table_properties(
