@@ -19,7 +19,8 @@ looks unchanged to ``set_if``. Who must tell the two apart puts a nonce into the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -106,6 +107,32 @@ class KVStore(ABC):
     @abstractmethod
     def get(self, partition: str, key: bytes) -> Stored | None:
         """Return the value at the key with its predicate, or None."""
+
+    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
+        """Return what :meth:`get` gives for `key` in each of the partitions, in their order.
+
+        Not a snapshot. A driver that can asks for all of them in one round trip.
+        """
+        return [self.get(partition, key) for partition in partitions]
+
+    @contextmanager
+    def turn(self, name: str, patience: float) -> Iterator[bool]:
+        """Hold the turn at what `name` stands for while the block runs; advisory only.
+
+        Those who take turns do not lose races to one another, and are served about in the
+        order in which they asked. Nothing may depend on it for being correct: who has waited
+        for `patience` seconds goes on without, and a driver may know no turns at all. The turn
+        of a process that dies is free at once.
+
+        Args:
+            name: What to take turns at; any text.
+            patience: Seconds to wait at the most.
+
+        Yields:
+            Whether the turn was had.
+        """
+        del name, patience
+        yield False
 
     @abstractmethod
     def set(self, partition: str, key: bytes, value: bytes) -> None:
