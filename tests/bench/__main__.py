@@ -11,14 +11,20 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.bench.beside import beside
 from tests.bench.building import building
 from tests.bench.changing import changing
 from tests.bench.hourly import hourly
 from tests.bench.measure import Result
+from tests.bench.small import small
+from tests.bench.staging import staging
 from tests.bench.starting import starting
 
 PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "starting": starting,
+    "small": small,
+    "staging": staging,
+    "beside": beside,
     "building": building,
     "changing": changing,
     "hourly": hourly,

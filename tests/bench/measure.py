@@ -1,12 +1,13 @@
 """What a benchmark gives: a figure, its bound, and whether it holds."""
 
 import gc
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Result", "alternate", "best", "progress"]
+__all__ = ["Result", "alternate", "best", "clocked", "percentile", "progress", "timed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,18 @@ def timed(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def clocked(call: Callable[[], object]) -> float:
+    """Return the seconds of one short call among thousands, as its caller feels them."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def percentile(seconds: Sequence[float], share: float) -> float:
+    """Return the least of `seconds` that `share` of them (0.99, say) do not exceed."""
+    return sorted(seconds)[max(0, math.ceil(len(seconds) * share) - 1)]
 
 
 def best(call: Callable[[], object], times: int = 3) -> float:
