@@ -5,12 +5,14 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from threading import Lock
 
 from graveler.errors import StateError
 from graveler.kv.batches import chunks, pages
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
+from graveler.kv.turns import Turns
 
 __all__ = ["MemoryKVStore"]
 
@@ -45,6 +47,7 @@ class MemoryKVStore(KVStore):
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._turns = Turns()
         self._partitions: dict[str, _Partition] = {}
         self._closed = False
 
@@ -53,6 +56,10 @@ class MemoryKVStore(KVStore):
         with self._lock:
             value = self._value(partition, key)
         return None if value is None else Stored(value, value)
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        self._check_open()
+        return self._turns.take(name, patience)
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)

@@ -10,7 +10,7 @@ same folder share one handle.
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -40,6 +40,7 @@ from graveler.kv.batches import chunks, pages
 from graveler.kv.forking import abandon, watch
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
+from graveler.kv.turns import Turns
 
 __all__ = ["RocksDBKVStore"]
 
@@ -73,6 +74,7 @@ class _Handle:
 
     def __init__(self, folder: Path) -> None:
         self.lock = Lock()
+        self.turns = Turns()
         self.users = 0
         self.inherited_from: int | None = None
         with _translated(folder):
@@ -181,6 +183,10 @@ class RocksDBKVStore(KVStore):
         with self._open() as handle:
             value: bytes | None = handle.db.get(_prefix(partition) + key)
         return None if value is None else Stored(value, value)
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        with self._open() as handle:
+            return handle.turns.take(name, patience)
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)

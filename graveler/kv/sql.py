@@ -9,6 +9,8 @@ unknown" is left for what it means: the reply to a conditional write was lost.
 # ruff: noqa: D102
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
@@ -43,6 +45,8 @@ try:
     from sqlalchemy.engine import URL, Connection, make_url
     from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
     from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+    from graveler.kv.server_turns import ServerTurns, SessionLocks
 except ImportError as error:
     raise MissingDependencyError(
         f'PostgreSQL needs {error.name}: pip install "graveler[postgres]"'
@@ -105,6 +109,13 @@ _DROP: Final = text(
     "DELETE FROM graveler_kv WHERE partition = :partition AND key IN"
     " (SELECT key FROM graveler_kv WHERE partition = :partition ORDER BY key LIMIT :limit)"
 )
+_TAKE_TURN: Final = text(
+    "SELECT set_config('lock_timeout', :milliseconds, false),"
+    " pg_advisory_lock(hashtextextended(:name, CAST('graveler_kv'::regclass AS bigint)))"
+)
+_GIVE_TURN: Final = text(
+    "SELECT pg_advisory_unlock(hashtextextended(:name, CAST('graveler_kv'::regclass AS bigint)))"
+)
 
 _ROLLED_BACK: Final = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 _KINDS: Final[dict[str, tuple[type[GravelerError], str]]] = {
@@ -156,6 +167,9 @@ class PostgresKVStore(KVStore):
         self._ids = ids or RandomIds(self._clock)
         self._closed = False
         self._engine = _engine(self._url)
+        self._turns = ServerTurns(
+            partial(_engine, self._url, timeout=0), SessionLocks(_take_turn, _give_turn)
+        )
         try:
             self._create_table()
         except BaseException:
@@ -169,6 +183,10 @@ class PostgresKVStore(KVStore):
             lambda c: c.execute(_GET, {"partition": partition, "key": key}).scalar_one_or_none()
         )
         return None if value is None else Stored(value, value)
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        self._check_open()
+        return self._turns.take(name, patience)
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)
@@ -236,6 +254,7 @@ class PostgresKVStore(KVStore):
     def close(self) -> None:
         self._closed = True
         self._engine.dispose()
+        self._turns.close()
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connections to it."""
@@ -299,19 +318,30 @@ class PostgresKVStore(KVStore):
         return InternalError(f"{message} (SQLSTATE {state or 'none'})")
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, *, timeout: int = 30) -> Engine:
     arguments = {name: value for name, value in _CONNECT.items() if name not in url.query}
     engine = create_engine(
         url,
         isolation_level="AUTOCOMMIT",
         pool_size=4,
         max_overflow=12,
-        pool_timeout=30,
+        pool_timeout=timeout,
         connect_args={**arguments, "cursor_factory": _BinaryCursor},
     )
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "checkout", _on_checkout)
     return engine
+
+
+def _take_turn(connection: Connection, name: str, patience: float) -> bool:
+    # No waiting at all would be no bound at all: 0 switches the timeout off.
+    milliseconds = str(max(round(patience * 1000), 1))
+    connection.execute(_TAKE_TURN, {"name": name, "milliseconds": milliseconds})
+    return True
+
+
+def _give_turn(connection: Connection, name: str) -> None:
+    connection.execute(_GIVE_TURN, {"name": name})
 
 
 def _on_connect(connection: Any, _record: Any) -> None:

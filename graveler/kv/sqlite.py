@@ -11,7 +11,7 @@ up with BackendUnavailableError.
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Final, TypeVar
@@ -39,6 +39,7 @@ from graveler.kv.store import (
     check_key,
     check_partition,
 )
+from graveler.kv.turns import FileTurns
 
 __all__ = ["SQLiteKVStore"]
 
@@ -153,6 +154,7 @@ class SQLiteKVStore(KVStore):
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidInputError(f"cannot make the folder of {self._path}: {error}") from error
+        self._turns = FileTurns(self._path.with_name(f"{self._path.name}-turns"), self._clock)
         self._connections = self._new_connections()
         try:
             self._run(self._prepare)
@@ -165,6 +167,10 @@ class SQLiteKVStore(KVStore):
         check_key(partition, key)
         row = self._run(lambda c: c.execute(_GET, (partition, key)).fetchone())
         return None if row is None else Stored(row[0], row[0])
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        self._check_open()
+        return self._turns.take(name, patience)
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)

@@ -15,6 +15,7 @@ Derive from :class:`KVStoreSuite` in a test module and give it a fixture ``store
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from threading import Event, Thread
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -73,7 +74,13 @@ def _calls(store: KVStore, partition: str, key: bytes) -> list[Callable[[], obje
 
 
 class KVStoreSuite:
-    """The port's promises, one test each."""
+    """The port's promises, one test each.
+
+    Attributes:
+        takes_turns: Whether the store knows turns.
+    """
+
+    takes_turns: ClassVar[bool] = True
 
     @pytest.fixture
     def store(self) -> Iterator[KVStore]:
@@ -468,6 +475,74 @@ class KVStoreSuite:
         with ThreadPoolExecutor(_THREADS) as pool:
             found = list(pool.map(work, range(_THREADS)))
         assert found == [[b"%06d" % key for key in range(300)]] * _THREADS
+
+    # Turns
+
+    def test_one_thread_at_a_time_has_the_turn(self, store: KVStore) -> None:
+        inside = 0
+        most = 0
+
+        def work(_: int) -> bool:
+            nonlocal inside, most
+            with store.turn("main", 60) as had:
+                inside += 1
+                most = max(most, inside)
+                # It, too, needs the store, while all the others wait.
+                store.set("p", b"k", b"v")
+                inside -= 1
+            return had
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            had = list(pool.map(work, range(_THREADS * 20)))
+        assert had == [self.takes_turns] * len(had)
+        assert most == 1 or not self.takes_turns
+
+    def test_who_has_no_patience_left_goes_on_without_a_turn(self, store: KVStore) -> None:
+        waited = Event()
+
+        def hold() -> None:
+            with store.turn("main", 60):
+                holding.set()
+                waited.wait(60)
+
+        holding = Event()
+        holder = Thread(target=hold)
+        holder.start()
+        try:
+            assert holding.wait(60)
+            for patience in (0, 0.01):
+                with store.turn("main", patience) as had:
+                    assert not had
+        finally:
+            waited.set()
+            holder.join()
+        with store.turn("main", 60) as had:
+            assert had == self.takes_turns
+
+    def test_who_has_the_turn_waits_for_himself(self, store: KVStore) -> None:
+        with store.turn("main", 60) as outer:
+            for _ in range(2):
+                with store.turn("main", 0.01) as inner:
+                    assert not inner
+            store.set("p", b"k", b"v")
+        assert outer == self.takes_turns
+        with store.turn("main", 60) as had:
+            assert had == self.takes_turns
+
+    def test_an_error_gives_the_turn_back(self, store: KVStore) -> None:
+        def fail() -> None:
+            with store.turn("main", 60) as had:
+                assert had == self.takes_turns
+                raise ZeroDivisionError
+
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                fail()
+
+    @pytest.mark.parametrize("name", ["", "a/b", "it's", "\u00e9\U0001f980", "x" * 5000])
+    def test_turns_are_taken_at_any_name(self, store: KVStore, name: str) -> None:
+        with store.turn(name, 60) as had:
+            assert had == self.takes_turns
 
     # Closing
 

@@ -47,6 +47,52 @@ def test_processes_may_make_a_new_store_at_once(
     assert [worker.communicate(timeout=60) for worker in workers] == [("open\n", "")] * PROCESSES
 
 
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+def test_one_process_at_a_time_has_the_turn(
+    uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    with open_kv(request.getfixturevalue(uri)) as store:
+        store.set("p", b"counter", b"0")
+        workers = [
+            start_worker("take_turns", request.getfixturevalue(uri), "50") for _ in range(PROCESSES)
+        ]
+        assert [worker.communicate(timeout=60) for worker in workers] == [("", "")] * PROCESSES
+        stored = store.get("p", b"counter")
+        assert stored is not None
+        assert int(stored.value) == PROCESSES * 50
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+def test_the_turn_of_a_process_that_dies_is_free(
+    uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    with open_kv(request.getfixturevalue(uri)) as store:
+        holder = start_worker("keep_turn", request.getfixturevalue(uri))
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "had\n"
+        with store.turn("counter", 0.01) as had:
+            assert not had
+        holder.kill()
+        with store.turn("counter", 60) as had:
+            assert had
+
+
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+def test_a_fork_within_a_turn_leaves_it_to_the_parent(
+    uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    worker = start_worker("fork_in_turn", request.getfixturevalue(uri))
+    output, errors = worker.communicate(timeout=60)
+    assert errors == ""
+    assert sorted(output.splitlines()) == [
+        "child, after: True",
+        "child, within: False",
+        "parent, after: True",
+    ]
+    assert worker.returncode == 0
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("uri", ["sqlite_uri", "rocksdb_uri"])
 def test_what_was_acknowledged_survives_the_death_of_its_writer(

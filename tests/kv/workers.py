@@ -38,6 +38,40 @@ def write(store: KVStore, first: str) -> None:
         number += 1
 
 
+def take_turns(store: KVStore, times: str) -> None:
+    """Add to a counter in two steps, alone only by its turn."""
+    for _ in range(int(times)):
+        with store.turn("counter", 60) as had:
+            assert had
+            stored = store.get("p", b"counter")
+            assert stored is not None
+            store.set("p", b"counter", b"%d" % (int(stored.value) + 1))
+
+
+def keep_turn(store: KVStore) -> None:
+    """Say that the turn was had, and keep it until the input ends."""
+    with store.turn("counter", 60) as had:
+        print("had" if had else "not had", flush=True)
+        sys.stdin.read()
+
+
+def fork_in_turn(store: KVStore) -> None:
+    """Fork within a turn: say what child and parent had while it lasted, and after it."""
+    read, write = os.pipe()
+    with store.turn("counter", 60):
+        child = os.fork()
+        if child == 0:
+            with store.turn("counter", 0.05) as had:
+                print("child, within:", had, flush=True)
+            os.write(write, b".")
+        else:
+            os.read(read, 1)
+    with store.turn("counter", 60) as had:
+        print("child, after:" if child == 0 else "parent, after:", had, flush=True)
+    if child != 0:
+        assert os.waitpid(child, 0) == (child, 0)
+
+
 def hold(_store: KVStore) -> None:
     """Say that the store is open, and keep it so until the input ends."""
     print("open", flush=True)
@@ -92,6 +126,9 @@ def main() -> None:
     jobs: dict[str, Callable[..., None]] = {
         "increment": increment,
         "write": write,
+        "take_turns": take_turns,
+        "keep_turn": keep_turn,
+        "fork_in_turn": fork_in_turn,
         "hold": hold,
         "overflow": overflow,
         "fork": fork,

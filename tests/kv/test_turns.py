@@ -1,0 +1,106 @@
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from graveler.clock import SystemClock
+from graveler.kv.turns import FileTurns, Turns
+
+
+def _join(turns: Turns, name: str, work: Callable[[], object]) -> Thread:
+    """Have a thread wait for its turn at `name` and do `work`; return once it is in line."""
+
+    def wait() -> None:
+        with turns.take(name, 60) as had:
+            assert had
+            work()
+
+    standing = len(turns._lines.by_name.get(name, ()))
+    thread = Thread(target=wait)
+    thread.start()
+    while len(turns._lines.by_name.get(name, ())) == standing:
+        pass
+    return thread
+
+
+@contextmanager
+def _ended(threads: list[Thread]) -> Iterator[None]:
+    yield
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+
+
+def test_threads_are_served_in_the_order_of_asking() -> None:
+    turns = Turns()
+    served: list[int] = []
+    threads: list[Thread] = []
+    with _ended(threads), turns.take("main", 0) as had:
+        assert had
+        threads += [_join(turns, "main", partial(served.append, number)) for number in range(10)]
+    assert served == list(range(10))
+    assert turns._lines.by_name == {}
+
+
+def test_who_gives_up_does_not_hold_up_those_behind() -> None:
+    turns = Turns()
+    served: list[str] = []
+    threads: list[Thread] = []
+    with _ended(threads), turns.take("main", 0):
+        threads.append(_join(turns, "main", partial(served.append, "first")))
+        with turns.take("main", 0) as had:
+            assert not had
+            threads.append(_join(turns, "main", partial(served.append, "second")))
+    assert served == ["first", "second"]
+
+
+def test_different_names_do_not_wait_for_each_other() -> None:
+    turns = Turns()
+    with turns.take("a", 0) as first, turns.take("b", 0) as second:
+        assert (first, second) == (True, True)
+
+
+def test_stores_of_one_process_take_turns_by_the_file(tmp_path: Path) -> None:
+    one, other = (FileTurns(tmp_path / "turns", SystemClock()) for _ in range(2))
+    with one.take("main", 60) as had:
+        assert had
+        with other.take("main", 0.01) as second:
+            assert not second
+    with other.take("main", 60) as had:
+        assert had
+
+
+def test_files_are_few_and_stay(tmp_path: Path) -> None:
+    turns = FileTurns(tmp_path / "turns", SystemClock())
+    for number in range(1000):
+        with turns.take(f"branch {number}", 60) as had:
+            assert had
+    files = list((tmp_path / "turns").iterdir())
+    assert len(files) == 2 * 64
+    assert turns._open == set()
+    assert all(stat.S_ISREG(file.stat().st_mode) and file.stat().st_size == 0 for file in files)
+
+
+def test_no_program_started_within_a_turn_inherits_it(tmp_path: Path) -> None:
+    turns = FileTurns(tmp_path / "turns", SystemClock())
+    with turns.take("main", 60):
+        (descriptor,) = turns._open
+        assert not os.get_inheritable(descriptor.number)
+
+
+@pytest.mark.parametrize("obstacle", ["no parent folder", "a file in place of the folder"])
+def test_where_no_file_can_be_locked_a_turn_is_done_without(tmp_path: Path, obstacle: str) -> None:
+    folder = tmp_path / "turns"
+    if obstacle == "no parent folder":
+        folder = tmp_path / "none" / "turns"
+    else:
+        folder.write_text("")
+    turns = FileTurns(folder, SystemClock())
+    with ExitStack() as stack:
+        assert [stack.enter_context(turns.take("main", 0)) for _ in range(2)] == [False, False]
+    assert turns._open == set()
