@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 __all__ = [
     "BranchRecord",
@@ -12,6 +13,7 @@ __all__ = [
     "Commit",
     "Conflict",
     "Entry",
+    "Move",
     "Prefix",
     "RangeInfo",
     "Summary",
@@ -139,6 +141,12 @@ class Commit:
         committer: Who.
         created: When, UTC, microseconds.
         metadata: The caller's pairs; keys that start with ``graveler.`` are ours.
+        tokens: The staging tokens whose writes it holds; kept beside the commit, not part of
+            its id.
+        spans: First and last key of each stretch of ranges in which it differs from its first
+            parent, in key order; None where that was not written down. Not part of its id.
+        by_other: Of a commit that was asked for: another committer took all of the writes
+            along, and this is its commit. Never stored.
     """
 
     id: str
@@ -149,6 +157,25 @@ class Commit:
     committer: str
     created: datetime
     metadata: Mapping[str, str]
+    tokens: tuple[str, ...] = field(default=(), compare=False)
+    spans: tuple[tuple[bytes, bytes], ...] | None = field(default=None, compare=False)
+    by_other: bool = field(default=False, compare=False)
+
+
+class Move(NamedTuple):
+    """One step of a branch from commit to commit.
+
+    Attributes:
+        at_us: When, microseconds since 1970 by the mover's clock.
+        action: What was done: ``create``, ``commit``, ``merge``, ``delete``, …
+        commit: The branch's head since then.
+        actor: Who, as far as known.
+    """
+
+    at_us: int
+    action: str
+    commit: str
+    actor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +192,9 @@ class BranchRecord:
             one is stale. "" for a user's branch, which anyone may write.
         hidden: Left out of listings (the branches of runs).
         nonce: Differs with every write, so that a lost reply can be told from a lost race.
+        born: Unique to this creation of the branch; the order of births is that of time.
+        moves: The latest moves, oldest first; ends with the one to ``commit_id``.
+        pages: How many pages of older moves were written to the log.
     """
 
     name: str
@@ -175,3 +205,6 @@ class BranchRecord:
     fence: str = ""
     hidden: bool = False
     nonce: str = ""
+    born: str = ""
+    moves: tuple[Move, ...] = ()
+    pages: int = 0

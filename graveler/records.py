@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from graveler.errors import CorruptionError
 from graveler.identity import entry_identity, record_id, unix_us
-from graveler.model import BranchRecord, Commit, Entry, RangeInfo
+from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
 
 __all__ = [
     "RECORD_ID_BYTES",
@@ -37,12 +37,14 @@ __all__ = [
     "decode_commit",
     "decode_entry",
     "decode_json",
+    "decode_moves",
     "decode_range_info",
     "decode_value",
     "encode_branch",
     "encode_commit",
     "encode_entry",
     "encode_json",
+    "encode_moves",
     "encode_range_info",
     "encode_value",
     "from_unix_us",
@@ -217,6 +219,9 @@ def encode_branch(record: BranchRecord) -> bytes:
             "fence": record.fence,
             "hidden": record.hidden,
             "nonce": record.nonce,
+            "born": record.born,
+            "moves": record.moves,
+            "pages": record.pages,
         }
     )
 
@@ -239,13 +244,30 @@ def decode_branch(raw: bytes) -> BranchRecord:
             fence=fields["fence"],
             hidden=fields["hidden"],
             nonce=fields["nonce"],
+            born=fields.get("born", ""),
+            moves=tuple(Move(*move) for move in fields.get("moves", ())),
+            pages=fields.get("pages", 0),
         )
     except (KeyError, TypeError) as error:
         raise CorruptionError(f"branch record cannot be read: {raw[:120]!r}") from error
 
 
+def encode_moves(moves: Iterable[Move]) -> bytes:
+    """Return the JSON of one page of the log of moves."""
+    return encode_json(list(moves))
+
+
+def decode_moves(raw: bytes) -> tuple[Move, ...]:
+    """Return one page of the log of moves, or raise CorruptionError."""
+    try:
+        return tuple(Move(*move) for move in decode_json(raw, "page of moves"))
+    except TypeError as error:
+        raise CorruptionError(f"page of moves cannot be read: {raw[:120]!r}") from error
+
+
 def encode_commit(commit: Commit) -> bytes:
     """Return the commit record's JSON; the id is its key."""
+    spans = commit.spans
     return encode_json(
         {
             "metarange": commit.metarange,
@@ -255,6 +277,8 @@ def encode_commit(commit: Commit) -> bytes:
             "committer": commit.committer,
             "created": unix_us(commit.created),
             "metadata": dict(commit.metadata),
+            "tokens": commit.tokens,
+            "spans": None if spans is None else [[one.hex(), last.hex()] for one, last in spans],
         }
     )
 
@@ -263,15 +287,21 @@ def decode_commit(identifier: str, raw: bytes) -> Commit:
     """Return the commit stored under `identifier`, or raise CorruptionError."""
     fields = decode_json(raw, f"commit {identifier}")
     try:
+        metarange = fields["metarange"]  # what is no object at all ends here
+        spans = fields.get("spans")
         return Commit(
             id=identifier,
-            metarange=fields["metarange"],
+            metarange=metarange,
             parents=tuple(fields["parents"]),
             generation=fields["generation"],
             message=fields["message"],
             committer=fields["committer"],
             created=from_unix_us(fields["created"]),
             metadata=fields["metadata"],
+            tokens=tuple(fields.get("tokens", ())),
+            spans=None
+            if spans is None
+            else tuple((bytes.fromhex(first), bytes.fromhex(last)) for first, last in spans),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CorruptionError(f"commit {identifier} cannot be read: {raw[:120]!r}") from error

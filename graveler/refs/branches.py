@@ -10,10 +10,12 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.kv.store import ABSENT, KVStore, Predicate
+from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
 from graveler.names import check_branch
 from graveler.records import decode_branch, encode_branch
+from graveler.refs.moves import Moves
+from graveler.refs.shared_reads import SharedReads
 
 __all__ = ["Branches"]
 
@@ -23,14 +25,16 @@ _PREFIX = b"branch/"
 class Branches:
     """The branch records of one repository."""
 
-    def __init__(self, kv: KVStore, partition: str, ids: IdSource) -> None:
+    def __init__(self, kv: KVStore, partition: str, ids: IdSource, moves: Moves) -> None:
         self._kv = kv
         self._partition = partition
         self._ids = ids
+        self._moves = moves
+        self._reads = SharedReads(self._read)
 
     def find(self, name: str) -> BranchRecord | None:
         """Return the branch as it is now, or None."""
-        stored = self._kv.get(self._partition, _PREFIX + check_branch(name).encode())
+        stored = self._reads.get(name)
         return None if stored is None else decode_branch(stored.value)
 
     def get(self, name: str) -> BranchRecord:
@@ -39,15 +43,22 @@ class Branches:
 
     def get_for_update(self, name: str) -> tuple[BranchRecord, Predicate]:
         """Return the branch and the predicate that replaces exactly this version of it."""
-        stored = self._kv.get(self._partition, _PREFIX + check_branch(name).encode())
+        stored = self._reads.get(name)
         if stored is None:
             raise RefNotFoundError(
                 f"no branch {name!r}: `graveler branch list` shows those there are"
             )
         return decode_branch(stored.value), stored.predicate
 
-    def replace(self, record: BranchRecord, predicate: Predicate) -> BranchRecord:
+    def replace(
+        self, record: BranchRecord, predicate: Predicate, *, action: str = "move"
+    ) -> BranchRecord:
         """Write `record` under a fresh nonce if the branch is as `predicate` says.
+
+        Args:
+            record: What to write; with the moves of the record it replaces.
+            predicate: Of that one.
+            action: What the log says of it, if the head is another one.
 
         Returns:
             The record as written.
@@ -56,7 +67,7 @@ class Branches:
             PreconditionFailedError: The branch has moved; nothing was written.
             OutcomeUnknownError: The reply was lost and somebody wrote since.
         """
-        written = replace(record, nonce=self._ids.unique())
+        written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
         key = _PREFIX + written.name.encode()
         try:
             self._kv.set_if(self._partition, key, encode_branch(written), predicate)
@@ -72,7 +83,7 @@ class Branches:
             raise
         return written
 
-    def create(self, record: BranchRecord) -> BranchRecord:
+    def create(self, record: BranchRecord, *, action: str = "create") -> BranchRecord:
         """Write a new branch.
 
         Raises:
@@ -80,20 +91,22 @@ class Branches:
         """
         check_branch(record.name)
         try:
-            return self.replace(record, ABSENT)
+            born = record.born or self._ids.unique()
+            return self.replace(replace(record, born=born), ABSENT, action=action)
         except PreconditionFailedError:
             raise AlreadyExistsError(
                 f"branch {record.name!r} exists: choose another name"
             ) from None
 
-    def delete(self, name: str, predicate: Predicate) -> None:
-        """Remove the record if the branch is as `predicate` says.
+    def delete(self, record: BranchRecord, predicate: Predicate) -> None:
+        """Remove the branch if it still is `record`, which `predicate` stands for.
 
         Raises:
             PreconditionFailedError: It has moved, or is gone; nothing was removed.
             OutcomeUnknownError: The reply was lost.
         """
-        self._kv.delete_if(self._partition, _PREFIX + check_branch(name).encode(), predicate)
+        self._moves.deleting(record)
+        self._kv.delete_if(self._partition, _PREFIX + record.name.encode(), predicate)
 
     def list(self) -> Iterator[BranchRecord]:
         """Yield every branch, hidden ones too, by name."""
@@ -113,3 +126,6 @@ class Branches:
             if not key.startswith(start):
                 return
             yield decode_branch(value)
+
+    def _read(self, name: str) -> Stored | None:
+        return self._kv.get(self._partition, _PREFIX + check_branch(name).encode())

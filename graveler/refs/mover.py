@@ -1,6 +1,7 @@
 """The one place that moves a branch: read, change, compare-and-set, repeat."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from graveler.clock import Clock, IdSource
@@ -27,6 +28,7 @@ def move(
     name: str,
     change: Callable[[BranchRecord], BranchRecord],
     *,
+    action: str = "move",
     landed: Callable[[BranchRecord], bool] | None = None,
 ) -> BranchRecord:
     """Replace the branch record by ``change(record)`` in one atomic step.
@@ -37,6 +39,7 @@ def move(
         change: Makes the new record from the present one. Runs again after a lost race, so
             it must do no harm when repeated; what it raises ends the move. Returning the
             record it was given ends the move with nothing written.
+        action: What the log says of it, if the head becomes another one.
         landed: Says of the present record whether our change is in it, for the rare case
             that a reply was lost and somebody else wrote since.
 
@@ -53,8 +56,10 @@ def move(
         new = change(record)
         if new is record:
             return record
+        # whatever the change made of the record, it is the same branch: its log goes on
+        new = replace(new, born=record.born, moves=record.moves, pages=record.pages)
         try:
-            return refs.branches.replace(new, predicate)
+            return refs.branches.replace(new, predicate, action=action)
         except PreconditionFailedError:
             backoff(refs.clock, refs.ids, attempt)
         except OutcomeUnknownError:
@@ -66,26 +71,29 @@ def move(
     raise ThrottledError(f"branch {name!r} is busy: lost {ATTEMPTS} races; try again")
 
 
-def advance(refs: Refs, record: BranchRecord, predicate: Predicate) -> bool:
+def advance(refs: Refs, record: BranchRecord, predicate: Predicate, *, action: str) -> bool:
     """Move a branch to a commit made for it, if it is as `predicate` says.
 
     Args:
         refs: The repository's refs.
         record: The record with the new head, a commit that no branch had before.
         predicate: Of the record it replaces.
+        action: What the log says of it.
 
     Returns:
         Whether the commit is in; if not, the race was lost and nothing was written. After a
-        lost reply, history tells.
+        lost reply, the log or history tells.
 
     Raises:
         RefNotFoundError: A reply was lost, and the branch is gone.
     """
     try:
-        refs.branches.replace(record, predicate)
+        refs.branches.replace(record, predicate, action=action)
     except PreconditionFailedError:
         return False
     except OutcomeUnknownError:
         now = refs.branches.get(record.name)
+        if any(move.commit == record.commit_id for move in now.moves):
+            return True  # also where the branch was moved elsewhere since
         return is_ancestor(refs.commits, record.commit_id, now.commit_id)
     return True

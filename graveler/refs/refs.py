@@ -1,13 +1,19 @@
 """The refs of one repository, bundled; all in the key-value partition ``refs:<uid>``."""
 
+from contextlib import AbstractContextManager
+from typing import Final
+
 from graveler.clock import Clock, IdSource
 from graveler.kv.store import KVStore
 from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
+from graveler.refs.moves import Moves
 from graveler.refs.protection import Protection
 from graveler.refs.tags import Tags
 
 __all__ = ["Refs"]
+
+_PATIENCE_S: Final = 1.0
 
 
 class Refs:
@@ -15,9 +21,21 @@ class Refs:
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
         partition = f"refs:{uid}"
+        self._kv = kv
+        self._turns = f"{uid}/"
         self.clock = clock
         self.ids = ids
+        self.moves = Moves(kv, uid, clock)
         self.commits = Commits(kv, partition)
-        self.branches = Branches(kv, partition, ids)
+        self.branches = Branches(kv, partition, ids, self.moves)
         self.tags = Tags(kv, partition)
         self.protection = Protection(kv, partition, ids)
+
+    def turn(self, branch: str) -> AbstractContextManager[bool]:
+        """Hold the turn at moving `branch` while the block runs.
+
+        Movers of one branch that take turns need not do their work twice. Advisory: after a
+        second of waiting one goes on without, and what is right is decided by compare-and-set
+        alone. Reads and staged writes take no turns.
+        """
+        return self._kv.turn(self._turns + branch, _PATIENCE_S)

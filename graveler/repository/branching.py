@@ -59,7 +59,7 @@ def drop_branch(stores: Stores, name: str, mine: Callable[[BranchRecord], bool])
             return
         dropped = (record.staging_token, *record.sealed_tokens)
         try:
-            stores.refs.branches.delete(name, predicate)
+            stores.refs.branches.delete(record, predicate)
         except (PreconditionFailedError, OutcomeUnknownError):
             backoff(stores.clock, stores.ids, attempt)
             continue

@@ -139,7 +139,10 @@ def _try_commit(
         moved = _cleared(stores, replace(record, sealed_tokens=rest), predicate)
     else:
         moved = advance(
-            stores.refs, replace(record, sealed_tokens=rest, commit_id=made.id), predicate
+            stores.refs,
+            replace(record, sealed_tokens=rest, commit_id=made.id),
+            predicate,
+            action="commit",
         )
     if not moved:
         return None

@@ -176,7 +176,7 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
         )
         if made is None:
             return MergeResult(dest, already=True)
-        if advance(refs, replace(record, commit_id=made.id), predicate):
+        if advance(refs, replace(record, commit_id=made.id), predicate, action="merge"):
             return MergeResult(made, already=False)
         backoff(stores.clock, stores.ids, attempt)
     raise ThrottledError(f"branch {into!r} is busy: lost {_ATTEMPTS} races; try again")

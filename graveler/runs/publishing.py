@@ -182,7 +182,9 @@ def _try_publish(  # noqa: PLR0913 - one attempt's constants
         return PublishResult(dest, already=True)
     verdicts = _judge(stores, records, record, candidate, dest, gates)
     _announce(records, run, head=head, candidate=candidate, verdicts=verdicts)
-    if not advance(stores.refs, replace(target, commit_id=candidate.id), predicate):
+    if not advance(
+        stores.refs, replace(target, commit_id=candidate.id), predicate, action="publish"
+    ):
         _lost(records, run, candidate)
         return None
     _landed(records, run, head=head, commit=candidate.id, verdicts=verdicts)

@@ -307,7 +307,11 @@ class Step(Branch):
                 "graveler.step_head": done.id,
             },
         )
-        return made if advance(refs, replace(there, commit_id=made.id), predicate) else None
+        return (
+            made
+            if advance(refs, replace(there, commit_id=made.id), predicate, action="step")
+            else None
+        )
 
     def _joined_tree(self, head: Commit, done: Commit) -> str:
         stores = self.repository

@@ -121,6 +121,8 @@ def test_a_publisher_that_is_killed_published_whole_runs_or_nothing_of_them(fold
                         with run.step("work") as step:
                             step.put(f"{name}/{int(number):04}", b"1")
             assert {record.state for record in repo.runs.list()} == {RunState.PUBLISHED}
+            for record in repo.runs.list():  # who died after landing, and is asked again
+                assert repo.runs._run(record).publish().commit.id == record.commit
             assert [record.name for record in repo.branches(hidden=True)] == ["main"]
     with graveler.open(folder) as lake:
         repo = lake.repository("flights")

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graveler.errors import CorruptionError
-from graveler.model import BranchRecord, Commit, Entry, RangeInfo
+from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
 from graveler.records import (
     TOMBSTONE,
     decode_branch,
@@ -36,7 +36,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "formats" / "kv-layout.md"
 WHEN = datetime(2013, 1, 1, 5, tzinfo=UTC)
 CHECKSUM = "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
 ENTRY = Entry("a/1.csv", "data/x1/1.csv", 3, CHECKSUM, "text/csv", WHEN, {"k": "v"})
-BRANCH = BranchRecord("main", "1" * 64, "t3", ("t1", "t2"), nonce="n1")
+BRANCH = BranchRecord(
+    "main",
+    "1" * 64,
+    "t3",
+    ("t1", "t2"),
+    nonce="n1",
+    born="b1",
+    moves=(Move(1_357_016_400_000_000, "commit", "1" * 64, "ada"),),
+    pages=2,
+)
 COMMIT = Commit(
     "d10abe136ce8812f191208a01c5b53cb8ad418a50b6f214eb6a45a8f23dd2418",
     "0" * 64,
@@ -46,6 +55,8 @@ COMMIT = Commit(
     "ada",
     WHEN,
     {"source": "bts"},
+    tokens=("t1",),
+    spans=((b"a/1.csv", b"a/9.csv"),),
 )
 RANGE = RangeInfo(b"\x07" * 32, b"a", b"z", 12, 3_456)
 RUN = RunRecord(
@@ -67,6 +78,7 @@ moments = st.integers(-(10**15), 4 * 10**15).map(
 )
 entries = st.builds(
     Entry,
+    Move,
     path=st.text(min_size=1, max_size=10),
     address=texts,
     size=st.integers(0, 2**50),

@@ -103,9 +103,9 @@ def test_advance_says_whether_the_commit_is_in(refs, script):
     one, two = add(refs, "one", root), add(refs, "two", root)
     record, predicate = refs.branches.get_for_update("main")
     script.arm(1, lost_reply, moment="after")
-    assert advance(refs, replace(record, commit_id=one.id), predicate)
+    assert advance(refs, replace(record, commit_id=one.id), predicate, action="merge")
     assert script.disarm() == "set_if"
-    assert not advance(refs, replace(record, commit_id=two.id), predicate)
+    assert not advance(refs, replace(record, commit_id=two.id), predicate, action="merge")
     assert refs.branches.get("main").commit_id == one.id
 
 
@@ -123,7 +123,7 @@ def test_advance_goes_by_history_where_another_wrote_after_a_lost_reply(refs, sc
 
     record, predicate = refs.branches.get_for_update("main")
     script.arm(1, strike, moment="after" if written else "before")
-    assert advance(refs, replace(record, commit_id=mine.id), predicate) is written
+    assert advance(refs, replace(record, commit_id=mine.id), predicate, action="merge") is written
     assert refs.branches.get("main").commit_id == theirs.id
 
 
@@ -142,8 +142,8 @@ def test_a_branch_is_removed_only_as_it_was_read(refs):
     _, predicate = refs.branches.get_for_update("main")
     move(refs, "main", to("c1"))
     with pytest.raises(PreconditionFailedError):
-        refs.branches.delete("main", predicate)
-    refs.branches.delete("main", refs.branches.get_for_update("main")[1])
+        refs.branches.delete(refs.branches.get("main"), predicate)
+    refs.branches.delete(*refs.branches.get_for_update("main"))
     with pytest.raises(RefNotFoundError):
         refs.branches.get("main")
     with pytest.raises(RefNotFoundError):
