@@ -78,7 +78,6 @@ moments = st.integers(-(10**15), 4 * 10**15).map(
 )
 entries = st.builds(
     Entry,
-    Move,
     path=st.text(min_size=1, max_size=10),
     address=texts,
     size=st.integers(0, 2**50),
