@@ -1,7 +1,10 @@
 """Taking turns: who asks for the same thing is served in the order of asking."""
 
+import errno
 import fcntl
 import os
+import struct
+import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +20,13 @@ from graveler.kv.forking import watch
 __all__ = ["FileTurns", "Turns"]
 
 _FILES: Final = 64
+_SHORTEST_PAUSE: Final = 0.0003
+_LONGEST_PAUSE: Final = 0.005
+_PAUSE_EACH: Final = 0.001  # for each one ahead but the first
+_COUNTER: Final = struct.Struct("<Q")
+_FIRST: Final = 4096  # the byte that stands for ticket 0; those before it are the counter's
+_LOCK: Final = struct.Struct("hhqqi0q")  # struct flock of 64-bit Linux
+_KNOWN: Final = sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
 
 
 class _Lines:
@@ -83,19 +93,63 @@ class Turns:
         self._lines = _Lines()
 
 
-class _Descriptor:
-    """An open file, told from a later one of the same number."""
+class _Queue:
+    """A file that holds the number of the next ticket, and a locked byte for each one in use.
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    The locks are those of the open file, not of the process: threads and stores of one process
+    do not share them, and the kernel gives them back when the file is closed for the last time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            # A child forked meanwhile may have a copy: closing this one would not do.
+            self._set(fcntl.F_UNLCK, 0, 0)
+        self.forget()
+
+    def forget(self) -> None:
+        """Close a copy that a fork made, which leaves the locks to the parent."""
+        os.close(self._file)
+
+    def draw(self) -> int | None:
+        """Return the next number, or None while somebody else draws his."""
+        if not self._set(fcntl.F_WRLCK, 0, 1):
+            return None
+        content = os.pread(self._file, _COUNTER.size, 0)
+        ticket: int = _COUNTER.unpack(content)[0] if len(content) == _COUNTER.size else 0
+        os.pwrite(self._file, _COUNTER.pack(ticket + 1), 0)
+        self._set(fcntl.F_WRLCK, _FIRST + ticket, 1)
+        self._set(fcntl.F_UNLCK, 0, 1)
+        return ticket
+
+    def ahead(self, ticket: int) -> int:
+        """Return how many may still be ahead: 0 is the turn."""
+        if ticket == 0:
+            return 0
+        asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST, ticket, 0)
+        kind, _, start, *_ = _LOCK.unpack(fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, asked))
+        # Linux tells of the oldest one. Would it not, pauses would be too short, no more.
+        return 0 if kind == fcntl.F_UNLCK else _FIRST + ticket - int(start)
+
+    def _set(self, kind: int, start: int, length: int) -> bool:
+        asked = _LOCK.pack(kind, os.SEEK_SET, start, length, 0)
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, asked)
+        except OSError as error:
+            if error.errno in {errno.EAGAIN, errno.EACCES}:
+                return False
+            raise
+        return True
 
 
 class FileTurns:
-    """Turns of the threads of the processes of one host, by locks on files.
+    """Turns of the threads of the processes of one host, in the order of asking.
 
-    Each process sends one thread a time. It first locks the door, then the room, then opens
-    the door for the next: only the one at the door looks often, so the turn is handed over at
-    once and a long line costs little. The kernel frees what a dead process had locked.
+    Each process sends one thread a time, which draws a number and looks who is ahead: seldom
+    while there are many, often when it is next. So the turn is handed over at once, and a long
+    line costs little. The numbers of a process that died are not waited for.
 
     Args:
         folder: Where the files lie; made when it is first needed, and never emptied.
@@ -106,79 +160,60 @@ class FileTurns:
         self._folder = folder
         self._clock = clock
         self._threads = Turns()
-        self._open: set[_Descriptor] = set()
+        self._queues: set[_Queue] = set()
         watch(self)
 
     @contextmanager
     def take(self, name: str, patience: float) -> Iterator[bool]:
         """Hold the turn at `name` during the block, or go without after `patience` seconds.
 
-        Goes without, too, where the folder cannot be written to or its files not be locked.
+        Goes without, too, where the folder cannot be written to, its files cannot be locked, or
+        the system is none that is known to have such locks: Linux has them.
         Few files serve all names: some different names wait for each other.
         """
         deadline = monotonic() + patience
         file = f"{crc32(name.encode()) % _FILES:02x}"
         with self._threads.take(file, patience) as first:
-            room = self._enter(file, deadline) if first else None
+            queue = self._stand_in(file, deadline) if first and _KNOWN else None
             try:
-                yield room is not None
+                yield queue is not None
             finally:
-                self._leave(room)
+                self._leave(queue)
 
     def after_fork_in_child(self) -> None:
         """Close the copies of the parent's files, which would outlive its death."""
-        for descriptor in self._open:
-            os.close(descriptor.number)
-        self._open = set()
+        for queue in self._queues:
+            queue.forget()
+        self._queues = set()
 
-    def _enter(self, file: str, deadline: float) -> _Descriptor | None:
-        door = self._lock(f"{file}.door", deadline, longest=0.003, shortest=0.001)
-        if door is None:
-            return None
+    def _stand_in(self, file: str, deadline: float) -> _Queue | None:
+        """Return the queue when its turn has come, or None when the patience is over."""
+        queue = None
+        called = False
         try:
-            return self._lock(f"{file}.room", deadline, longest=0.001, shortest=0.0003)
-        finally:
-            self._leave(door)
-
-    def _lock(
-        self, file: str, deadline: float, *, longest: float, shortest: float
-    ) -> _Descriptor | None:
-        descriptor = None
-        locked = False
-        try:
-            descriptor = self._opened(file)
-            pause = longest
-            while not (locked := _locked(descriptor)) and monotonic() < deadline:
-                self._clock.sleep(pause)
-                # Who has waited longer looks more often: about first come, first served.
-                pause = max(pause * 0.9, shortest)
+            self._folder.mkdir(exist_ok=True)
+            queue = _Queue(self._folder / file)
+            self._queues.add(queue)
+            called = self._wait(queue, deadline)
         except OSError:
             pass  # a turn is a favour: what the disk does not allow is done without
         finally:
-            if not locked:
-                self._leave(descriptor)
-        return descriptor if locked else None
+            if not called:
+                self._leave(queue)
+        return queue if called else None
 
-    def _opened(self, file: str) -> _Descriptor:
-        self._folder.mkdir(exist_ok=True)
-        # Opened for reading, which is enough for a lock: others may have made the file.
-        number = os.open(self._folder / file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        descriptor = _Descriptor(number)
-        self._open.add(descriptor)
-        return descriptor
+    def _wait(self, queue: _Queue, deadline: float) -> bool:
+        while (ticket := queue.draw()) is None:
+            if monotonic() >= deadline:
+                return False
+            self._clock.sleep(_SHORTEST_PAUSE)
+        while ahead := queue.ahead(ticket):
+            if monotonic() >= deadline:
+                return False
+            self._clock.sleep(min(_SHORTEST_PAUSE + _PAUSE_EACH * (ahead - 1), _LONGEST_PAUSE))
+        return True
 
-    def _leave(self, descriptor: _Descriptor | None) -> None:
-        if descriptor in self._open:  # else this is a fork, and has closed it
-            self._open.discard(descriptor)
-            with suppress(OSError):
-                # A child forked meanwhile may have a copy: closing this one would not do.
-                fcntl.flock(descriptor.number, fcntl.LOCK_UN)
-            os.close(descriptor.number)
-
-
-def _locked(descriptor: _Descriptor) -> bool:
-    try:
-        fcntl.flock(descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    def _leave(self, queue: _Queue | None) -> None:
+        if queue in self._queues:  # else this is a fork, and has closed it
+            self._queues.discard(queue)
+            queue.close()

@@ -1,5 +1,5 @@
+import fcntl
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from graveler.clock import SystemClock
-from graveler.kv.turns import FileTurns, Turns
+from graveler.kv.turns import FileTurns, Turns, _Queue
 
 
 def _join(turns: Turns, name: str, work: Callable[[], object]) -> Thread:
@@ -75,22 +75,54 @@ def test_stores_of_one_process_take_turns_by_the_file(tmp_path: Path) -> None:
         assert had
 
 
+def test_processes_are_served_in_the_order_of_asking(tmp_path: Path) -> None:
+    # A queue is what a process has open: several of one process are as good.
+    queues = [_Queue(tmp_path / "queue") for _ in range(5)]
+    tickets = [queue.draw() for queue in queues]
+    assert tickets == list(range(5))
+    for first, queue in enumerate(queues):
+        assert queue.ahead(first) == 0
+        ahead = [other.ahead(number) for number, other in enumerate(queues) if number > first]
+        assert ahead == list(range(1, len(ahead) + 1))
+        queue.close()
+
+
+def test_a_number_given_up_is_not_waited_for(tmp_path: Path) -> None:
+    first, second, third = (_Queue(tmp_path / "queue") for _ in range(3))
+    for queue in (first, second, third):
+        queue.draw()
+    second.close()
+    assert third.ahead(2) == 2
+    first.close()
+    assert third.ahead(2) == 0
+    third.close()
+
+
+def test_numbers_are_drawn_one_at_a_time(tmp_path: Path) -> None:
+    first, second = (_Queue(tmp_path / "queue") for _ in range(2))
+    first._set(fcntl.F_WRLCK, 0, 1)
+    assert second.draw() is None
+    first.close()
+    assert second.draw() == 0
+    second.close()
+
+
 def test_files_are_few_and_stay(tmp_path: Path) -> None:
     turns = FileTurns(tmp_path / "turns", SystemClock())
     for number in range(1000):
         with turns.take(f"branch {number}", 60) as had:
             assert had
     files = list((tmp_path / "turns").iterdir())
-    assert len(files) == 2 * 64
-    assert turns._open == set()
-    assert all(stat.S_ISREG(file.stat().st_mode) and file.stat().st_size == 0 for file in files)
+    assert len(files) == 64
+    assert turns._queues == set()
+    assert sum(file.stat().st_size for file in files) == 64 * 8
 
 
 def test_no_program_started_within_a_turn_inherits_it(tmp_path: Path) -> None:
     turns = FileTurns(tmp_path / "turns", SystemClock())
     with turns.take("main", 60):
-        (descriptor,) = turns._open
-        assert not os.get_inheritable(descriptor.number)
+        (queue,) = turns._queues
+        assert not os.get_inheritable(queue._file)
 
 
 @pytest.mark.parametrize("obstacle", ["no parent folder", "a file in place of the folder"])
@@ -103,4 +135,4 @@ def test_where_no_file_can_be_locked_a_turn_is_done_without(tmp_path: Path, obst
     turns = FileTurns(folder, SystemClock())
     with ExitStack() as stack:
         assert [stack.enter_context(turns.take("main", 0)) for _ in range(2)] == [False, False]
-    assert turns._open == set()
+    assert turns._queues == set()
