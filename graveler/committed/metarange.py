@@ -4,7 +4,6 @@ Key = last key of a range, value = the range's record; the id follows from both 
 range's does from its entries. The empty tree has an id and no file.
 """
 
-import shutil
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -14,6 +13,7 @@ from typing import Final
 
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table_check import TableKind, table_properties
+from graveler.committed.table_file import Scratch
 from graveler.errors import CorruptionError
 from graveler.identity import range_id, record_id
 from graveler.model import RangeInfo
@@ -50,14 +50,15 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
     records = [_record(info) for info in infos]
     record_ids = b"".join([identifier for identifier, _ in records])
     identifier = range_id((record_ids,))
-    size = 0
-    folder = store.cache.scratch()
+    size = sum(
+        len(info.max_key) + len(value) for info, (_, value) in zip(infos, records, strict=True)
+    )
+    scratch = Scratch(store.cache, largest=size)
     try:
-        path = folder / "metarange.sst"
-        with TableWriter(path) as table:
+        file = scratch.file()
+        with TableWriter(file.path) as table:
             for info, (_, value) in zip(infos, records, strict=True):
                 table.add(info.max_key, value)
-                size += len(info.max_key) + len(value)
             properties = table_properties(
                 TableKind.METARANGE,
                 min_key=infos[0].max_key,
@@ -66,10 +67,10 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
                 size=size,
             )
             table.finish(identifier, properties)
-        if store.publish(TableKind.METARANGE, identifier, path, record_ids):
+        if store.publish(TableKind.METARANGE, identifier, file, record_ids):
             store.metaranges.put(identifier.hex(), tuple(infos))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.close()
     return identifier.hex()
 
 

@@ -7,11 +7,11 @@ the caller: a thread would only cost time.
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table_check import TableKind
+from graveler.committed.table_file import TableFile
 
 __all__ = ["Publisher"]
 
@@ -32,13 +32,13 @@ class Publisher:
     def __init__(self, store: RangeStore, *, hold: bool) -> None:
         self._store = store
         self._hold = hold
-        self._kept: list[tuple[bytes, Path, bytes]] = []
+        self._kept: list[tuple[bytes, TableFile, bytes]] = []
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[None]] = deque()
 
-    def add(self, identifier: bytes, path: Path, record_ids: bytes) -> None:
+    def add(self, identifier: bytes, file: TableFile, record_ids: bytes) -> None:
         """Take over a finished file; raises what putting an earlier one raised."""
-        self._kept.append((identifier, path, record_ids))
+        self._kept.append((identifier, file, record_ids))
         if not self._hold and len(self._kept) + len(self._waiting) > 1:
             self._submit()
 
@@ -73,6 +73,6 @@ class Publisher:
         self._waiting[0].result()  # one that failed stays, for whoever asks again
         self._waiting.popleft()
 
-    def _put(self, identifier: bytes, path: Path, record_ids: bytes) -> None:
-        self._store.publish(TableKind.RANGE, identifier, path, record_ids)
-        path.unlink(missing_ok=True)  # still there unless the cache took it
+    def _put(self, identifier: bytes, file: TableFile, record_ids: bytes) -> None:
+        self._store.publish(TableKind.RANGE, identifier, file, record_ids)
+        file.close()

@@ -61,12 +61,15 @@ class RangeCache:
             self._disk.add(name, data, record_ids)
         return self._hold(name, Table(data, record_ids, name=name))
 
-    def adopt(self, name: str, data: bytes, path: Path, record_ids: bytes) -> None:
-        """Keep a table that was written here: its file is moved in, or its bytes are held."""
+    def adopt(self, name: str, data: bytes, path: Path | None, record_ids: bytes) -> None:
+        """Keep a table that was written here: its file, where it has one, is moved in."""
         if self._disk is not None:
             with self._lock:
                 self._release(name)
-            self._disk.adopt(name, data, path, record_ids)
+            if path is None:
+                self._disk.add(name, data, record_ids)
+            else:
+                self._disk.adopt(name, data, path, record_ids)
         else:
             self._hold(name, Table(data, record_ids, name=name))
 

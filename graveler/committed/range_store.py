@@ -4,13 +4,13 @@ One object per table, ``<prefix>/<id in hex>``, ranges and metaranges side by si
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 
 from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.table import Table
 from graveler.committed.table_check import TableKind, check_table
+from graveler.committed.table_file import TableFile
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.objects.store import ObjectStore
 from graveler.sstable.reader import TableReader
@@ -91,7 +91,9 @@ class RangeStore:
         record_ids = check_table(TableReader(data, name=key), identifier, kind)
         return self.cache.add(identifier.hex(), data, record_ids)
 
-    def publish(self, kind: TableKind, identifier: bytes, path: Path, record_ids: bytes) -> bool:
+    def publish(
+        self, kind: TableKind, identifier: bytes, file: TableFile, record_ids: bytes
+    ) -> bool:
         """Put a finished table file and keep it in the cache; return whether it was put.
 
         Nothing happens where the object store has a table of that id. That one's
@@ -99,7 +101,7 @@ class RangeStore:
         are the ones that count: what was written here must not be read, here only, in
         their place.
         """
-        data = path.read_bytes()  # once: RocksDB has dropped the file from the page cache
+        data = file.read()  # once: RocksDB has dropped the file from the page cache
         put = self.objects.put_if_absent(self.key(identifier), data)
         if put:
             with self._lock:  # several threads put the ranges of one tree
@@ -107,5 +109,7 @@ class RangeStore:
                     self.stats.ranges_written += 1
                 else:
                     self.stats.metaranges_written += 1
-            self.cache.adopt(identifier.hex(), data, path, record_ids)
+            self.cache.adopt(
+                identifier.hex(), data, file.path if file.on_disk else None, record_ids
+            )
         return put

@@ -1,8 +1,6 @@
 """Sorted records in, ranges out: cut by the splitting rule, named by content, published."""
 
-import shutil
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
@@ -13,6 +11,7 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import HASH_MASK, HASH_SEED, Splitting
 from graveler.committed.table import Record
 from graveler.committed.table_check import TableKind, table_properties
+from graveler.committed.table_file import Scratch, TableFile
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
 from graveler.model import RangeInfo
@@ -38,10 +37,10 @@ class RangeWriter:
         self._store = store
         self._splitting = splitting
         self._publisher = Publisher(store, hold=hold)
-        self._folder: Path | None = None
+        self._scratch = Scratch(store.cache, largest=splitting.max_bytes)
         self._infos: list[RangeInfo] = []
         self._table: TableWriter | None = None
-        self._path = Path()
+        self._file: TableFile | None = None
         self._first = b""
         self._last = b""
         self._size = 0
@@ -148,22 +147,18 @@ class RangeWriter:
         if self._table is not None:
             self._table.abort()
             self._table = None
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self._scratch.close()
 
     def _start(self, key: bytes) -> Callable[[bytes, bytes], None]:
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
-        if self._folder is None:
-            self._folder = self._store.cache.scratch()
-        self._path = self._folder / f"{self.written}.sst"
-        self._table = TableWriter(self._path)
+        self._file = self._scratch.file()
+        self._table = TableWriter(self._file.path)
         self._first = key
         return self._table.add
 
     def _close(self) -> None:
-        if self._table is None:
+        if self._table is None or self._file is None:
             return
         record_ids = bytes(self._ids)
         info = RangeInfo(
@@ -186,7 +181,7 @@ class RangeWriter:
         self._size = 0
         self._infos.append(info)
         self.written += 1
-        self._publisher.add(info.id, self._path, record_ids)
+        self._publisher.add(info.id, self._file, record_ids)
 
 
 def _refuse(key: bytes, last: bytes, cause: Exception | None = None) -> NoReturn:

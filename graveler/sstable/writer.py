@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -119,7 +120,8 @@ class TableWriter:
         """Remove the file, unless it is finished; may be called again."""
         if self._sst is not None:
             self._close()
-            self.path.unlink(missing_ok=True)
+            with suppress(OSError):  # gone already, or of a kind that has no name of its own
+                self.path.unlink()
 
     def __enter__(self) -> Self:
         return self
