@@ -116,6 +116,13 @@ class MemoryKVStore(KVStore):
 
         return pages(read, start)
 
+    def partitions(self, prefix: str) -> Iterator[str]:
+        with self._lock:
+            self._check_open()
+            return iter(
+                [n for n, held in self._partitions.items() if held.values and n.startswith(prefix)]
+            )
+
     def close(self) -> None:
         self._closed = True
 

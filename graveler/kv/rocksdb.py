@@ -252,6 +252,19 @@ class RocksDBKVStore(KVStore):
 
         return pages(read, start)
 
+    def partitions(self, prefix: str) -> Iterator[str]:
+        start = b""
+        while True:
+            with self._open() as handle:
+                items: Iterator[tuple[Any, bytes]] = handle.db.items(from_key=start)
+                key = next((bytes(key) for key, _ in items), None)
+            if key is None:
+                return
+            name = key[2 : 2 + int.from_bytes(key[:2], "big")]
+            if name.startswith(prefix.encode()):
+                yield name.decode()
+            start = _end(key[:2] + name)
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True

@@ -105,6 +105,9 @@ _PAGE: Final = text(
     "SELECT key, value FROM graveler_kv WHERE partition = :partition AND key >= :start"
     " ORDER BY key LIMIT :limit"
 )
+_PARTITION: Final = text(
+    "SELECT partition FROM graveler_kv WHERE partition >= :start ORDER BY partition LIMIT 1"
+)
 _DROP: Final = text(
     "DELETE FROM graveler_kv WHERE partition = :partition AND key IN"
     " (SELECT key FROM graveler_kv WHERE partition = :partition ORDER BY key LIMIT :limit)"
@@ -250,6 +253,18 @@ class PostgresKVStore(KVStore):
             )
 
         return pages(read, start)
+
+    def partitions(self, prefix: str) -> Iterator[str]:
+        self._check_open()
+        start = prefix
+        # From name to name by the index, however much lies between two of them.
+        while True:
+            parameters = {"start": start}
+            name = self._run(lambda c: c.execute(_PARTITION, parameters).scalar_one_or_none())  # noqa: B023
+            if name is None or not name.startswith(prefix):
+                return
+            yield name
+            start = name + "\x01"  # a name holds no NUL
 
     def close(self) -> None:
         self._closed = True

@@ -66,6 +66,7 @@ _DELETE: Final = "DELETE FROM kv WHERE partition = ? AND key = ?"
 _DELETE_EQUAL: Final = "DELETE FROM kv WHERE partition = ? AND key = ? AND value = ?"
 _PAGE: Final = "SELECT key, value FROM kv WHERE partition = ? AND key >= ? ORDER BY key LIMIT ?"
 _NTH: Final = "SELECT key FROM kv WHERE partition = ? ORDER BY key LIMIT 1 OFFSET ?"
+_PARTITION: Final = "SELECT partition FROM kv WHERE partition >= ? ORDER BY partition LIMIT 1"
 _DROP: Final = "DELETE FROM kv WHERE partition = ?"
 _DROP_BEFORE: Final = "DELETE FROM kv WHERE partition = ? AND key < ?"
 
@@ -223,6 +224,16 @@ class SQLiteKVStore(KVStore):
             return self._run(lambda c: c.execute(_PAGE, (partition, first, limit)).fetchall())
 
         return pages(read, start)
+
+    def partitions(self, prefix: str) -> Iterator[str]:
+        self._check_open()
+        start = prefix
+        # From name to name by the index, however much lies between two of them.
+        while row := self._run(lambda c: c.execute(_PARTITION, (start,)).fetchone()):  # noqa: B023
+            if not row[0].startswith(prefix):
+                return
+            yield row[0]
+            start = row[0] + "\x01"  # a name holds no NUL
 
     def close(self) -> None:
         self._connections.close()

@@ -184,6 +184,16 @@ class KVStore(ABC):
         The store may be written to while the scan runs, by the same thread too.
         """
 
+    def partitions(self, prefix: str) -> Iterator[str]:
+        """Yield the names of the partitions that begin with `prefix` and hold a key, in any order.
+
+        For clean-up: it may cost a look at the whole store. A partition that is filled or
+        emptied meanwhile may be among them or not. A driver that cannot tell yields none, and
+        what nobody names any more is then never found.
+        """
+        del prefix
+        return iter(())
+
     @abstractmethod
     def close(self) -> None:
         """Give back files, connections and locks; may be called twice.

@@ -152,6 +152,10 @@ class FaultyKVStore(KVStore):
             yield first
             yield from items
 
+    def partitions(self, prefix: str) -> Iterator[str]:
+        with self._script.around("partitions"):
+            return self._store.partitions(prefix)
+
     def close(self) -> None:
         self._store.close()
 

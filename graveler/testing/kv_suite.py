@@ -439,6 +439,21 @@ class KVStoreSuite:
 
     # Threads
 
+    def test_partitions_are_found_by_the_start_of_their_names(self, store: KVStore) -> None:
+        filled = ["a", "a:", "a:1", "a:\u00e9", "a:x" + "y" * 300, "a;", "b:1", "\U0001f980"]
+        for name in filled:
+            store.set_many(name, [(b"%d" % number, b"v") for number in range(3)])
+        store.set("a:emptied", b"k", b"v")
+        store.delete("a:emptied", b"k")
+        store.set("a:dropped", b"k", b"v")
+        store.drop("a:dropped")
+        found = list(store.partitions("a:"))
+        if not found and type(store).partitions is KVStore.partitions:
+            return  # a driver that cannot tell
+        assert sorted(found) == ["a:", "a:1", "a:x" + "y" * 300, "a:\u00e9"]
+        assert sorted(store.partitions("")) == sorted(filled)
+        assert list(store.partitions("c")) == []
+
     def test_threads_lose_no_increment(self, store: KVStore) -> None:
         store.set("p", b"counter", b"0")
         with ThreadPoolExecutor(_THREADS) as pool:
