@@ -18,6 +18,7 @@ __all__ = [
     "ConflictError",
     "CorruptionError",
     "ErrorCode",
+    "ExpiredError",
     "FencedError",
     "GateFailedError",
     "GravelerError",
@@ -52,6 +53,7 @@ class ErrorCode(StrEnum):
     BACKEND_UNAVAILABLE = "backend-unavailable"
     CONFLICT = "conflict"
     CORRUPTION = "corruption"
+    EXPIRED = "expired"
     FENCED = "fenced"
     GATE_FAILED = "gate-failed"
     INTERNAL = "internal"
@@ -111,6 +113,12 @@ class RunNotFoundError(NotFoundError):
     """No run of that key in the repository."""
 
     code = ErrorCode.RUN_NOT_FOUND
+
+
+class ExpiredError(NotFoundError):
+    """Take a commit that is kept: garbage collection has this one's tree, or is about to."""
+
+    code = ErrorCode.EXPIRED
 
 
 class AlreadyExistsError(GravelerError):

@@ -3,6 +3,7 @@
 One object per table, ``<prefix>/<id in hex>``, ranges and metaranges side by side.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
@@ -15,7 +16,15 @@ from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.objects.store import ObjectStore
 from graveler.sstable.reader import TableReader
 
-__all__ = ["RangeStore", "StoreStats"]
+__all__ = ["RangeStore", "Rescue", "StoreStats"]
+
+Rescue = Callable[[bytes, Callable[[], bool]], bool]
+"""Called with the id of a table that is there already and with how to put it if it is absent:
+sees to it that garbage collection leaves it; returns whether it had to be put again."""
+
+
+def _is_kept(_identifier: bytes, _put: Callable[[], bool]) -> bool:
+    return False
 
 
 @dataclass(slots=True)
@@ -44,11 +53,18 @@ class RangeStore:
         objects: The repository's storage.
         cache: May be shared by the stores of several repositories: names are content.
         prefix: Folder of the tables in `objects`.
+        rescue: Asked about each table that is there already when it is published.
     """
 
     def __init__(
-        self, objects: ObjectStore, cache: RangeCache, *, prefix: str = "_graveler"
+        self,
+        objects: ObjectStore,
+        cache: RangeCache,
+        *,
+        prefix: str = "_graveler",
+        rescue: Rescue = _is_kept,
     ) -> None:
+        self._rescue = rescue
         self.objects = objects
         self.cache = cache
         self.stats = StoreStats()
@@ -102,7 +118,10 @@ class RangeStore:
         their place.
         """
         data = file.read()  # once: RocksDB has dropped the file from the page cache
-        put = self.objects.put_if_absent(self.key(identifier), data)
+        key = self.key(identifier)
+        put = self.objects.put_if_absent(key, data)
+        if not put:
+            put = self._rescue(identifier, lambda: self.objects.put_if_absent(key, data))
         if put:
             with self._lock:  # several threads put the ranges of one tree
                 if kind is TableKind.RANGE:

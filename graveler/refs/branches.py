@@ -1,6 +1,6 @@
 """Branch records: key ``branch/<name>``."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from graveler.clock import IdSource
@@ -23,9 +23,26 @@ _PREFIX = b"branch/"
 
 
 class Branches:
-    """The branch records of one repository."""
+    """The branch records of one repository.
 
-    def __init__(self, kv: KVStore, partition: str, ids: IdSource, moves: Moves) -> None:
+    Args:
+        kv: Where they are.
+        partition: Its part that holds them.
+        ids: Where nonces come from.
+        moves: Where a move is written down.
+        named: Told of the commit at which a branch was made, so that it is kept.
+    """
+
+    def __init__(
+        self,
+        kv: KVStore,
+        partition: str,
+        ids: IdSource,
+        moves: Moves,
+        *,
+        named: Callable[[str], None],
+    ) -> None:
+        self._named = named
         self._kv = kv
         self._partition = partition
         self._ids = ids
@@ -92,11 +109,13 @@ class Branches:
         check_branch(record.name)
         try:
             born = record.born or self._ids.unique()
-            return self.replace(replace(record, born=born), ABSENT, action=action)
+            written = self.replace(replace(record, born=born), ABSENT, action=action)
         except PreconditionFailedError:
             raise AlreadyExistsError(
                 f"branch {record.name!r} exists: choose another name"
             ) from None
+        self._named(written.commit_id)
+        return written
 
     def delete(self, record: BranchRecord, predicate: Predicate) -> None:
         """Remove the branch if it still is `record`, which `predicate` stands for.

@@ -7,6 +7,7 @@ from graveler.clock import Clock, IdSource
 from graveler.kv.store import KVStore
 from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
+from graveler.refs.expired import ExpiredCommits
 from graveler.refs.moves import Moves
 from graveler.refs.protection import Protection
 from graveler.refs.tags import Tags
@@ -27,8 +28,9 @@ class Refs:
         self.ids = ids
         self.moves = Moves(kv, uid, clock)
         self.commits = Commits(kv, partition)
-        self.branches = Branches(kv, partition, ids, self.moves)
-        self.tags = Tags(kv, partition)
+        self.expired = ExpiredCommits(kv, uid)
+        self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
+        self.tags = Tags(kv, partition, named=self.expired.keep)
         self.protection = Protection(kv, partition, ids)
 
     def turn(self, branch: str) -> AbstractContextManager[bool]:

@@ -1,6 +1,6 @@
 """Tags: key ``tag/<name>``, the commit id as value; they do not move."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from graveler.errors import (
     AlreadyExistsError,
@@ -19,7 +19,8 @@ _PREFIX = b"tag/"
 class Tags:
     """The tags of one repository."""
 
-    def __init__(self, kv: KVStore, partition: str) -> None:
+    def __init__(self, kv: KVStore, partition: str, *, named: Callable[[str], None]) -> None:
+        self._named = named
         self._kv = kv
         self._partition = partition
 
@@ -45,6 +46,7 @@ class Tags:
                 raise AlreadyExistsError(
                     f"tag {name!r} names commit {there}: delete it first, or choose another name"
                 ) from None
+        self._named(commit_id)
 
     def delete(self, name: str) -> None:
         """Remove a tag, or raise RefNotFoundError."""

@@ -1,0 +1,152 @@
+"""Commits whose trees garbage collection has condemned or removed: key ``commit/<64 hex>``.
+
+The records of commits stay for ever; what they name in the object store may go. In the
+partition ``gc:<uid>`` a commit is *condemned* from the mark that found it unreachable until
+the sweep after the undelete window, and *expired* from then on. While it is condemned
+nothing may name it anew; who has named it all the same, because he looked it up before the
+mark, takes the condemnation away again, and the sweep keeps its tree.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Final
+
+from graveler.errors import (
+    CorruptionError,
+    ExpiredError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    ThrottledError,
+)
+from graveler.kv.store import ABSENT, KVStore, Predicate
+from graveler.records import decode_json, encode_json, from_unix_us
+
+__all__ = ["Expired", "ExpiredCommits"]
+
+_PREFIX: Final = b"commit/"
+_FORMAT: Final = 1
+_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What garbage collection has in mind, or has done, with a commit's tree.
+
+    Attributes:
+        mark: Id of the mark that condemned it.
+        at: When it was condemned, or expired; microseconds since 1970, UTC.
+        gone: Whether the tree is gone; if not, it waits for the end of the undelete window.
+    """
+
+    mark: str
+    at: int
+    gone: bool
+
+    @property
+    def when(self) -> datetime:
+        """When it was condemned, or expired."""
+        return from_unix_us(self.at)
+
+
+class ExpiredCommits:
+    """The condemned and the expired commits of one repository."""
+
+    def __init__(self, kv: KVStore, uid: str) -> None:
+        self._kv = kv
+        self._partition = f"gc:{uid}"
+
+    def find(self, commit_id: str) -> tuple[Expired, Predicate] | None:
+        """Return what is known of the commit and the predicate of the record, or None."""
+        stored = self._kv.get(self._partition, _key(commit_id))
+        return None if stored is None else (_decode(stored.value), stored.predicate)
+
+    def list(self) -> Iterator[tuple[str, Expired]]:
+        """Yield the commits that are condemned or expired, by id."""
+        for key, value in self._kv.scan(self._partition, _PREFIX):
+            if not key.startswith(_PREFIX):
+                return
+            yield key[len(_PREFIX) :].decode(), _decode(value)
+
+    def check_readable(self, commit_id: str) -> None:
+        """Raise ExpiredError if the commit's tree is gone."""
+        found = self.find(commit_id)
+        if found is not None and found[0].gone:
+            raise _gone(commit_id, found[0])
+
+    def check_nameable(self, commit_id: str) -> None:
+        """Raise ExpiredError if nothing may name the commit anew: its tree is gone, or going."""
+        found = self.find(commit_id)
+        if found is None:
+            return
+        if found[0].gone:
+            raise _gone(commit_id, found[0])
+        raise ExpiredError(
+            f"commit {commit_id[:12]} was condemned by garbage collection on "
+            f"{found[0].when:%Y-%m-%d %H:%M} UTC, because nothing named it: `graveler gc undelete "
+            f"{found[0].mark}` takes that back, and it can be named again"
+        )
+
+    def keep(self, commit_id: str) -> None:
+        """Take the condemnation of a commit away, now that a ref names it.
+
+        Raises:
+            ExpiredError: It is too late, the tree is gone.
+        """
+        for _ in range(_ATTEMPTS):
+            found = self.find(commit_id)
+            if found is None:
+                return
+            if found[0].gone:
+                raise _gone(commit_id, found[0])
+            if self.remove(commit_id, found[1]):
+                return
+        raise ThrottledError(f"commit {commit_id[:12]}: lost {_ATTEMPTS} races; try again")
+
+    def write(self, commit_id: str, record: Expired, predicate: Predicate = ABSENT) -> bool:
+        """Write the record if it is as `predicate` says; return whether it is written."""
+        value = encode_json({"format": _FORMAT, **asdict(record)})
+        try:
+            self._kv.set_if(self._partition, _key(commit_id), value, predicate)
+        except PreconditionFailedError:
+            return False
+        except OutcomeUnknownError:
+            stored = self._kv.get(self._partition, _key(commit_id))
+            return stored is not None and stored.value == value
+        return True
+
+    def remove(self, commit_id: str, predicate: Predicate) -> bool:
+        """Remove the record if it is as `predicate` says; return whether it is gone."""
+        try:
+            self._kv.delete_if(self._partition, _key(commit_id), predicate)
+        except PreconditionFailedError:
+            return False
+        except OutcomeUnknownError:
+            return self._kv.get(self._partition, _key(commit_id)) is None
+        return True
+
+
+def _key(commit_id: str) -> bytes:
+    return _PREFIX + commit_id.encode()
+
+
+def _gone(commit_id: str, record: Expired) -> ExpiredError:
+    return ExpiredError(
+        f"commit {commit_id[:12]} expired: garbage collection {record.mark} removed its tree on "
+        f"{record.when:%Y-%m-%d %H:%M} UTC by the rules of `graveler gc rules`; the commit stays in "
+        "the log; `graveler log` shows which ones can still be read"
+    )
+
+
+def _decode(raw: bytes) -> Expired:
+    fields = decode_json(raw, "record of an expired commit")
+    try:
+        if fields.pop("format") != _FORMAT:
+            raise CorruptionError(
+                f"record of an expired commit {raw[:80]!r}: a newer graveler wrote it"
+            )
+        return Expired(**fields)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CorruptionError(
+            f"record of an expired commit cannot be read: {raw[:80]!r}"
+        ) from error
