@@ -1,0 +1,54 @@
+"""One checker for each guarantee; each says what is wrong with the evidence, if anything."""
+
+from collections.abc import Callable, Iterator
+
+from tests.simulate.checkers.contents import (
+    commits_hold_a_listing,
+    commits_hold_what_came_before,
+    deletions_stay,
+    discarded_stays_discarded,
+    no_write_is_lost,
+    reads_are_fresh,
+    reads_see_what_happened,
+    refs_hold_still,
+)
+from tests.simulate.checkers.progress import (
+    everything_is_committed_at_rest,
+    nothing_is_sealed_at_rest,
+    only_expected_errors,
+    operations_end,
+)
+from tests.simulate.checkers.refs import (
+    commits_land_once,
+    commits_stay_in_history,
+    nothing_immutable_was_written,
+)
+from tests.simulate.evidence import Evidence
+
+Checker = Callable[[Evidence], Iterator[str]]
+
+CHECKERS: tuple[Checker, ...] = (
+    no_write_is_lost,
+    reads_see_what_happened,
+    reads_are_fresh,
+    deletions_stay,
+    discarded_stays_discarded,
+    commits_hold_a_listing,
+    commits_hold_what_came_before,
+    commits_stay_in_history,
+    commits_land_once,
+    refs_hold_still,
+    nothing_immutable_was_written,
+    only_expected_errors,
+    operations_end,
+    nothing_is_sealed_at_rest,
+    everything_is_committed_at_rest,
+)
+
+
+def verdict(evidence: Evidence) -> str:
+    """Return the first thing that is wrong, with the name of its checker, or ""."""
+    for checker in CHECKERS:
+        for wrong in checker(evidence):
+            return f"{checker.__name__}: {wrong}"
+    return ""

@@ -1,0 +1,95 @@
+"""What readings and commits hold."""
+
+from collections.abc import Iterator, Mapping
+
+from tests.simulate.checkers.judging import Wrong, judge
+from tests.simulate.evidence import Evidence
+from tests.simulate.history import Operation
+
+_UNREAL = frozenset({Wrong.PHANTOM, Wrong.FUTURE})
+
+
+def _found(
+    evidence: Evidence, read: Operation, contents: Mapping[str, str]
+) -> Iterator[tuple[Wrong, str]]:
+    for path in sorted(evidence.paths(read.branch) | set(contents)):
+        value = contents.get(path)
+        wrong = judge(evidence, read, read.branch, path, value)
+        if wrong is not None:
+            yield wrong, f"{path}={value}: {wrong.value}; {read}"
+
+
+def _readings(evidence: Evidence) -> Iterator[tuple[Wrong, str]]:
+    for read in evidence.of_kind("read", "list"):
+        if not read.ok:
+            continue
+        if read.kind == "list":
+            yield from _found(evidence, read, read.result)
+            continue
+        wrong = judge(evidence, read, read.branch, read.path, read.result)
+        if wrong is not None:
+            yield wrong, f"{read.path}={read.result}: {wrong.value}; {read}"
+
+
+def _commits(evidence: Evidence) -> Iterator[tuple[Wrong, str]]:
+    """Judge every commit that was told, found in history, or said to be unnecessary."""
+    told = {op.message: op for op in evidence.of_kind("commit", "merge", "revert") if op.began}
+    for operation in told.values():
+        identifier = operation.result if operation.ok else operation.head
+        if identifier:
+            yield from _found(evidence, operation, evidence.commits[identifier].tree)
+    for branch in evidence.heads:
+        for identifier in evidence.ancestors(branch):
+            facts = evidence.commits[identifier]
+            maker = told.get(facts.message)
+            if maker is None or maker.branch != branch or maker.ok:
+                continue
+            unknown = Operation(0, maker.process, maker.kind, branch, before=maker.before)
+            yield from _found(evidence, unknown, facts.tree)
+
+
+def reads_see_what_happened(evidence: Evidence) -> Iterator[str]:
+    """A reading gives the value of a write that did not happen after it."""
+    return (text for wrong, text in _readings(evidence) if wrong in _UNREAL)
+
+
+def reads_are_fresh(evidence: Evidence) -> Iterator[str]:
+    """A reading gives no value that was overwritten before it began."""
+    return (text for wrong, text in _readings(evidence) if wrong is Wrong.STALE)
+
+
+def no_write_is_lost(evidence: Evidence) -> Iterator[str]:
+    """What was acknowledged is there for whoever looks later."""
+    return (text for wrong, text in _readings(evidence) if wrong is Wrong.LOST)
+
+
+def commits_hold_a_listing(evidence: Evidence) -> Iterator[str]:
+    """A commit holds nothing that no listing could have shown."""
+    return (text for wrong, text in _commits(evidence) if wrong in _UNREAL)
+
+
+def commits_hold_what_came_before(evidence: Evidence) -> Iterator[str]:
+    """A commit holds what was acknowledged before it began, or something newer."""
+    return (text for wrong, text in _commits(evidence) if wrong in {Wrong.STALE, Wrong.LOST})
+
+
+def deletions_stay(evidence: Evidence) -> Iterator[str]:
+    """What was deleted does not come back."""
+    for source in (_readings, _commits):
+        yield from (text for wrong, text in source(evidence) if wrong is Wrong.RESURRECTED)
+
+
+def discarded_stays_discarded(evidence: Evidence) -> Iterator[str]:
+    """What a reset or the deletion of a branch has discarded does not come back."""
+    for source in (_readings, _commits):
+        yield from (text for wrong, text in source(evidence) if wrong is Wrong.DISCARDED)
+
+
+def refs_hold_still(evidence: Evidence) -> Iterator[str]:
+    """A commit or a tag lists what it held when it was made, whenever it is read."""
+    first: dict[str, Operation] = {}
+    for operation in evidence.of_kind("list_ref"):
+        if operation.ok:
+            earlier = first.setdefault(operation.branch, operation)
+            if earlier.result != operation.result:
+                yield f"{earlier}, then {operation}"

@@ -1,0 +1,119 @@
+"""May this value be what was read there and then?
+
+A reading may give the value of any write that did not happen after it, and was not, before
+it began, followed by another acknowledged one. What a reset or the deletion of a branch may
+have discarded counts for nothing from then on, and must not be seen where it was surely
+discarded.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+
+from tests.simulate.evidence import Evidence
+from tests.simulate.history import Operation, precedes
+
+
+class Wrong(Enum):
+    """What is wrong with a value."""
+
+    PHANTOM = "nobody wrote it"
+    FUTURE = "it was written afterwards"
+    STALE = "it was overwritten before"
+    LOST = "there is nothing where something was written before"
+    RESURRECTED = "it was deleted before"
+    DISCARDED = "it was discarded before"
+
+
+_DIRECT = frozenset({"merge", "revert", "create", "hard_reset"})
+"""What writes the head itself, and nothing staged."""
+
+NOTHING = Operation(0, "nobody", "create", "", before=0, done=True)
+"""Before everything, every path was written with nothing."""
+
+
+def judge(
+    evidence: Evidence, read: Operation, branch: str, path: str, value: str | None
+) -> Wrong | None:
+    """Return what is wrong with `value`, seen at `path` by an operation.
+
+    Args:
+        evidence: All that happened.
+        read: What saw it; of a merge, only what was committed before it counts.
+        branch: Where it looked.
+        path: What at.
+        value: None: nothing was there.
+    """
+    writes = [NOTHING, *writes_of(evidence, branch, path)]
+    same = [write for write in writes if _value(write, path) == value]
+    there = [write for write in same if not precedes(read, write)]
+    kept = [write for write in there if not _discarded(evidence, write, read)]
+    if not kept:
+        return Wrong.DISCARDED if there else Wrong.FUTURE if same else Wrong.PHANTOM
+    after = [x for x in writes if _counts(evidence, x, read)]
+    over: list[Operation] = []
+    for write in kept:
+        newer = [x for x in after if x is not write and _follows(write, x)]
+        if not newer:
+            return None
+        over += newer
+    if value is None:
+        return Wrong.LOST
+    deleted = all(_value(write, path) is None for write in over)
+    return Wrong.RESURRECTED if deleted else Wrong.STALE
+
+
+def writes_of(evidence: Evidence, branch: str, path: str) -> Iterator[Operation]:
+    """Yield what wrote the path, made branches included: they write every path."""
+    for operation in evidence.operations:
+        if operation.branch == branch and (
+            path in operation.writes or operation.kind in {"create", "hard_reset"}
+        ):
+            yield operation
+
+
+def _value(write: Operation, path: str) -> str | None:
+    return write.writes.get(path)
+
+
+def _follows(one: Operation, other: Operation) -> bool:
+    return one is NOTHING or precedes(one, other)
+
+
+def _counts(evidence: Evidence, write: Operation, read: Operation) -> bool:
+    """Return whether whoever reads then must see this write, or a later one."""
+    if write is NOTHING or not write.ok or not precedes(write, read):
+        return False
+    if read.kind == "merge" and write.kind not in _DIRECT:
+        commits = evidence.of_kind("commit", branch=write.branch)
+        if not any(c.ok and precedes(write, c) and precedes(c, read) for c in commits):
+            return False
+    return not any(
+        _may_undo(evidence, undo, write, read)
+        for undo in evidence.of_kind("reset", "drop", "hard_reset", branch=write.branch)
+    )
+
+
+def _may_undo(evidence: Evidence, undo: Operation, write: Operation, read: Operation) -> bool:
+    if undo is write or precedes(undo, write) or precedes(read, undo):
+        return False
+    if undo.kind != "reset":
+        return True
+    if write.kind in _DIRECT:
+        return False
+    commits = evidence.of_kind("commit", branch=write.branch)
+    return not any(c.ok and precedes(write, c) and precedes(c, undo) for c in commits)
+
+
+def _discarded(evidence: Evidence, write: Operation, read: Operation) -> bool:
+    """Return whether the write was surely discarded before the reading began."""
+    for undo in evidence.of_kind("reset", "drop", branch=write.branch):
+        if not (undo.ok and precedes(write, undo) and precedes(undo, read)):
+            continue
+        if undo.kind == "drop":
+            return True
+        commits = evidence.of_kind("commit", branch=write.branch)
+        if write.kind not in _DIRECT and all(
+            precedes(c, write) or precedes(undo, c) for c in commits
+        ):
+            return True
+    return False

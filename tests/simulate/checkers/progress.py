@@ -1,0 +1,64 @@
+"""That things come to an end, and what is left then."""
+
+from collections.abc import Iterator
+
+from tests.simulate.evidence import Evidence
+from tests.simulate.history import Operation, precedes
+
+CALLS_ALONE = 60
+CALLS_FOR_EACH_BESIDE = 40
+
+_SURPRISES = {
+    "commit": {"NoChangesError"},
+    "merge": {"MergeConflictError"},
+    "revert": {"MergeConflictError", "NoChangesError"},
+    "create": {"AlreadyExistsError"},
+    "tag": {"AlreadyExistsError"},
+}
+_FAULTS = {"OutcomeUnknownError", "BackendUnavailableError"}
+
+
+def operations_end(evidence: Evidence) -> Iterator[str]:
+    """An operation makes a bounded number of calls for each one that goes on beside it."""
+    for operation in evidence.operations:
+        beside = sum(_beside(operation, other) for other in evidence.operations)
+        most = CALLS_ALONE + CALLS_FOR_EACH_BESIDE * beside
+        if operation.calls > most:
+            yield f"{operation.calls} calls, and {most} for {beside} beside it; {operation}"
+
+
+def _beside(one: Operation, other: Operation) -> bool:
+    return one is not other and not precedes(one, other) and not precedes(other, one)
+
+
+def only_expected_errors(evidence: Evidence) -> Iterator[str]:
+    """An operation fails for a reason that there is."""
+    for operation in evidence.operations:
+        if operation.error is None:
+            continue
+        name = type(operation.error).__name__
+        if name in evidence.allowed or name in _SURPRISES.get(operation.kind, ()):
+            continue
+        if name in _FAULTS and operation.bit & evidence.struck:
+            continue
+        yield f"{operation}: {operation.error}"
+
+
+def nothing_is_sealed_at_rest(evidence: Evidence) -> Iterator[str]:
+    """After one commit beside which nothing happens, no sealed token is left."""
+    for branch, tokens in evidence.sealed.items():
+        if tokens:
+            yield f"{branch} is at rest and has {len(tokens)} sealed tokens"
+
+
+def everything_is_committed_at_rest(evidence: Evidence) -> Iterator[str]:
+    """One commit beside which nothing happens holds all that a listing showed before it."""
+    last: dict[str, Operation] = {}
+    for operation in evidence.of_kind("list"):
+        if operation.ok and operation.process == "recovery":
+            last[operation.branch] = operation
+    for branch, listed in last.items():
+        if branch in evidence.heads:
+            tree = dict(evidence.commits[evidence.heads[branch]].tree)
+            if tree != listed.result:
+                yield f"{branch} showed {listed.result} and committed {tree}"

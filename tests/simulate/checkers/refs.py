@@ -1,0 +1,36 @@
+"""Where commits are."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.simulate.evidence import Evidence
+from tests.simulate.history import precedes
+
+
+def commits_stay_in_history(evidence: Evidence) -> Iterator[str]:
+    """An acknowledged commit is an ancestor of its branch, unless that was moved back since."""
+    for branch in evidence.heads:
+        reached = evidence.ancestors(branch)
+        moved = list(evidence.of_kind("drop", "hard_reset", branch=branch))
+        for operation in evidence.of_kind("commit", "merge", "revert", branch=branch):
+            if not operation.ok or operation.result in reached:
+                continue
+            if all(precedes(undo, operation) for undo in moved):
+                yield f"not in the history of {branch}: {operation}"
+
+
+def commits_land_once(evidence: Evidence) -> Iterator[str]:
+    """No operation makes two commits of one history, whatever reply was lost."""
+    made = {op.message for op in evidence.of_kind("commit", "merge", "revert")}
+    for branch in evidence.heads:
+        messages = Counter(
+            evidence.commits[identifier].message for identifier in evidence.ancestors(branch)
+        )
+        for message, count in messages.items():
+            if count > 1 and message in made:
+                yield f"{count} commits {message!r} in the history of {branch}"
+
+
+def nothing_immutable_was_written(evidence: Evidence) -> Iterator[str]:
+    """Commits and tags are written once; a token that was given up is never named again."""
+    return iter(evidence.broken)

@@ -1,0 +1,71 @@
+"""From a run that has ended to what is wrong with it."""
+
+from graveler.committed import EMPTY_METARANGE
+from graveler.errors import GravelerError
+from graveler.lake.repository import Repository
+from tests.simulate.checkers import verdict
+from tests.simulate.client import Client, contents
+from tests.simulate.evidence import CommitFacts, Evidence
+from tests.simulate.run import Run
+from tests.simulate.scenario import Scenario
+
+_RECOVERY = 60
+
+
+def judge(scenario: Scenario, run: Run) -> str:
+    """Say what is wrong with a run that has ended, or "".
+
+    A new process lists every branch and commits it first, as the next user would.
+    """
+    for process in run.processes:
+        if process.failure is not None:
+            return f"{process.name} failed: {process.failure!r}"
+    try:
+        evidence = gather(scenario, run)
+    except GravelerError as error:
+        return f"what is left cannot be read: {error!r}"
+    return verdict(evidence)
+
+
+def gather(scenario: Scenario, run: Run) -> Evidence:
+    """Return what there is to judge."""
+    process = run.world.process(_RECOVERY, "recovery")
+    repository = run.world.open(process)
+    client = Client(process, repository)
+    names = [record.name for record in repository.branches(hidden=True)]
+    for name in names:
+        client.list(name)
+        client.commit(name)
+    records = {record.name: record for record in repository.branches(hidden=True)}
+    history = run.world.history
+    told = [op.result for op in history.operations if op.kind in _MAKERS and op.ok]
+    told += [op.head for op in history.operations if op.head]
+    heads = {name: record.commit_id for name, record in records.items()}
+    return Evidence(
+        operations=history.operations,
+        commits=_commits(repository, [*heads.values(), *told]),
+        heads=heads,
+        sealed={name: record.sealed_tokens for name, record in records.items()},
+        broken=run.watch.broken,
+        struck=run.struck,
+        allowed=scenario.errors,
+    )
+
+
+_MAKERS = frozenset({"commit", "merge", "revert"})
+
+
+def _commits(repository: Repository, start: list[str]) -> dict[str, CommitFacts]:
+    found: dict[str, CommitFacts] = {}
+    pending = list(start)
+    while pending:
+        identifier = pending.pop()
+        if identifier in found:
+            continue
+        commit = repository.stores.refs.commits.get(identifier)
+        tree = {}
+        if commit.metarange != EMPTY_METARANGE:
+            tree = contents(repository.ref(identifier).entries())
+        found[identifier] = CommitFacts(commit.parents, tree, commit.message)
+        pending += commit.parents
+    return found

@@ -1,0 +1,173 @@
+"""The two ports of a lake, as one simulated process has them: each call is a step.
+
+Left out as steps, because their order can make no difference: reads of what never changes
+once it is there (objects and commit records that are there, the protection rules where no
+process changes them), and the making of such things, which becomes visible to the others
+at the last moment, together with the process's next call. Where garbage is collected these
+things do change: there every call is a step.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+from graveler.errors import ObjectNotFoundError
+from graveler.kv.store import KVStore, Predicate, Stored
+from graveler.objects.body import BodyReader
+from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from tests.simulate.processes import Process
+from tests.simulate.shared import OBJECTS, TURNS, Call
+
+_LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+class SimulatedKV(KVStore):
+    """The key-value port of one process.
+
+    Args:
+        process: Whose.
+        all_steps: Leave no call out.
+        turns: Whether ``turn`` is had by one process at a time; else nobody ever has it.
+    """
+
+    def __init__(self, process: Process, *, all_steps: bool, turns: bool) -> None:
+        self._process = process
+        self._all_steps = all_steps
+        self._turns = turns
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        process = self._process
+        if not self._all_steps and key.startswith((b"commit/", b"settings/")):
+            value = process.find_late(partition, key) or process.shared.find(partition, key)
+            if value is not None:
+                return Stored(value, value)
+            if key.startswith(b"settings/"):
+                return None
+        stored = process.call(Call("get", partition, key))
+        assert stored is None or isinstance(stored, Stored)
+        if stored is not None and key.startswith(b"branch/"):
+            process.seen[key] = stored.value
+        return stored
+
+    @contextmanager
+    def turn(self, name: str, patience: float) -> Iterator[bool]:
+        if not self._turns:
+            yield False
+            return
+        mine = self._process.name.encode()
+        had = self._process.call(Call("put_absent", TURNS, name.encode(), mine)) is True
+        try:
+            yield had
+        finally:
+            if had and not self._process.dead:
+                self._process.call(Call("delete", TURNS, name.encode()))
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        if not self._all_steps and key.startswith(b"commit/"):
+            self._process.late[partition, key] = value
+            return
+        self._process.call(Call("set", partition, key, value))
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        for key, value in items:
+            self.set(partition, key, value)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        self._process.call(Call("set_if", partition, key, value, predicate))
+
+    def delete(self, partition: str, key: bytes) -> None:
+        self._process.call(Call("delete", partition, key))
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        self._process.call(Call("delete_if", partition, key, b"", predicate))
+
+    def drop(self, partition: str) -> None:
+        position: object = b""
+        while isinstance(position, bytes):
+            position = self._process.call(Call("sweep", partition, position))
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        position = start
+        while True:
+            item = self._process.call(Call("next", partition, position))
+            if not isinstance(item, tuple):
+                return
+            yield item
+            position = item[0] + b"\0"
+
+    def close(self) -> None:
+        pass
+
+
+class SimulatedObjects(ObjectStore):
+    """The object port of one process."""
+
+    def __init__(self, process: Process, root: str, *, all_steps: bool) -> None:
+        self.process = process
+        self._root = root
+        self._all_steps = all_steps
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def find(self, key: str) -> bytes | None:
+        """Return the object, or None."""
+        raw = key.encode()
+        if not self._all_steps:
+            late = self.process.find_late(OBJECTS, raw)
+            return late if late is not None else self.process.shared.find(OBJECTS, raw)
+        stored = self.process.call(Call("get", OBJECTS, raw))
+        return stored.value if isinstance(stored, Stored) else None
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        with BodyReader(body) as reader:
+            content = b"".join(reader.pieces())
+        self.put_bytes(key, content)
+        return ObjectInfo(key, len(content), "1", _LONG_AGO, reader.checksum)
+
+    def put_bytes(self, key: str, content: bytes) -> bool:
+        """Store bytes unless there are some; return whether it was done."""
+        if self._all_steps:
+            return self.process.call(Call("put_absent", OBJECTS, key.encode(), content)) is True
+        there = self.find(key) is not None
+        if not there:
+            self.process.late[OBJECTS, key.encode()] = content
+        return not there
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        with BodyReader(body) as reader:
+            content = b"".join(reader.pieces())
+        return self.put_bytes(key, content)
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        raise NotImplementedError
+
+    def get(self, key: str) -> bytes:
+        content = self.find(key)
+        if content is None:
+            raise ObjectNotFoundError(f"nothing at {self.uri(key)}")
+        return content
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.get(key)[start : start + length]
+
+    def open(self, key: str) -> BinaryIO:
+        return io.BytesIO(self.get(key))
+
+    def head(self, key: str) -> ObjectInfo:
+        return ObjectInfo(key, len(self.get(key)), "1", _LONG_AGO)
+
+    def delete(self, key: str) -> None:
+        self.process.call(Call("delete", OBJECTS, key.encode()))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        position = prefix.encode()
+        while True:
+            item = self.process.call(Call("next", OBJECTS, position))
+            if not isinstance(item, tuple) or not item[0].startswith(prefix.encode()):
+                return
+            yield ObjectInfo(item[0].decode(), len(item[1]), "1", _LONG_AGO)
+            position = item[0] + b"\0"

@@ -1,0 +1,197 @@
+"""One schedule, step by step: who makes his next call, and what goes wrong with it.
+
+A schedule is a text like ``writer committer*3 writer! committer?``: the process whose call
+is next, how many times, and a sign where something goes wrong:
+
+====  ==========================================================================
+      the call is made
+``!``  the process dies before it
+``?``  the call is made, but its outcome is not told (conditional writes)
+``~``  the call is lost on its way, and the outcome is not told (conditional writes)
+``-``  the call is not made, and the store is said to be unavailable
+``+``  the call is made, and the store is said to be unavailable (plain writes)
+====  ==========================================================================
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from graveler.errors import BackendUnavailableError, OutcomeUnknownError, PreconditionFailedError
+from tests.simulate.processes import Process
+from tests.simulate.shared import Access, clash
+from tests.simulate.watching import Watch
+from tests.simulate.world import World
+
+NORMAL, CRASH, REPLY_LOST, WRITE_LOST, DOWN_BEFORE, DOWN_AFTER = range(6)
+SIGNS = ("", "!", "?", "~", "-", "+")
+KINDS = len(SIGNS)
+
+_CONDITIONAL = frozenset({"set_if", "delete_if"})
+_PLAIN = frozenset({"set", "delete", "sweep"})
+_ITEM = re.compile(r"([A-Za-z0-9_]+)([!?~+-]?)(?:\*([0-9]+))?")
+
+Choice = int
+"""Process number times the number of kinds, plus the kind."""
+
+
+class Step(NamedTuple):
+    """What a step did, for the question whether its order matters."""
+
+    process: int
+    fault: bool
+    begins: bool
+    ends: bool
+    accesses: tuple[Access, ...]
+
+
+def dependent(one: Step, other: Step) -> bool:
+    """Return whether the order of the two steps can make a difference."""
+    if one.process == other.process or (one.fault and other.fault):
+        return True
+    if (one.begins and other.ends) or (one.ends and other.begins):
+        return True
+    return any(clash(mine, theirs) for mine in one.accesses for theirs in other.accesses)
+
+
+class Run:
+    """Processes in a world, each standing before its next call.
+
+    Args:
+        world: Where.
+        processes: Started already.
+        faults: The kinds of faults that may happen.
+        budget: How many of them.
+        commits_go: Whether commits may be removed, as a collector of garbage does.
+
+    Attributes:
+        trace: The steps taken.
+        struck: The bits of the operations that met a fault.
+        watch: Sees every write.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        processes: Sequence[Process],
+        *,
+        faults: Iterable[int] = (),
+        budget: int = 0,
+        commits_go: bool = False,
+    ) -> None:
+        self.world = world
+        self.processes = processes
+        self.trace: list[Choice] = []
+        self.struck = 0
+        self.watch = Watch(world.shared, commits_go=commits_go)
+        self._faults = frozenset(faults)
+        self._budget = budget
+
+    def state(self) -> int:
+        """Return a digest of everything that what follows depends on."""
+        return hash((self.world.shared.digest, self._budget, *[p.digest for p in self.processes]))
+
+    def choices(self) -> list[Choice]:
+        """Return what can be done next."""
+        found = []
+        for number, process in enumerate(self.processes):
+            call = process.pending
+            if call is None:
+                continue
+            base = number * KINDS
+            found.append(base)
+            if not self._budget or not self._faults:
+                continue
+            if CRASH in self._faults:
+                found.append(base + CRASH)
+            if call.name in _CONDITIONAL:
+                found += [base + kind for kind in (REPLY_LOST, WRITE_LOST) if kind in self._faults]
+            elif call.name != "pause":
+                if DOWN_BEFORE in self._faults:
+                    found.append(base + DOWN_BEFORE)
+                if DOWN_AFTER in self._faults and call.name in _PLAIN:
+                    found.append(base + DOWN_AFTER)
+        return found
+
+    def take(self, choice: Choice) -> Step:
+        """Take a step."""
+        self.trace.append(choice)
+        number, kind = divmod(choice, KINDS)
+        process = self.processes[number]
+        if kind:
+            self._budget -= 1
+            if kind == CRASH:
+                process.die()
+                process.digest = hash((process.digest, "dead"))
+                return Step(number, fault=True, begins=False, ends=False, accesses=())
+        return self._call(number, process, kind)
+
+    def _call(self, number: int, process: Process, kind: int) -> Step:
+        call = process.pending
+        assert call is not None
+        begins = process.begins
+        if begins is not None:
+            self.world.history.begin(begins)
+            process.begins = None
+        accesses: list[Access] = []
+        if process.late:
+            accesses += [Access(place, key, key, writes=True) for place, key in process.late]
+            process.flush()
+        result: object = None
+        if kind not in {WRITE_LOST, DOWN_BEFORE}:
+            result, access = self.world.shared.perform(call)
+            if call.name != "pause":
+                accesses.append(access)
+        if kind in {REPLY_LOST, WRITE_LOST}:
+            result = OutcomeUnknownError(f"{call.name}: the reply was lost (simulated)")
+        elif kind:
+            result = BackendUnavailableError(f"{call.name}: no answer (simulated)")
+        current = process.current
+        assert current is not None
+        current.calls += 1
+        if kind:
+            self.struck |= current.bit
+        seen: object = result
+        if isinstance(result, Exception):
+            current.lost += isinstance(result, PreconditionFailedError)
+            seen = type(result).__name__
+        before = begins.before if begins is not None else -1
+        process.digest = hash((process.digest, kind, before, seen))
+        process.ended = None
+        process.resume(result)
+        return Step(
+            number, kind > 0, begins is not None, process.ended is not None, tuple(accesses)
+        )
+
+    def end(self) -> None:
+        """Let go of the processes that have not ended."""
+        for process in self.processes:
+            if process.pending is not None:
+                process.die()
+
+    def text(self) -> str:
+        """Return the schedule so far."""
+        return schedule_text(self.trace, [process.name for process in self.processes])
+
+
+def schedule_text(trace: Iterable[Choice], names: Sequence[str]) -> str:
+    """Return a schedule as text."""
+    items = []
+    for choice, group in groupby(trace):
+        times = len(list(group))
+        number, kind = divmod(choice, KINDS)
+        items.append(f"{names[number]}{SIGNS[kind]}" + (f"*{times}" if times > 1 else ""))
+    return " ".join(items)
+
+
+def schedule_of(text: str, names: Sequence[str]) -> list[Choice]:
+    """Return the schedule that a text says."""
+    trace: list[Choice] = []
+    for item in text.split():
+        match = _ITEM.fullmatch(item)
+        if match is None or match[1] not in names:
+            raise ValueError(f"{item!r} is no step: give one of {', '.join(names)}, with a sign")
+        choice = names.index(match[1]) * KINDS + SIGNS.index(match[2])
+        trace += [choice] * int(match[3] or 1)
+    return trace

@@ -1,0 +1,68 @@
+"""What is simulated: how the world begins, who does what in it, and what may go wrong."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from tests.simulate.client import Client
+from tests.simulate.processes import Process
+from tests.simulate.run import Run
+from tests.simulate.world import World
+
+Program = Callable[[Client], object]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Processes that meet in one world.
+
+    Attributes:
+        name: Names it on the command line.
+        programs: What each process does, by its name.
+        prepare: What was done before.
+        faults: The kinds of faults that may happen.
+        budget: How many of them in one schedule.
+        turns: Whether processes take turns; else nobody ever gets one.
+        all_steps: Whether calls of content-addressed things are steps as well.
+        errors: Names of errors that an operation may end with, beside those of its kind.
+    """
+
+    name: str
+    programs: Mapping[str, Program]
+    prepare: Program = lambda _: None
+    faults: tuple[int, ...] = ()
+    budget: int = 0
+    turns: bool = False
+    all_steps: bool = False
+    errors: frozenset[str] = frozenset()
+    begins: list[World] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        """The processes."""
+        return list(self.programs)
+
+    def start(self) -> Run:
+        """Return a run of it, before its first step."""
+        if not self.begins:
+            self.begins.append(
+                World.prepared(lambda world, process: self.prepare(_client(world, process)))
+            )
+        world = World(self.begins[0], all_steps=self.all_steps, turns=self.turns)
+        processes = []
+        for index, (name, program) in enumerate(self.programs.items(), 1):
+            process = world.process(index, name)
+            client = Client(process, world.open(process))
+            process.start(partial(program, client))
+            processes.append(process)
+        return Run(
+            world,
+            processes,
+            faults=self.faults,
+            budget=self.budget,
+            commits_go=self.all_steps,
+        )
+
+
+def _client(world: World, process: Process) -> Client:
+    return Client(process, world.open(process))

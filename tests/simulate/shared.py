@@ -1,0 +1,184 @@
+"""What all simulated processes share: partitions in memory, one call of it at a time.
+
+A call is one step of a schedule. It tells which keys it looked at or wrote, so that an
+explorer knows which two steps could have been taken in either order.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import NamedTuple
+
+from graveler.errors import PreconditionFailedError
+from graveler.kv.predicates import changed, holds
+from graveler.kv.store import Predicate, Stored
+
+OBJECTS = "objects"
+TURNS = "turns"
+
+
+class Call(NamedTuple):
+    """One call of a process, not yet made."""
+
+    name: str
+    partition: str = ""
+    key: bytes = b""
+    value: bytes = b""
+    predicate: Predicate = None
+
+
+class Access(NamedTuple):
+    """The keys that a call looked at or wrote; `high` None: to the end of the partition."""
+
+    partition: str
+    low: bytes
+    high: bytes | None
+    writes: bool
+
+
+def clash(one: Access, other: Access) -> bool:
+    """Return whether the order of the two matters."""
+    return (
+        (one.writes or other.writes)
+        and one.partition == other.partition
+        and (one.high is None or other.low <= one.high)
+        and (other.high is None or one.low <= other.high)
+    )
+
+
+class Shared:
+    """The stores' contents, with a digest of all of it that is kept up with every write.
+
+    Attributes:
+        digest: Equal for equal contents.
+        watch: Called with (partition, key, value before, value after) before each write.
+    """
+
+    def __init__(self) -> None:
+        self.partitions: dict[str, dict[bytes, bytes]] = {}
+        self.digest = 0
+        self.watch: Callable[[str, bytes, bytes | None, bytes | None], None] | None = None
+
+    def fork(self) -> "Shared":
+        """Return a copy that goes its own way."""
+        copy = Shared()
+        copy.partitions = {name: dict(held) for name, held in self.partitions.items()}
+        copy.digest = self.digest
+        return copy
+
+    def find(self, partition: str, key: bytes) -> bytes | None:
+        """Return the value at the key, or None."""
+        held = self.partitions.get(partition)
+        return None if held is None else held.get(key)
+
+    def first(self, partition: str, start: bytes) -> tuple[bytes, bytes] | None:
+        """Return the first key at or after `start`, with its value."""
+        held = self.partitions.get(partition)
+        if not held:
+            return None
+        if len(held) == 1:
+            key, value = next(iter(held.items()))
+            return (key, value) if key >= start else None
+        keys = sorted(held)
+        at = bisect_left(keys, start)
+        return (keys[at], held[keys[at]]) if at < len(keys) else None
+
+    def write(self, partition: str, key: bytes, value: bytes | None) -> None:
+        """Write the value, or remove the key where it is None."""
+        before = self.find(partition, key)
+        if before == value:
+            return
+        if self.watch is not None:
+            self.watch(partition, key, before, value)
+        if before is not None:
+            self.digest ^= hash((partition, key, before))
+        if value is None:
+            held = self.partitions[partition]
+            del held[key]
+            if not held:
+                del self.partitions[partition]
+            return
+        self.partitions.setdefault(partition, {})[key] = value
+        self.digest ^= hash((partition, key, value))
+
+    def perform(self, call: Call) -> tuple[object, Access]:
+        """Make the call; return what it gives, and what it touched.
+
+        What the call would raise comes back as its result.
+        """
+        return _CALLS[call.name](self, call)
+
+
+def _point(call: Call, *, writes: bool) -> Access:
+    return Access(call.partition, call.key, call.key, writes)
+
+
+def _get(shared: Shared, call: Call) -> tuple[object, Access]:
+    value = shared.find(call.partition, call.key)
+    return (None if value is None else Stored(value, value)), _point(call, writes=False)
+
+
+def _set(shared: Shared, call: Call) -> tuple[object, Access]:
+    shared.write(call.partition, call.key, call.value)
+    return None, _point(call, writes=True)
+
+
+def _delete(shared: Shared, call: Call) -> tuple[object, Access]:
+    shared.write(call.partition, call.key, None)
+    return None, _point(call, writes=True)
+
+
+def _set_if(shared: Shared, call: Call) -> tuple[object, Access]:
+    if not holds(call.predicate, shared.find(call.partition, call.key)):
+        return _refused(call), _point(call, writes=False)
+    return _set(shared, call)
+
+
+def _delete_if(shared: Shared, call: Call) -> tuple[object, Access]:
+    if shared.find(call.partition, call.key) != call.predicate:
+        return _refused(call), _point(call, writes=False)
+    return _delete(shared, call)
+
+
+def _refused(call: Call) -> PreconditionFailedError:
+    return changed(call.partition, call.key, call.predicate)
+
+
+def _next(shared: Shared, call: Call) -> tuple[object, Access]:
+    found = shared.first(call.partition, call.key)
+    high = None if found is None else found[0]
+    return found, Access(call.partition, call.key, high, writes=False)
+
+
+def _sweep(shared: Shared, call: Call) -> tuple[object, Access]:
+    """Remove the first key from `key` on; return where to go on, None where nothing follows."""
+    found = shared.first(call.partition, call.key)
+    if found is not None:
+        shared.write(call.partition, found[0], None)
+        after = shared.first(call.partition, found[0])
+        if after is not None:
+            return found[0], Access(call.partition, call.key, after[0], writes=True)
+    return None, Access(call.partition, call.key, None, writes=True)
+
+
+def _put_absent(shared: Shared, call: Call) -> tuple[object, Access]:
+    if shared.find(call.partition, call.key) is not None:
+        return False, _point(call, writes=False)
+    shared.write(call.partition, call.key, call.value)
+    return True, _point(call, writes=True)
+
+
+def _pause(_: Shared, call: Call) -> tuple[object, Access]:
+    return None, _point(call, writes=False)
+
+
+_CALLS: dict[str, Callable[[Shared, Call], tuple[object, Access]]] = {
+    "get": _get,
+    "set": _set,
+    "delete": _delete,
+    "set_if": _set_if,
+    "delete_if": _delete_if,
+    "next": _next,
+    "sweep": _sweep,
+    "put_absent": _put_absent,
+    "pause": _pause,
+}
