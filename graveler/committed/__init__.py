@@ -1,12 +1,13 @@
 """Committed trees: ranges and metaranges, and how they are built, compared and merged."""
 
-from graveler.committed.apply import Applied, StagedChange, apply
+from graveler.committed.apply import Applied, StagedChange, apply, reapply
 from graveler.committed.diff import RawChange, diff
-from graveler.committed.merge import CONFLICT, Merged, Resolve, Unresolved, merge
+from graveler.committed.merge import CONFLICT, Earlier, Merged, Resolve, Unresolved, merge
 from graveler.committed.metarange import EMPTY_METARANGE, get, scan
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore, StoreStats
 from graveler.committed.range_writer import RangeWriter
+from graveler.committed.spans import differing_spans
 from graveler.committed.splitting import Splitting
 from graveler.committed.verify import Problem, verify_metarange, verify_range, verify_tree
 
@@ -14,6 +15,7 @@ __all__ = [
     "CONFLICT",
     "EMPTY_METARANGE",
     "Applied",
+    "Earlier",
     "Merged",
     "Problem",
     "RangeCache",
@@ -27,8 +29,10 @@ __all__ = [
     "Unresolved",
     "apply",
     "diff",
+    "differing_spans",
     "get",
     "merge",
+    "reapply",
     "scan",
     "verify_metarange",
     "verify_range",

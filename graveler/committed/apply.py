@@ -1,6 +1,6 @@
 """A tree and sorted changes give a new tree: the heart of a commit."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import cast
@@ -10,10 +10,11 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.rewrite import Tally, rewrite
 from graveler.committed.splitting import Splitting
+from graveler.committed.sweep import pieces, same_ranges
 from graveler.committed.table import Record
 from graveler.model import Summary
 
-__all__ = ["Applied", "StagedChange", "apply"]
+__all__ = ["Applied", "StagedChange", "apply", "reapply"]
 
 StagedChange = tuple[bytes, bytes | None, bytes | None]
 """Key, record id, value record; both None for a tombstone."""
@@ -70,6 +71,45 @@ def apply(
         ranges_written=writer.written,
     )
     return Applied(metarange.write(store, result), summary)
+
+
+def reapply(
+    store: RangeStore,
+    base: str,
+    earlier: str,
+    moved: str,
+    changes: Callable[[bytes, bytes], Iterable[StagedChange]],
+    splitting: Splitting,
+) -> str:
+    """Return the tree that `moved` becomes by the changes that made `earlier` of `base`.
+
+    Where both have the same ranges the earlier result is taken over, unopened; the changes
+    are applied again only where `moved` differs.
+
+    Args:
+        store: Where trees are.
+        base: Metarange id of the tree that `earlier` was made of.
+        earlier: Metarange id of what applying all the changes to it gave.
+        moved: Metarange id of the tree to apply them to.
+        changes: Called with a first and a last key: yields the changes from the one to the
+            other, both included, in key order.
+        splitting: Where new ranges end.
+    """
+    sides = [metarange.read(store, tree) for tree in (base, earlier, moved)]
+    with RangeWriter(store, splitting) as writer:
+        for shared, segment in pieces(*sides):
+            writer.add_ranges(shared)
+            if segment is None:
+                break
+            before, done, now = segment
+            if same_ranges(before, now):
+                writer.add_ranges(done)
+            else:
+                first = min(side[0].min_key for side in segment if side)
+                last = max(side[-1].max_key for side in segment if side)
+                rewrite(store, writer, now, changes(first, last), _overwrite)
+        result = writer.finish()
+    return metarange.write(store, result)
 
 
 def _overwrite(change: StagedChange, found: Record | None) -> Record | None:

@@ -13,12 +13,10 @@ A missing key counts as an identity of its own, so the three rows cover a file t
 sides added, and a deletion against a change.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from operator import attrgetter
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from graveler.committed import metarange
 from graveler.committed.diff import RawChange, diff_ranges, same_content
@@ -26,14 +24,14 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.rewrite import rewrite
 from graveler.committed.splitting import Splitting
-from graveler.committed.sweep import Segment, Side, segments, split_common
+from graveler.committed.sweep import Segment, pieces, same_ranges
 from graveler.committed.table import Record
 from graveler.errors import InvalidInputError
 from graveler.identity import record_id
 from graveler.model import Conflict, RangeInfo
 from graveler.records import value_identity
 
-__all__ = ["CONFLICT", "Merged", "Resolve", "Unresolved", "merge"]
+__all__ = ["CONFLICT", "Earlier", "Merged", "Resolve", "Unresolved", "merge"]
 
 
 class Unresolved(Enum):
@@ -43,13 +41,24 @@ class Unresolved(Enum):
 
 
 CONFLICT: Final = Unresolved.CONFLICT
-_min_key = attrgetter("min_key")
 
 Resolve = Callable[
     [bytes, bytes | None, bytes | None, bytes | None], "bytes | Literal[Unresolved.CONFLICT] | None"
 ]
 """(key, base, source, dest value records) -> the value to have, None for no such key, or
 `CONFLICT` to leave it to the strategy."""
+
+
+class Earlier(NamedTuple):
+    """What a merge gave before its destination moved on.
+
+    Attributes:
+        dest: Metarange id of the destination then.
+        merged: Metarange id of the result.
+    """
+
+    dest: str
+    merged: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
     splitting: Splitting,
     strategy: str | None = None,
     resolve: Resolve | None = None,
+    earlier: Earlier | None = None,
 ) -> Merged:
     """Merge tree `source` into tree `dest`; nothing is written where a conflict is left.
 
@@ -86,6 +96,8 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         strategy: ``source-wins`` or ``dest-wins``: the side that has its way in a conflict,
             its deletions included. None: neither.
         resolve: Asked first about each conflict.
+        earlier: An earlier result for the same base and source, settled in the same way: where
+            the destination has not changed since, it is taken over range by range, unopened.
 
     Raises:
         InvalidInputError: No such strategy.
@@ -96,7 +108,8 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
         return Merged(source)
     if source == base:
         return Merged(dest)
-    sides = [metarange.read(store, tree) for tree in (base, source, dest)]
+    trees = (base, source, dest) if earlier is None else (base, source, dest, *earlier)
+    sides = [metarange.read(store, tree) for tree in trees]
     judge = _Judge(strategy, resolve)
     with RangeWriter(store, splitting, hold=True) as writer:
         _merge_ranges(store, writer, sides, judge)
@@ -109,31 +122,27 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
 def _merge_ranges(
     store: RangeStore, writer: RangeWriter, sides: list[tuple[RangeInfo, ...]], judge: "_Judge"
 ) -> None:
-    common, rest = split_common(*sides)
-    at = 0
-    for segment in segments(*rest):
-        start = min(side[0].min_key for side in segment if side)
-        following = bisect_left(common, start, at, key=_min_key)
-        writer.add_ranges(common[at:following])
-        at = following
-        _merge_segment(store, writer, segment, judge)
-    writer.add_ranges(common[at:])
+    for shared, segment in pieces(*sides):
+        writer.add_ranges(shared)
+        if segment is None:
+            return
+        _, _, dest, *earlier = segment
+        if earlier and same_ranges(earlier[0], dest):
+            writer.add_ranges(earlier[1])
+        else:
+            _merge_segment(store, writer, segment, judge)
 
 
 def _merge_segment(
     store: RangeStore, writer: RangeWriter, segment: Segment, judge: "_Judge"
 ) -> None:
-    base, source, dest = segment
-    if _same_ranges(source, base) or _same_ranges(source, dest):
+    base, source, dest = segment[:3]
+    if same_ranges(source, base) or same_ranges(source, dest):
         writer.add_ranges(dest)
-    elif _same_ranges(dest, base):
+    elif same_ranges(dest, base):
         writer.add_ranges(source)
     else:
         rewrite(store, writer, dest, diff_ranges(store, base, source), judge.settle)
-
-
-def _same_ranges(one: Side, other: Side) -> bool:
-    return [info.id for info in one] == [info.id for info in other]
 
 
 class _Judge:

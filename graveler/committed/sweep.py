@@ -1,10 +1,14 @@
 """Two or three trees side by side, in the smallest pieces that can be decided alone."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from graveler.model import RangeInfo
 
-__all__ = ["Segment", "Side", "segments", "split_common"]
+__all__ = ["Segment", "Side", "pieces", "same_ranges", "segments", "split_common"]
+
+_min_key = attrgetter("min_key")
 
 Side = Sequence[RangeInfo]
 Segment = tuple[tuple[RangeInfo, ...], ...]
@@ -23,6 +27,26 @@ def split_common(*sides: Side) -> tuple[list[RangeInfo], list[list[RangeInfo]]]:
         shared &= {info.id for info in side}
     common = [info for info in sides[-1] if info.id in shared]
     return common, [[info for info in side if info.id not in shared] for side in sides]
+
+
+def same_ranges(one: Side, other: Side) -> bool:
+    """Return whether both sides have the same ranges."""
+    return [info.id for info in one] == [info.id for info in other]
+
+
+def pieces(*sides: Side) -> Iterator[tuple[Side, Segment | None]]:
+    """Yield, in key order, runs of ranges that all sides share, and the segments between them.
+
+    Each item is (shared ranges, the segment after them, or None at the end).
+    """
+    common, rest = split_common(*sides)
+    at = 0
+    for segment in segments(*rest):
+        start = min(side[0].min_key for side in segment if side)
+        following = bisect_left(common, start, at, key=_min_key)
+        yield common[at:following], segment
+        at = following
+    yield common[at:], None
 
 
 def segments(*sides: Side) -> Iterator[Segment]:

@@ -69,7 +69,7 @@ class Commits:
                 )
         return self.get(found[0]) if found else None
 
-    def add(
+    def add(  # noqa: PLR0913 - the fields of a commit
         self,
         *,
         metarange: str,
@@ -78,6 +78,8 @@ class Commits:
         committer: str,
         created: datetime,
         metadata: Mapping[str, str],
+        tokens: tuple[str, ...] = (),
+        spans: tuple[tuple[bytes, bytes], ...] | None = None,
     ) -> Commit:
         """Store a commit and return it; storing the same one twice is harmless."""
         check_pairs("commit", metadata)
@@ -97,6 +99,8 @@ class Commits:
             committer=committer,
             created=created,
             metadata=dict(metadata),
+            tokens=tokens,
+            spans=spans,
         )
         self._kv.set(self._partition, _PREFIX + commit.id.encode(), encode_commit(commit))
         return self._remember(commit)

@@ -1,15 +1,23 @@
 """Commit: seal the live token, build the tree off to the side, move the branch in one step.
 
 Up to the last compare-and-set no reader sees a change, and every step before it may be
-repeated: a crash at any point leaves the branch as it was, with its writes still staged.
-A committer that loses the race rebuilds on the branch's current head.
+repeated: a crash at any point leaves the branch as it was, with its writes still staged,
+and the next committer takes them up.
+
+Sealed tokens stand in the record oldest first, and are committed from the front. So what a
+committer set out to commit and what is still sealed when it lands overlap: a suffix of the
+one is a prefix of the other. All the same: nobody was quicker. None at all: another one has
+committed everything, or somebody discarded it. Else an earlier committer has landed part of
+it, and the rest is committed upon that. The work of a committer that lost is not lost: its
+tree still holds where the head has not changed, or has changed by its own tokens only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
-from graveler.committed import apply
+from graveler.committed import StagedChange, apply, differing_spans, reapply
 from graveler.errors import (
     NoChangesError,
     OutcomeUnknownError,
@@ -23,9 +31,11 @@ from graveler.refs import advance, backoff, move
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 
-__all__ = ["commit"]
+__all__ = ["MOST_SEALED", "commit", "overlap"]
 
 _ATTEMPTS: Final = 200
+MOST_SEALED: Final = 8
+"""Sealed tokens of a branch, at most: a committer that finds as many commits them first."""
 
 
 def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, BranchRecord]:
@@ -33,7 +43,8 @@ def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, BranchRe
 
     Returns:
         The record as we first saw it, and as it is sealed. Nothing is sealed where nothing is
-        staged; where another committer was quicker, what we first saw live is his.
+        staged, or where as many tokens are sealed as may be; where another committer was
+        quicker, what we first saw live is his.
     """
     looks: list[BranchRecord] = []
 
@@ -41,7 +52,7 @@ def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, BranchRe
         check_fence(record, fence)
         looks.append(record)
         live = record.staging_token
-        if stores.staging.is_empty(live):
+        if len(record.sealed_tokens) >= MOST_SEALED or stores.staging.is_empty(live):
             return record
         return replace(
             record,
@@ -89,44 +100,87 @@ def commit(  # noqa: PLR0913 - the fields of a commit
     """
     if not fence:
         stores.refs.protection.check(name)
-    with owned(name, fence):
-        return _commit(stores, name, fence, _Details(message, metadata, committer, allow_empty))
+    details = _Details(message, metadata, committer, allow_empty)
+    with owned(name, fence), stores.refs.turn(name):
+        seen, sealed = _seal(stores, name, fence)
+        earlier = None
+        if seen.staging_token == sealed.staging_token and len(sealed.sealed_tokens) >= MOST_SEALED:
+            # left behind by committers that died: landed first, so that they grow no more
+            earlier = _found(_Committer(stores, name, fence, details, seen, sealed))
+            seen, sealed = _seal(stores, name, fence)
+        try:
+            return _Committer(stores, name, fence, details, seen, sealed).run()
+        except NoChangesError:
+            if earlier is None:
+                raise
+            return earlier
 
 
-def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
-    seen, sealed = _seal(stores, name, fence)
-    for attempt in range(_ATTEMPTS):
-        made = _try_commit(stores, name, fence, seen, sealed, details)
-        if made is not None:
-            return made
-        backoff(stores.clock, stores.ids, attempt)
-    raise ThrottledError(f"branch {name!r} is busy: lost {_ATTEMPTS} races; try again")
+def _found(committer: "_Committer") -> Commit | None:
+    try:
+        return committer.run()
+    except NoChangesError:
+        return None
 
 
-def _try_commit(
-    stores: Stores,
-    name: str,
-    fence: str,
-    seen: BranchRecord,
-    sealed: BranchRecord,
-    details: _Details,
-) -> Commit | None:
-    """Commit the sealed tokens on the branch's present head; None where the race was lost."""
-    mine = frozenset((*sealed.sealed_tokens, seen.staging_token))
-    record, predicate = stores.refs.branches.get_for_update(name)
-    check_fence(record, fence)
-    tokens = [token for token in record.sealed_tokens if token in mine]
-    if not tokens and record.staging_token != seen.staging_token:  # another one has taken them
-        if record.commit_id == seen.commit_id:
-            raise NoChangesError(f"branch {name!r}: what was staged was discarded meanwhile")
-        return stores.refs.commits.get(record.commit_id)
-    if not tokens and not details.allow_empty:
-        raise NoChangesError(f"branch {name!r}: nothing is staged")
-    parent = stores.refs.commits.get(record.commit_id)
-    tree = _tree(stores, parent, tokens)
-    rest = tuple(token for token in record.sealed_tokens if token not in mine)
-    made = None
-    if tree != parent.metarange or details.allow_empty:
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A tree and what it was built of: some tokens over a head."""
+
+    parent: Commit
+    tokens: tuple[str, ...]
+    tree: str
+
+
+class _Committer:
+    """One commit on its way, from its sealed tokens to the head of the branch."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        name: str,
+        fence: str,
+        details: _Details,
+        seen: BranchRecord,
+        sealed: BranchRecord,
+    ) -> None:
+        self._stores = stores
+        self._name = name
+        self._fence = fence
+        self._details = details
+        self._seen = seen
+        self._mine = sealed.sealed_tokens
+        self._built: _Built | None = None
+
+    def run(self) -> Commit:
+        """Return the commit, ours or the one that has taken our writes along."""
+        for attempt in range(_ATTEMPTS):
+            made = self._try()
+            if made is not None:
+                return made
+            backoff(self._stores.clock, self._stores.ids, attempt)
+        raise ThrottledError(f"branch {self._name!r} is busy: lost {_ATTEMPTS} races; try again")
+
+    def _try(self) -> Commit | None:
+        """Commit what is left of our tokens on the present head; None where the race was lost."""
+        stores, details = self._stores, self._details
+        record, predicate = stores.refs.branches.get_for_update(self._name)
+        check_fence(record, self._fence)
+        tokens = overlap(self._mine, record.sealed_tokens)
+        if not tokens:
+            taken = self._taken(record)
+            if taken is not None:
+                return taken
+            if not details.allow_empty:
+                raise NoChangesError(f"branch {self._name!r}: nothing is staged")
+        parent = stores.refs.commits.get(record.commit_id)
+        tree = self._tree(parent, tokens)
+        rest = replace(record, sealed_tokens=record.sealed_tokens[len(tokens) :])
+        if tree == parent.metarange and not details.allow_empty:
+            if not self._cleared(rest, predicate):
+                return None
+            self._drop(tokens)
+            raise NoChangesError(f"branch {self._name!r}: what is staged equals the head")
         made = stores.refs.commits.add(
             metarange=tree,
             parents=(parent.id,),
@@ -134,35 +188,89 @@ def _try_commit(
             committer=details.committer,
             created=stores.clock.now(),
             metadata=details.metadata,
+            tokens=tokens,
+            spans=differing_spans(stores.ranges, parent.metarange, tree),
         )
-    if made is None:
-        moved = _cleared(stores, replace(record, sealed_tokens=rest), predicate)
-    else:
-        moved = advance(
-            stores.refs,
-            replace(record, sealed_tokens=rest, commit_id=made.id),
-            predicate,
-            action="commit",
+        moved = replace(rest, commit_id=made.id)
+        if not advance(stores.refs, moved, predicate, action="commit"):
+            return None
+        self._drop(tokens)
+        return made
+
+    def _taken(self, record: BranchRecord) -> Commit | None:
+        """Return the commit of another that holds what we sealed, None where there is none.
+
+        Raises:
+            NoChangesError: It was discarded.
+        """
+        if not self._mine and record.staging_token == self._seen.staging_token:
+            return None  # nothing was staged, nor is it now
+        commits = self._stores.refs.commits
+        last = self._mine[-1] if self._mine else self._seen.staging_token
+        floor = commits.get(self._seen.commit_id).generation
+        commit = commits.get(record.commit_id)
+        while commit.generation > floor:
+            if last in commit.tokens:
+                return replace(commit, by_other=True)
+            commit = commits.get(commit.parents[0])
+        raise NoChangesError(
+            f"branch {self._name!r}: what was staged was discarded meanwhile, or equalled the head"
         )
-    if not moved:
-        return None
-    for token in tokens:
-        stores.staging.drop(token)
-    if made is None:
-        raise NoChangesError(f"branch {name!r}: what is staged equals the head")
-    return made
+
+    def _tree(self, parent: Commit, tokens: tuple[str, ...]) -> str:
+        if not tokens:
+            return parent.metarange
+        stores, built = self._stores, self._built
+        newest_first = tokens[::-1]
+
+        def changes(first: bytes, last: bytes) -> Iterator[StagedChange]:
+            staged = stores.staging.scan(newest_first, first)
+            return staged_changes(takewhile(lambda item: item[0] <= last, staged))
+
+        if built is not None and self._only_ours_since(built, parent, tokens):
+            tree = built.tree
+        elif built is not None and built.tokens == tokens:
+            tree = reapply(
+                stores.ranges,
+                built.parent.metarange,
+                built.tree,
+                parent.metarange,
+                changes,
+                stores.splitting,
+            )
+        else:
+            everything = staged_changes(stores.staging.scan(newest_first))
+            tree = apply(stores.ranges, parent.metarange, everything, stores.splitting).metarange
+        self._built = _Built(parent, tokens, tree)
+        return tree
+
+    def _only_ours_since(self, built: _Built, parent: Commit, tokens: tuple[str, ...]) -> bool:
+        """Return whether the head has changed by nothing but tokens that the tree holds too."""
+        commits = self._stores.refs.commits
+        landed: tuple[str, ...] = ()
+        while parent.generation > built.parent.generation and len(parent.parents) == 1:
+            landed = parent.tokens + landed
+            parent = commits.get(parent.parents[0])
+        return parent.id == built.parent.id and landed + tokens == built.tokens
+
+    def _cleared(self, record: BranchRecord, predicate: Predicate) -> bool:
+        try:
+            self._stores.refs.branches.replace(record, predicate)
+        except (PreconditionFailedError, OutcomeUnknownError):
+            return False  # what landed has taken our tokens along: looking again is safe
+        return True
+
+    def _drop(self, tokens: tuple[str, ...]) -> None:
+        for token in tokens:
+            self._stores.staging.drop(token)
 
 
-def _tree(stores: Stores, parent: Commit, oldest_first: Sequence[str]) -> str:
-    if not oldest_first:
-        return parent.metarange
-    changes = staged_changes(stores.staging.scan(oldest_first[::-1]))
-    return apply(stores.ranges, parent.metarange, changes, stores.splitting).metarange
+def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the longest suffix of `mine` that is a prefix of `sealed`, both oldest first.
 
-
-def _cleared(stores: Stores, record: BranchRecord, predicate: Predicate) -> bool:
-    try:
-        stores.refs.branches.replace(record, predicate)
-    except (PreconditionFailedError, OutcomeUnknownError):
-        return False  # what landed has taken our tokens along: looking again is safe
-    return True
+    It is what is still to be committed of `mine`.
+    """
+    for start in range(len(mine)):
+        if sealed[: len(mine) - start] == mine[start:]:
+            return mine[start:]
+    return ()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.committed import Resolve, merge
+from graveler.committed import Earlier, Resolve, differing_spans, merge
 from graveler.errors import (
     ConflictError,
     InvalidInputError,
@@ -17,7 +17,7 @@ from graveler.refs import advance, backoff, merge_base
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence
 
-__all__ = ["STRATEGIES", "MergeResult", "build_merge", "merge_into", "merge_trees"]
+__all__ = ["STRATEGIES", "MergeResult", "build_merge", "merge_into", "merge_trees", "refuse_unpublished"]
 
 STRATEGIES: Final = (None, "source-wins", "dest-wins")
 _ATTEMPTS: Final = 200
@@ -46,6 +46,7 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
     strategy: str | None,
     what: str,
     resolve: Resolve | None = None,
+    earlier: Earlier | None = None,
 ) -> str:
     """Return the metarange of the merged tree.
 
@@ -63,6 +64,7 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
         strategy=strategy,
         splitting=stores.splitting,
         resolve=resolve,
+        earlier=earlier,
     )
     if merged.conflicts:
         raise MergeConflictError(_conflict_message(what, merged.conflicts), merged.conflicts)
@@ -88,10 +90,13 @@ def build_merge(  # noqa: PLR0913 - the fields of a commit
     metadata: Mapping[str, str],
     committer: str,
     strategy: str | None,
+    earlier: Commit | None = None,
 ) -> Commit | None:
     """Return the stored commit that merges `source` into `dest`, or None if `dest` holds it.
 
-    No branch moves: the commit is what the destination would become.
+    No branch moves: the commit is what the destination would become. Where the destination
+    moved on after that, give what was made as `earlier`: only what changed since is merged
+    again.
     """
     commits = stores.refs.commits
     base = merge_base(commits, source.id, dest.id)
@@ -106,6 +111,7 @@ def build_merge(  # noqa: PLR0913 - the fields of a commit
         dest=dest.metarange,
         strategy=strategy,
         what=message,
+        earlier=_still_good(stores, earlier, source, base),
     )
     return commits.add(
         metarange=tree,
@@ -114,10 +120,24 @@ def build_merge(  # noqa: PLR0913 - the fields of a commit
         committer=committer,
         created=stores.clock.now(),
         metadata=metadata,
+        spans=differing_spans(stores.ranges, dest.metarange, tree),
     )
 
 
-def _refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
+def _still_good(
+    stores: Stores, earlier: Commit | None, source: Commit, base: Commit
+) -> Earlier | None:
+    """Return the trees of an earlier merge of `source`, if it started from the same base."""
+    if earlier is None or earlier.parents[1:] != (source.id,):
+        return None
+    dest = stores.refs.commits.get(earlier.parents[0])
+    then = merge_base(stores.refs.commits, source.id, dest.id)
+    if then is None or then.id != base.id:
+        return None
+    return Earlier(dest.metarange, earlier.metarange)
+
+
+def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
     """Refuse the work of a run that was not published: its gates have not seen it.
 
     Looked for on the source's own line, down to what both have in common; what came there by
@@ -149,7 +169,7 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
     committer: str,
     strategy: str | None,
 ) -> MergeResult:
-    """Merge a commit into a branch; a race that is lost is merged again on the new head.
+    """Merge a commit into a branch; a race that is lost is merged on, upon the new head.
 
     What is staged on the destination stays staged. Always a merge commit, never a silent
     fast-forward, so that history says what was published together.
@@ -158,25 +178,30 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
         MergeConflictError: Both sides changed a path, differently; the branch did not move.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
+        ProtectedBranchError: The branch takes no merges.
     """
     refs = stores.refs
-    for attempt in range(_ATTEMPTS):
-        record, predicate = refs.branches.get_for_update(into)
-        check_fence(record, "")
-        dest = refs.commits.get(record.commit_id)
-        _refuse_unpublished(stores, source, dest)
-        made = build_merge(
-            stores,
-            source=source,
-            dest=dest,
-            message=message,
-            metadata=metadata,
-            committer=committer,
-            strategy=strategy,
-        )
-        if made is None:
-            return MergeResult(dest, already=True)
-        if advance(refs, replace(record, commit_id=made.id), predicate, action="merge"):
-            return MergeResult(made, already=False)
-        backoff(stores.clock, stores.ids, attempt)
+    refs.protection.check(into, "merge")
+    made = None
+    with refs.turn(into):
+        for attempt in range(_ATTEMPTS):
+            record, predicate = refs.branches.get_for_update(into)
+            check_fence(record, "")
+            dest = refs.commits.get(record.commit_id)
+            refuse_unpublished(stores, source, dest)
+            made = build_merge(
+                stores,
+                source=source,
+                dest=dest,
+                message=message,
+                metadata=metadata,
+                committer=committer,
+                strategy=strategy,
+                earlier=made,
+            )
+            if made is None:
+                return MergeResult(dest, already=True)
+            if advance(refs, replace(record, commit_id=made.id), predicate, action="merge"):
+                return MergeResult(made, already=False)
+            backoff(stores.clock, stores.ids, attempt)
     raise ThrottledError(f"branch {into!r} is busy: lost {_ATTEMPTS} races; try again")
