@@ -17,7 +17,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check lint types floors bench docs lock clean
+.PHONY: help demo test check lint types floors bench torture docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,13 @@ floors: $(READY)
 
 bench: $(READY) ## the benchmarks
 	$(BIN)/python -m tests.bench $(ARGS)
+
+KILLS ?= 1000
+DRIVER ?=
+SEED ?=
+
+torture: $(READY) ## KILLS=1000 of them on each driver, or on DRIVER=sqlite; SEED=… replays
+	$(BIN)/python -m tests.torture $(KILLS) $(DRIVER) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # mkdocs wants neither its pages beside its configuration nor its output among its pages,
 # and the pages lie best at docs/: so it builds from a copy.

@@ -3,8 +3,10 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import psycopg
@@ -14,9 +16,9 @@ from psycopg.conninfo import conninfo_to_dict
 _numbers = count(1)
 
 
-@pytest.fixture(scope="session")
-def postgres_socket() -> Iterator[Path]:
-    """The folder of the server's socket; the server ends, and leaves nothing, with the session."""
+@contextmanager
+def postgres_server() -> Iterator[Any]:
+    """A server that ends, and leaves nothing, with the block."""
     # Not under pytest's own folder: the server runs as a user of its own when the tests run as
     # root, and a socket's path must be short.
     base = Path(tempfile.mkdtemp(prefix="graveler-pg-", dir="/tmp"))
@@ -36,20 +38,39 @@ def postgres_socket() -> Iterator[Path]:
                 settings.write("fsync = off\nmax_connections = 200\n")
             server.start()
         try:
-            yield Path(str(conninfo_to_dict(server.get_uri())["host"]))
+            yield server
         finally:
             server.cleanup()
     finally:
         shutil.rmtree(base)
 
 
+def socket_of(server: Any) -> Path:
+    """Return the folder of a server's socket."""
+    return Path(str(conninfo_to_dict(server.get_uri())["host"]))
+
+
+@contextmanager
+def schema(host: Path) -> Iterator[str]:
+    """The URL of an empty schema, dropped with the block."""
+    name = f"test_{next(_numbers)}"
+    query = urlencode({"host": str(host), "options": f"-csearch_path={name}"})
+    with psycopg.connect(user="postgres", host=str(host), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    yield f"postgresql://postgres@/postgres?{query}"
+    with psycopg.connect(user="postgres", host=str(host), autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture(scope="session")
+def postgres_socket() -> Iterator[Path]:
+    """The folder of the server's socket; the server ends, and leaves nothing, with the session."""
+    with postgres_server() as server:
+        yield socket_of(server)
+
+
 @pytest.fixture
 def postgres_url(postgres_socket: Path) -> Iterator[str]:
     """The URL of an empty schema, dropped after the test."""
-    schema = f"test_{next(_numbers)}"
-    host = str(postgres_socket)
-    with psycopg.connect(user="postgres", host=host, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}")
-        query = urlencode({"host": host, "options": f"-csearch_path={schema}"})
-        yield f"postgresql://postgres@/postgres?{query}"
-        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+    with schema(postgres_socket) as url:
+        yield url

@@ -1,0 +1,143 @@
+"""Ways to die, and to lose things: what a victim's stores and its operating system do to it."""
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+from graveler.kv.store import KVStore, Predicate, Stored
+from graveler.testing.faults import FaultyKVStore, Script
+
+__all__ = ["DeadlyKVStore", "ForgetfulKVStore", "KillPoints", "LazyKVStore", "guard_system_calls"]
+
+SYSTEM_CALLS = ("open", "write", "fsync", "replace", "rename", "link", "unlink", "mkdir", "utime")
+
+
+class KillPoints(Script):
+    """Kills this process before or after the effect of a call, one call in `odds`.
+
+    Nothing happens before `live` is set, so that a victim may get somewhere first.
+    """
+
+    def __init__(self, random: Random, odds: int) -> None:
+        super().__init__()
+        self.live = False
+        self._random, self._odds = random, odds
+
+    @contextmanager
+    def around(self, call: str) -> Iterator[None]:
+        """Perhaps die, let the call happen, perhaps die."""
+        del call
+        self._draw()
+        yield
+        self._draw()
+
+    def _draw(self) -> None:
+        if self.live and self._random.randrange(2 * self._odds) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DeadlyKVStore(FaultyKVStore):
+    """Passes on what the port has beyond reads and writes, too."""
+
+    def get_each(self, partitions: Any, key: bytes) -> list[Stored | None]:
+        with self._script.around("get_each"):
+            return self._store.get_each(partitions, key)
+
+    def turn(self, name: str, patience: float) -> Any:
+        return self._store.turn(name, patience)
+
+
+def guard_system_calls(points: KillPoints) -> None:
+    """Make what Python asks of the operating system about files deadly, until the process ends."""
+
+    def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def strike(*arguments: Any, **named: Any) -> Any:
+            with points.around(name):
+                return call(*arguments, **named)
+
+        return strike
+
+    for name in SYSTEM_CALLS:
+        setattr(os, name, guarded(name, getattr(os, name)))
+
+
+class ForgetfulKVStore(DeadlyKVStore):
+    """Acknowledges one write in `odds` without making it: what a checker must notice.
+
+    Args:
+        store: Where the other writes go.
+        call: Which kind of write is forgotten: ``set``, ``set_many``, ``set_if``, ``delete_if``.
+        odds: How often.
+        random: Decides.
+    """
+
+    def __init__(self, store: KVStore, *, call: str, odds: int, random: Random) -> None:
+        super().__init__(store, Script())
+        self._call, self._odds, self._random = call, odds, random
+
+    def _makes(self, call: str) -> bool:
+        return call != self._call or self._random.randrange(self._odds) != 0
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        if self._makes("set"):
+            self._store.set(partition, key, value)
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        if self._makes("set_many"):
+            self._store.set_many(partition, items)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        if self._makes("set_if"):
+            self._store.set_if(partition, key, value, predicate)
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        if self._makes("delete_if"):
+            self._store.delete_if(partition, key, predicate)
+
+
+class LazyKVStore(DeadlyKVStore):
+    """Keeps what it acknowledged to itself for a while: none who reads through it can tell.
+
+    As a disk does that reports a flush it has not made. Only who comes after its death sees.
+    """
+
+    def __init__(self, store: KVStore, *, most: int) -> None:
+        super().__init__(store, Script())
+        self._most = most
+        self._kept: dict[tuple[str, bytes], bytes] = {}
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        value = self._kept.get((partition, key))
+        return self._store.get(partition, key) if value is None else Stored(value, value)
+
+    def get_each(self, partitions: Any, key: bytes) -> list[Stored | None]:
+        return [self.get(partition, key) for partition in partitions]
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        self._kept[partition, key] = value
+        if len(self._kept) > self._most:
+            self._flush()
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        self._flush()
+        self._store.set_if(partition, key, value, predicate)
+
+    def drop(self, partition: str) -> None:
+        self._flush()
+        self._store.drop(partition)
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        self._flush()
+        return self._store.scan(partition, start)
+
+    def close(self) -> None:
+        self._flush()
+        self._store.close()
+
+    def _flush(self) -> None:
+        while self._kept:
+            (partition, key), value = self._kept.popitem()
+            self._store.set(partition, key, value)

@@ -1,0 +1,114 @@
+"""A process that has everything imported, and forks a victim whenever it is asked to.
+
+A cycle then costs what its victim does, not the start of an interpreter. The nursery itself
+opens no store. It is told of a victim in a line of JSON, and kills it when its time has come;
+what the victim says goes to the same pipe, and after it the nursery's own line: how it ended.
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.torture.victim import Plan, work
+
+__all__ = ["Nursery"]
+
+_LONGEST = 60.0
+
+
+class Nursery:
+    """The nursery as its clients see it; use it in a ``with``.
+
+    Args:
+        task: Module and function that a victim runs, as ``module:function``.
+    """
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.torture.nursery"],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.communicate(timeout=_LONGEST)
+
+    def raise_victim(
+        self, plan: Plan, *, kill_after: float | None, from_birth: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what a victim says, and at last ``{"ended": status}``: it is dead then.
+
+        Args:
+            plan: What it shall do.
+            kill_after: Seconds until it is killed; None: it lives until its plan ends.
+            from_birth: Count them from the fork, not from when it has opened its lake.
+        """
+        request = {"plan": plan.line(), "after": kill_after, "birth": from_birth}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        while True:
+            raw = self._process.stdout.readline()
+            if not raw:
+                raise RuntimeError("the nursery died")
+            line = json.loads(raw)
+            yield line
+            if "ended" in line:
+                return
+
+
+def main() -> None:
+    """Serve until nobody asks any more."""
+    gc.freeze()  # what is imported needs no look by any child
+    for raw in sys.stdin.buffer:
+        request = json.loads(raw)
+        ended = _raise(Plan.read(request["plan"]), request["after"], birth=request["birth"])
+        os.write(1, json.dumps({"ended": ended}).encode() + b"\n")
+
+
+def _raise(plan: Plan, after: float | None, *, birth: bool) -> int:
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(told)
+            work(plan, lambda: os.write(tell, b"!"))
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(tell)
+    handle = os.pidfd_open(child)
+    if not birth:
+        select.select([told], [], [], _LONGEST)  # it is ready, or dead
+    ended, _, _ = select.select([handle], [], [], _LONGEST if after is None else after)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    os.close(told)
+    os.close(handle)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    import graveler.kv.rocksdb
+    import graveler.kv.sql  # noqa: F401 - so that no victim has to
+
+    main()

@@ -1,0 +1,207 @@
+"""What a victim may do: drawn at random, written as a line, carried out on a repository.
+
+Each owner (a thread of the victim) has paths of its own, so that what must be there after a
+crash can be said exactly, whoever else is at work:
+
+- ``main`` takes staged writes below ``s<owner>/`` and merges of the owner's branches;
+- the branches ``w<owner>-…`` are made from main, change ``m<owner>/…``, and are merged back.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from random import Random
+from typing import Any
+
+from graveler.model import Entry
+
+__all__ = ["OWNERS", "POOL", "Operation", "digest", "draw", "execute", "own", "pool_entry"]
+
+OWNERS = 3
+PATHS = 12
+POOL = [f"pool {number}" for number in range(8)]
+"""Contents of the objects that are linked."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call of the public face."""
+
+    number: int
+    owner: int
+    name: str
+    branch: str = ""
+    writes: dict[str, str | None] = field(default_factory=dict)
+    into: str = ""
+    strategy: str | None = None
+    prefix: str = ""
+    message: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it is no mere look."""
+        return self.name not in LOOKS
+
+    def line(self) -> dict[str, Any]:
+        """Return it for a journal, without what is empty."""
+        return {name: value for name, value in asdict(self).items() if value or name == "number"}
+
+    @classmethod
+    def read(cls, line: dict[str, Any]) -> "Operation":
+        """Return what `line` wrote."""
+        return cls(**{"owner": 0, **line})
+
+
+LOOKS = {"get", "list", "list-head", "uncommitted"}
+WEIGHTS = {
+    "put": 24,
+    "link": 8,
+    "delete": 8,
+    "commit": 16,
+    "merge": 9,
+    "merge-main": 5,
+    "create": 6,
+    "drop": 3,
+    "reset": 3,
+    "tag": 1,
+    "untag": 1,
+    "get": 6,
+    "list": 5,
+    "list-head": 3,
+    "uncommitted": 2,
+}
+
+
+def own(branch: str) -> str:
+    """Return the start of the paths that are changed on a branch itself."""
+    return "s" if branch == "main" else f"m{branch[1]}/"
+
+
+def digest(content: str) -> str:
+    """Return what a listing says of a content."""
+    return hashlib.sha256(content.encode()).hexdigest()[:8]
+
+
+def draw(random: Random, number: int, owner: int, names: set[str], *, alone: bool) -> Operation:
+    """Draw the next operation of an owner.
+
+    Args:
+        random: Where from.
+        number: Of the operation, unique in the cycle.
+        owner: Whose.
+        names: The owner's branches and tags; kept up to date here.
+        alone: Nobody else works: tags and main as a whole are fair game.
+    """
+    branches = sorted(name for name in names if name.startswith(f"w{owner}-"))
+    name = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    if name in {"merge", "merge-main", "drop"} and not branches:
+        name = "create"
+    if name in {"tag", "untag"} and not alone:
+        name = "put"
+    if name == "create":
+        fresh = f"w{owner}-{random.randrange(2)}"
+        names.add(fresh)
+        return Operation(number, owner, name, fresh)
+    if name == "drop":
+        gone = random.choice(branches)
+        names.discard(gone)
+        return Operation(number, owner, name, gone)
+    if name in {"merge", "merge-main"}:
+        branch = random.choice(branches)
+        source, into = (branch, "main") if name == "merge" else ("main", branch)
+        strategy = random.choice([None, None, "source-wins", "dest-wins"])
+        return Operation(number, owner, "merge", source, into=into, strategy=strategy)
+    if name in {"tag", "untag"}:
+        tag = f"v{random.randrange(3)}"
+        return Operation(number, owner, name, "main", into=tag)
+    branch = random.choice([*branches, "main"])
+    if name == "reset" and branch == "main" and not alone:
+        name = "commit"
+    where = f"s{owner}/" if branch == "main" else own(branch)
+    message = f"{name} {number}" if name == "commit" else ""
+    if name == "list-head" and branch == "main":
+        where = f"m{owner}/"
+    prefix = "" if alone and random.random() < 0.5 else where
+    writes = _writes(random, name, number, where)
+    return Operation(number, owner, name, branch, writes, prefix=prefix, message=message)
+
+
+def _writes(random: Random, name: str, number: int, where: str) -> dict[str, str | None]:
+    def path() -> str:
+        at = random.randrange(PATHS)
+        return f"{where}{'ab'[at % 2]}/{at:02}"
+
+    if name == "put":
+        return {path(): f"{number} {random.getrandbits(32):08x}"}
+    if name == "link":
+        return {path(): random.choice(POOL) for _ in range(random.randint(2, 8))}
+    if name == "delete":
+        return dict.fromkeys(path() for _ in range(random.randint(1, 3)))
+    return {path(): None} if name == "get" else {}
+
+
+def pool_entry(path: str, content: str) -> Entry:
+    """Return the entry of an object of the pool."""
+    checksum = f"sha256:{hashlib.sha256(content.encode()).hexdigest()}"
+    return Entry(path, f"data/{content.replace(' ', '-')}", len(content), checksum)
+
+
+def execute(repo, operation: Operation) -> Any:
+    """Carry it out; return what the journal shall say of the outcome."""
+    return _CALLS[operation.name](repo, operation)
+
+
+def _merge(repo, operation: Operation) -> list[Any]:
+    done = repo.merge(operation.branch, operation.into, strategy=operation.strategy)
+    return [done.commit.id, done.already]
+
+
+def _put(repo, operation: Operation) -> None:
+    ((path, content),) = operation.writes.items()
+    repo.branch(operation.branch).put(path, (content or "").encode())
+
+
+def _link(repo, operation: Operation) -> None:
+    entries = [pool_entry(path, content or "") for path, content in operation.writes.items()]
+    repo.branch(operation.branch).link_many(entries)
+
+
+def _delete(repo, operation: Operation) -> None:
+    repo.branch(operation.branch).delete_many(operation.writes)
+
+
+def _get(repo, operation: Operation) -> str:
+    (path,) = operation.writes
+    content: bytes = repo.branch(operation.branch).get(path)
+    return content.decode()
+
+
+def _uncommitted(repo, operation: Operation) -> dict[str, str]:
+    changes = repo.branch(operation.branch).uncommitted()
+    return {change.path: change.kind.value for change in changes}
+
+
+def _nothing(answer: object) -> None:
+    del answer  # it says nothing that the journal needs
+
+
+_CALLS: dict[str, Callable[[Any, Operation], Any]] = {
+    "create": lambda repo, o: _nothing(repo.create_branch(o.branch)),
+    "drop": lambda repo, o: repo.delete_branch(o.branch),
+    "merge": _merge,
+    "tag": lambda repo, o: _nothing(repo.tag(o.into, o.branch)),
+    "untag": lambda repo, o: repo.delete_tag(o.into),
+    "put": _put,
+    "link": _link,
+    "delete": _delete,
+    "commit": lambda repo, o: repo.branch(o.branch).commit(o.message).id,
+    "reset": lambda repo, o: repo.branch(o.branch).reset(),
+    "get": _get,
+    "list": lambda repo, o: _listing(repo.branch(o.branch), o.prefix),
+    "list-head": lambda repo, o: _listing(repo.ref(o.branch), o.prefix),
+    "uncommitted": _uncommitted,
+}
+
+
+def _listing(view, prefix: str) -> dict[str, str]:
+    return {entry.path: entry.checksum.removeprefix("sha256:")[:8] for entry in view.list(prefix)}
