@@ -2,7 +2,17 @@
 
 from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.gate import Gate, as_gate, gate
-from graveler.gates.runner import judge
+from graveler.gates.runner import judge, known_verdicts
 from graveler.gates.verdict import Verdict, Verdicts
 
-__all__ = ["Candidate", "Gate", "RunContext", "Verdict", "Verdicts", "as_gate", "gate", "judge"]
+__all__ = [
+    "Candidate",
+    "Gate",
+    "RunContext",
+    "Verdict",
+    "Verdicts",
+    "as_gate",
+    "gate",
+    "judge",
+    "known_verdicts",
+]

@@ -14,7 +14,7 @@ from graveler.records import encode_json, value_identity
 from graveler.repository.listing import within
 from graveler.repository.stores import Stores
 
-__all__ = ["judge"]
+__all__ = ["judge", "known_verdicts"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +35,17 @@ def judge(candidate: Candidate, gates: Iterable[Gate]) -> tuple[Verdict, ...]:
         raise InvalidInputError(f"gates {sorted(names)}: names must differ")
     kept = Verdicts(candidate.repository.kv, candidate.repository.uid)
     return tuple(_ask(candidate, gate, kept) for gate in gates)
+
+
+def known_verdicts(candidate: Candidate, gates: Iterable[Gate]) -> tuple[Verdict, ...] | None:
+    """Return what `judge` would, if every gate has judged just this before; asks none of them.
+
+    None where a gate's inputs are new to it.
+    """
+    kept = Verdicts(candidate.repository.kv, candidate.repository.uid)
+    known = [kept.find(_judged(candidate, gate)) for gate in gates]
+    verdicts = tuple(verdict for verdict in known if verdict is not None)
+    return verdicts if len(verdicts) == len(known) else None
 
 
 def _ask(candidate: Candidate, gate: Gate, kept: Verdicts) -> Verdict:

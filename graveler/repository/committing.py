@@ -248,7 +248,7 @@ class _Committer:
         """Return whether the head has changed by nothing but tokens that the tree holds too."""
         commits = self._stores.refs.commits
         landed: tuple[str, ...] = ()
-        while parent.generation > built.parent.generation and len(parent.parents) == 1:
+        while parent.generation > built.parent.generation and parent.tokens:
             landed = parent.tokens + landed
             parent = commits.get(parent.parents[0])
         return parent.id == built.parent.id and landed + tokens == built.tokens

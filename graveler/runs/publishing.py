@@ -12,7 +12,8 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.gates import Candidate, Gate, RunContext, Verdict, judge
+from graveler.gates import Candidate, Gate, RunContext, Verdict, judge, known_verdicts
+from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
 from graveler.refs import advance, backoff, move
 from graveler.repository.diffing import uncommitted
@@ -26,6 +27,7 @@ from graveler.runs.state import RunEvent, RunState, next_state
 __all__ = ["PublishResult", "judge_run", "publish"]
 
 _ATTEMPTS: Final = 200
+_OVERTAKEN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +58,19 @@ def publish(
     May be called again: a run that is published answers with its commit. The run's branch
     takes no more writes from the start of the call, also where the call fails: then publish
     again, or open a new attempt. Gates run outside any lock; where the target moved meanwhile,
-    the candidate is built and judged anew, and a gate whose inputs did not change keeps its
-    verdict.
+    only what changed there is merged anew, and a gate whose inputs did not change keeps its
+    verdict. Who was overtaken three times keeps the turn at the target while gates judge.
 
     Raises:
         GateFailedError: A gate refused; the run is parked, the target did not move.
         MergeConflictError: The target changed the same paths; the run is parked.
         FencedError: A newer attempt owns the run.
+        ProtectedBranchError: The target takes no merges.
         StateError: Writes are staged on the run's branch but not committed.
     """
     gates = tuple(gates)
-    for attempt in range(_ATTEMPTS):
+    earlier = None
+    for number in range(_ATTEMPTS):
         # an earlier call of this attempt may have died in the middle
         record = _mine(settle_publish(stores, records, _mine(records.get(run.key), run)), run)
         if record.state is RunState.PUBLISHED:
@@ -74,15 +78,21 @@ def publish(
             return PublishResult(stores.refs.commits.get(record.commit), True, record.verdicts)
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         head = _freeze(stores, run)
+        attempt = _Attempt(stores, records, record, run, head, gates, strategy)
         try:
-            result = _try_publish(stores, records, record, run, head, gates, strategy)
+            # who judges for long does so beside the others; who was overtaken while he judged,
+            # again and again, or has nothing to judge, keeps his turn all the while
+            if gates and number < _OVERTAKEN:
+                result, earlier = attempt.beside_others(earlier)
+            else:
+                result, earlier = attempt.in_turn(earlier)
         except (GateFailedError, MergeConflictError) as refusal:
             park(stores, records, run.key, fence=run.fence, reason=str(refusal))
             raise
         if result is not None:
             drop_branches(stores, record)
             return result
-        backoff(stores.clock, stores.ids, attempt)
+        backoff(stores.clock, stores.ids, number)
     raise ThrottledError(
         f"run {run.key!r}: its target moved during each of {_ATTEMPTS} tries to publish"
     )
@@ -164,34 +174,98 @@ def _freeze(stores: Stores, run: RunHandle) -> Commit:
     return stores.refs.commits.get(branch.commit_id)
 
 
-def _try_publish(  # noqa: PLR0913 - one attempt's constants
-    stores: Stores,
-    records: RunRecords,
-    record: RunRecord,
-    run: RunHandle,
-    head: Commit,
-    gates: tuple[Gate, ...],
-    strategy: str | None,
-) -> PublishResult | None:
-    """Publish on the target's present head; None where the target moved meanwhile."""
-    target, predicate = stores.refs.branches.get_for_update(record.into)
-    dest = stores.refs.commits.get(target.commit_id)
-    candidate = _candidate(stores, record, head, dest, gates, strategy=strategy)
-    if candidate is None:  # the run changed nothing, or is in already
-        _landed(records, run, head=head, commit=dest.id, verdicts=())
-        return PublishResult(dest, already=True)
-    verdicts = _judge(stores, records, record, candidate, dest, gates)
-    _announce(records, run, head=head, candidate=candidate, verdicts=verdicts)
-    if not advance(
-        stores.refs, replace(target, commit_id=candidate.id), predicate, action="publish"
-    ):
-        _lost(records, run, candidate)
-        return None
-    _landed(records, run, head=head, commit=candidate.id, verdicts=verdicts)
-    return PublishResult(candidate, already=False, verdicts=verdicts)
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One try to publish a run's head on its target's present head."""
+
+    stores: Stores
+    records: RunRecords
+    record: RunRecord
+    run: RunHandle
+    head: Commit
+    gates: tuple[Gate, ...]
+    strategy: str | None
+
+    def in_turn(self, earlier: Commit | None) -> "_Outcome":
+        """Build, judge and land the candidate while holding the turn at the target."""
+        with self.stores.refs.turn(self.record.into):
+            target, predicate = self._target()
+            dest, candidate = self._build(target, earlier)
+            if candidate is None:
+                return self._nothing(dest)
+            verdicts = self._judge(candidate, dest)
+            return self._land(target, predicate, candidate, verdicts)
+
+    def beside_others(self, earlier: Commit | None) -> "_Outcome":
+        """Build and judge the candidate, then take the turn at the target and land it.
+
+        Where the target moved meanwhile, it still lands if no gate has anything new to judge.
+        """
+        target, predicate = self._target()
+        dest, candidate = self._build(target, earlier)
+        if candidate is None:
+            return self._nothing(dest)
+        verdicts = self._judge(candidate, dest)
+        with self.stores.refs.turn(self.record.into):
+            target, predicate = self._target()
+            if target.commit_id != dest.id:
+                dest, candidate = self._build(target, candidate)
+                if candidate is None:
+                    return self._nothing(dest)
+                known = known_verdicts(self._view(candidate, dest), self.gates)
+                if known is None or any(verdict.refuses for verdict in known):
+                    return None, candidate
+                verdicts = known
+            return self._land(target, predicate, candidate, verdicts)
+
+    def _target(self) -> tuple[BranchRecord, Predicate]:
+        return self.stores.refs.branches.get_for_update(self.record.into)
+
+    def _build(self, target: BranchRecord, earlier: Commit | None) -> tuple[Commit, Commit | None]:
+        dest = self.stores.refs.commits.get(target.commit_id)
+        return dest, _candidate(
+            self.stores,
+            self.record,
+            self.head,
+            dest,
+            self.gates,
+            strategy=self.strategy,
+            earlier=earlier,
+        )
+
+    def _view(self, candidate: Commit, dest: Commit) -> Candidate:
+        return _view(self.stores, self.record, candidate, dest)
+
+    def _judge(self, candidate: Commit, dest: Commit) -> tuple[Verdict, ...]:
+        return _judge(self.stores, self.records, self.record, candidate, dest, self.gates)
+
+    def _nothing(self, dest: Commit) -> "_Outcome":
+        """Close the run: it changed nothing, or is in already."""
+        _landed(self.records, self.run, head=self.head, commit=dest.id, verdicts=())
+        return PublishResult(dest, already=True), None
+
+    def _land(
+        self,
+        target: BranchRecord,
+        predicate: Predicate,
+        candidate: Commit,
+        verdicts: tuple[Verdict, ...],
+    ) -> "_Outcome":
+        records, run = self.records, self.run
+        _announce(records, run, head=self.head, candidate=candidate, verdicts=verdicts)
+        moved = replace(target, commit_id=candidate.id)
+        if not advance(self.stores.refs, moved, predicate, action="publish"):
+            _lost(records, run, candidate)
+            return None, candidate
+        _landed(records, run, head=self.head, commit=candidate.id, verdicts=verdicts)
+        return PublishResult(candidate, already=False, verdicts=verdicts), None
 
 
-def _candidate(
+_Outcome = tuple[PublishResult | None, Commit | None]
+"""What publishing did, or None and the candidate of the race that was lost."""
+
+
+def _candidate(  # noqa: PLR0913 - the fields of a merge
     stores: Stores,
     record: RunRecord,
     head: Commit,
@@ -199,6 +273,7 @@ def _candidate(
     gates: tuple[Gate, ...],
     *,
     strategy: str | None,
+    earlier: Commit | None = None,
 ) -> Commit | None:
     return build_merge(
         stores,
@@ -208,6 +283,7 @@ def _candidate(
         metadata=_metadata(record, gates),
         committer=default_committer(),
         strategy=strategy,
+        earlier=earlier,
     )
 
 

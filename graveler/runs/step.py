@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Literal, Self
 
-from graveler.committed import CONFLICT, Unresolved, apply, diff, get
+from graveler.committed import CONFLICT, Unresolved, apply, diff, differing_spans, get
 from graveler.config import default_committer
 from graveler.errors import (
     AlreadyExistsError,
@@ -123,6 +123,7 @@ def open_step(  # noqa: PLR0913 - what a try is made of
                 committer=default_committer(),
                 created=stores.clock.now(),
                 metadata={"graveler.run": run.key},
+                spans=differing_spans(stores.ranges, fork.metarange, tree),
             )
     record = BranchRecord(
         name=branch,
@@ -271,13 +272,18 @@ class Step(Branch):
             self.commit(f"{self.step} (try {self.try_number})")
         with owned(self._name, self._fence):
             done = self.head
-        for attempt in range(_ATTEMPTS):
-            joined = self._try_join(done)
-            if joined is not None:
-                self.result = joined if joined.id != self._fork.id else None
-                self.discard()
-                return self.result
-            backoff(self.repository.clock, self.repository.ids, attempt)
+        joined = self._join(done)
+        self.result = joined if joined.id != self._fork.id else None
+        self.discard()
+        return self.result
+
+    def _join(self, done: Commit) -> Commit:
+        with self.repository.refs.turn(self.run.branch):
+            for attempt in range(_ATTEMPTS):
+                joined = self._try_join(done)
+                if joined is not None:
+                    return joined
+                backoff(self.repository.clock, self.repository.ids, attempt)
         raise ThrottledError(f"run {self.run.key!r} is busy: lost {_ATTEMPTS} races; try again")
 
     def _try_join(self, done: Commit) -> Commit | None:
@@ -306,12 +312,10 @@ class Step(Branch):
                 "graveler.step_base": self._start.id,
                 "graveler.step_head": done.id,
             },
+            spans=differing_spans(stores.ranges, head.metarange, tree),
         )
-        return (
-            made
-            if advance(refs, replace(there, commit_id=made.id), predicate, action="step")
-            else None
-        )
+        moved = replace(there, commit_id=made.id)
+        return made if advance(refs, moved, predicate, action="step") else None
 
     def _joined_tree(self, head: Commit, done: Commit) -> str:
         stores = self.repository

@@ -4,17 +4,23 @@ The other's work is done before call 1 of the operation, before call 2, and so o
 operation ends before its turn comes; so each test holds for every such interleaving.
 """
 
+from dataclasses import replace
+
 import pytest
 
+from graveler.committed import apply
 from graveler.errors import (
     AlreadyExistsError,
     MergeConflictError,
     NoChangesError,
     RefNotFoundError,
 )
-from graveler.model import Commit
-from graveler.repository.committing import _seal  # what a commit does before it dies
-from tests.engine.worlds import interleave, tree
+from graveler.identity import record_id
+from graveler.model import Commit, Entry
+from graveler.records import encode_entry
+from graveler.refs import advance
+from graveler.repository.committing import MOST_SEALED, _seal  # what a commit does before it dies
+from tests.engine.worlds import SMALL, World, interleave, tree
 
 
 def main_of(world):
@@ -122,6 +128,7 @@ def test_who_sees_its_writes_taken_along_answers_with_the_commit_that_has_them()
     def check(world, made, theirs):
         if not isinstance(made, NoChangesError):
             assert world.repo(scripted=False).ref(made.id).exists("staged")
+            assert made.by_other == (made.id == theirs.id)
         outcomes.append(type(made))
 
     interleave(start, commit("mine"), put_and_commit("theirs"), check)
@@ -345,3 +352,104 @@ def test_protection_rules_added_at_once_are_all_kept():
         assert world.repo(scripted=False).protected() == ["a", "b"]
 
     interleave(start, lambda r: r.protect("a"), lambda r: r.protect("b"), check, least=2)
+
+
+def picked(repo):
+    """Move main as a cherry-pick does: one parent, and nothing that was staged."""
+    refs = repo.stores.refs
+    record, predicate = refs.branches.get_for_update("main")
+    head = refs.commits.get(record.commit_id)
+    tree = apply(
+        repo.stores.ranges,
+        head.metarange,
+        [(b"picked", *_record(b"picked")), (b"staged", *_record(b"staged"))],
+        SMALL,
+    ).metarange
+    made = refs.commits.add(
+        metarange=tree,
+        parents=(head.id,),
+        message="picked",
+        committer="",
+        created=repo.stores.clock.now(),
+        metadata={},
+    )
+    moved = replace(record, commit_id=made.id)
+    return advance(refs, moved, predicate, action="cherry-pick")
+
+
+def _record(key):
+    identity, value = encode_entry(Entry("x", "data/other", 5))
+    return record_id(key, identity), value
+
+
+def test_a_commit_beside_a_change_of_the_head_keeps_both_and_what_was_staged_wins():
+    def check(world, made, moved):
+        repo = world.repo(scripted=False)
+        assert moved
+        assert_linear(world, made)
+        ref = repo.ref("main")
+        assert ref.exists("picked")
+        log = [commit.message for commit in history(world)]
+        if log.index("mine") < log.index("picked"):
+            assert ref.get("staged") == b"1"
+        assert repo.ref(made.id).get("staged") == b"1"
+
+    interleave(start, commit("mine"), picked, check)
+
+
+def test_who_lost_to_a_commit_of_its_own_tokens_lands_the_tree_it_has_built():
+    built = []
+
+    def other(repo):
+        repo.branch("main").put("more", b"2")
+        return repo.branch("main").commit("theirs")
+
+    def mine(repo):
+        written = repo.stores.ranges.stats
+        made = repo.branch("main").commit("mine")
+        built.append(written.metaranges_written)
+        return made
+
+    def check(world, made, theirs):
+        assert tree(world.repo(scripted=False).ref("main"))["staged"] == "1"
+        assert theirs.message == "theirs"
+
+    interleave(start, mine, other, check)
+    assert max(built) == 1
+
+
+def test_what_was_discarded_is_never_answered_with_another_commit():
+    def meanwhile(repo):
+        repo.branch("main").reset()
+        repo.branch("main").put("other", b"1")
+        return repo.branch("main").commit("theirs")
+
+    def check(world, made, theirs):
+        if isinstance(made, NoChangesError):
+            assert not world.repo(scripted=False).ref("main").exists("staged")
+        else:  # it had landed before the reset
+            assert made.message == "mine"
+            assert world.repo(scripted=False).ref(made.id).exists("staged")
+        assert_linear(world, theirs)
+
+    interleave(start, commit("mine"), meanwhile, check)
+
+
+def test_committers_that_die_leave_a_bounded_number_of_sealed_tokens():
+    world = World()
+    repo = world.repo(scripted=False)
+    main = repo.branch("main")
+    for number in range(3 * MOST_SEALED):
+        main.put(f"p{number}", b"1")
+        main.put("same", str(number).encode())
+        _seal(repo.stores, "main", "")  # and dies
+    record = repo.stores.refs.branches.get("main")
+    assert len(record.sealed_tokens) == MOST_SEALED
+    made = main.commit("the next")
+    assert not made.by_other
+    assert repo.stores.refs.branches.get("main").sealed_tokens == ()
+    shown = tree(repo.ref("main"))
+    assert len(shown) == 3 * MOST_SEALED + 1
+    assert shown["same"] == str(3 * MOST_SEALED - 1)
+    assert not list(main.uncommitted())
+    assert [commit.message for commit in history(world)][:2] == ["the next", "the next"]
