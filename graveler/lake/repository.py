@@ -10,7 +10,16 @@ from graveler.gates.gate import Check
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
 from graveler.refs import log, resolve
-from graveler.repository import Branch, MergeResult, Ref, Stores, branching, diffing, merging
+from graveler.repository import (
+    Branch,
+    MergeResult,
+    Ref,
+    Stores,
+    branching,
+    diffing,
+    merging,
+    reverting,
+)
 from graveler.runs import Run, Runs
 
 if TYPE_CHECKING:
@@ -51,13 +60,21 @@ class Repository:
         self.stores.refs.branches.get(name)
         return Branch(self.stores, name)
 
-    def create_branch(self, name: str, source: str = "main", *, exist_ok: bool = False) -> Branch:
+    def create_branch(
+        self, name: str, source: str = "main", *, exist_ok: bool = False, hidden: bool = False
+    ) -> Branch:
         """Make a branch at the commit that `source` names; it copies nothing.
+
+        Args:
+            name: Of the branch.
+            source: A ref expression.
+            exist_ok: Return the branch that has the name, if one has.
+            hidden: Leave it out of listings, as the branches of runs are.
 
         Raises:
             AlreadyExistsError: The name is taken, and `exist_ok` is not set.
         """
-        branching.create_branch(self.stores, name, source, exist_ok=exist_ok)
+        branching.create_branch(self.stores, name, source, exist_ok=exist_ok, hidden=hidden)
         return Branch(self.stores, name)
 
     def delete_branch(self, name: str) -> None:
@@ -65,7 +82,7 @@ class Repository:
         branching.delete_branch(self.stores, name)
 
     def branches(self, *, hidden: bool = False) -> Iterator[BranchRecord]:
-        """Yield the branches by name; those of runs only with `hidden`."""
+        """Yield the branches by name; hidden ones and those of runs only with `hidden`."""
         for record in self.stores.refs.branches.list():
             if hidden or not record.hidden:
                 yield record
@@ -138,6 +155,97 @@ class Repository:
             strategy=strategy,
         )
 
+    def revert(  # noqa: PLR0913 - the fields of a commit
+        self,
+        commit: str,
+        on: str = "main",
+        *,
+        parent: int | None = None,
+        message: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        strategy: str | None = None,
+        committer: str = "",
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Make a commit on the branch `on` that takes back what a commit changed.
+
+        What is staged on the branch stays staged. The commit is marked: ``graveler.revert``.
+
+        Args:
+            commit: A ref expression.
+            on: A branch.
+            parent: Of a merge: which parent's side stays, from 1, the branch merged into.
+            message: Else one that says what was done.
+            metadata: Of the commit to make.
+            strategy: ``source-wins`` takes back, ``dest-wins`` keeps, where paths conflict.
+            committer: Who.
+            allow_empty: Make a commit also where nothing changes.
+
+        Raises:
+            MergeConflictError: Something changed the same paths since; the branch stays.
+            NoChangesError: There is nothing to take back.
+            InvalidInputError: A merge without `parent`.
+        """
+        return reverting.revert(
+            self.stores,
+            on,
+            self.commit(commit),
+            parent=parent,
+            wanted=reverting.Wanted(
+                message=message,
+                metadata=check_caller_pairs("revert", metadata or {}),
+                committer=committer or default_committer(),
+                strategy=strategy,
+                allow_empty=allow_empty,
+            ),
+        )
+
+    def cherry_pick(  # noqa: PLR0913 - the fields of a commit
+        self,
+        commit: str,
+        onto: str = "main",
+        *,
+        parent: int | None = None,
+        message: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        strategy: str | None = None,
+        committer: str = "",
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Make a commit on the branch `onto` that does again what a commit changed.
+
+        What is staged on the branch stays staged. The commit is marked: ``graveler.cherry-pick``.
+
+        Args:
+            commit: A ref expression.
+            onto: A branch.
+            parent: Of a merge: since which parent, from 1, the branch merged into.
+            message: Else that of the commit.
+            metadata: Over that of the commit.
+            strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+            committer: Who.
+            allow_empty: Make a commit also where nothing changes.
+
+        Raises:
+            MergeConflictError: The branch changed the same paths; it stays as it is.
+            NoChangesError: The branch has all of it.
+            InvalidInputError: A merge without `parent`.
+            RunStateError: The commit is work of a run that was not published.
+        """
+        return reverting.cherry_pick(
+            self.stores,
+            onto,
+            self.commit(commit),
+            parent=parent,
+            wanted=reverting.Wanted(
+                message=message,
+                metadata=check_caller_pairs("cherry-pick", metadata or {}),
+                committer=committer or default_committer(),
+                strategy=strategy,
+                allow_empty=allow_empty,
+            ),
+        )
+
     def tag(self, name: str, ref: str = "main") -> Commit:
         """Name the commit that `ref` names; a tag does not move."""
         commit = self.commit(ref)
@@ -152,9 +260,20 @@ class Repository:
         """Remove a tag."""
         self.stores.refs.tags.delete(name)
 
-    def protect(self, pattern: str) -> None:
-        """Let branches that match a shell pattern (``main``, ``release-*``) take merges only."""
-        self.stores.refs.protection.add(pattern)
+    def protect(self, pattern: str, actions: Iterable[str] | None = None) -> None:
+        """Protect the branches that match a shell pattern (``main``, ``release-*``).
+
+        Args:
+            pattern: Which branches; one that is there already is given these actions.
+            actions: What is forbidden there, of ``write``, ``commit``, ``merge`` (publishing
+                runs, too), ``revert`` (cherry-pick, too), ``reset`` (hard reset and undo) and
+                ``delete``. Where not given: ``write``, ``commit``, ``reset`` and ``delete``, so
+                that the branch only goes forward, by merges.
+
+        Raises:
+            InvalidInputError: There is no such action.
+        """
+        self.stores.refs.protection.add(pattern, actions)
 
     def unprotect(self, pattern: str) -> None:
         """Take a pattern away again."""
@@ -163,6 +282,10 @@ class Repository:
     def protected(self) -> list[str]:
         """Return the patterns of protected branches."""
         return self.stores.refs.protection.patterns()
+
+    def protection(self) -> dict[str, tuple[str, ...]]:
+        """Return what is forbidden on protected branches, by pattern."""
+        return self.stores.refs.protection.rules()
 
     def range_reuse(self, commit: Commit) -> tuple[int, int]:
         """Return how many of a commit's ranges are not in its first parent, and how many are."""

@@ -1,15 +1,17 @@
-"""Branch protection: branches that match a pattern take merges only.
+"""Branch protection: what may not be done to branches that match a pattern.
 
-One record, ``settings/protection``: a JSON list of shell patterns (``main``, ``release-*``).
+One record, ``settings/protection``: shell patterns (``main``, ``release-*``), and for those
+that forbid other things than is usual, the list of actions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
 from graveler.clock import IdSource
 from graveler.errors import (
     CorruptionError,
+    InvalidInputError,
     OutcomeUnknownError,
     PreconditionFailedError,
     ProtectedBranchError,
@@ -18,10 +20,27 @@ from graveler.errors import (
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.records import decode_json, encode_json
 
-__all__ = ["Protection"]
+__all__ = ["ACTIONS", "USUAL", "Protection"]
+
+ACTIONS: Final = ("write", "commit", "merge", "revert", "reset", "delete")
+"""What can be forbidden: staging writes, committing them, merging and publishing runs into the
+branch, revert and cherry-pick, moving it back or elsewhere (hard reset, undo), deleting it."""
+
+USUAL: Final = ("write", "commit", "reset", "delete")
+"""What is forbidden where nothing is said: such a branch only goes forward, by merges."""
 
 _KEY: Final = b"settings/protection"
 _ATTEMPTS: Final = 20
+_INSTEAD: Final = {
+    "write": "write to another branch and merge it",
+    "commit": "commit on another branch and merge it",
+    "merge": "merge into another branch",
+    "revert": "do it on another branch and merge that",
+    "reset": "revert what should not be there",
+    "delete": "keep it",
+}
+
+_Rules = dict[str, tuple[str, ...]]
 
 
 class Protection:
@@ -32,32 +51,50 @@ class Protection:
         self._partition = partition
         self._ids = ids
 
+    def rules(self) -> dict[str, tuple[str, ...]]:
+        """Return what is forbidden, by pattern, both in order."""
+        return _decode(self._kv.get(self._partition, _KEY))
+
     def patterns(self) -> list[str]:
         """Return the patterns, sorted."""
-        return self._patterns(self._kv.get(self._partition, _KEY))
+        return list(self.rules())
 
-    def add(self, pattern: str) -> None:
-        """Protect the branches that match `pattern`."""
-        self._change(lambda patterns: patterns | {pattern})
+    def add(self, pattern: str, actions: Iterable[str] | None = None) -> None:
+        """Forbid `actions` on the branches that match `pattern`; the usual ones where None.
+
+        A pattern that is there already gets these actions in place of its own.
+
+        Raises:
+            InvalidInputError: There is no such action, or none is given.
+        """
+        chosen = USUAL if actions is None else check_actions(actions)
+        self._change(lambda rules: {**rules, pattern: chosen})
 
     def remove(self, pattern: str) -> None:
         """Take a pattern away; no error where it is not there."""
-        self._change(lambda patterns: patterns - {pattern})
+        self._change(
+            lambda rules: {other: what for other, what in rules.items() if other != pattern}
+        )
 
-    def check(self, branch: str) -> None:
-        """Raise ProtectedBranchError if `branch` takes merges only."""
-        for pattern in self.patterns():
-            if fnmatchcase(branch, pattern):
+    def replace(self, rules: Mapping[str, Iterable[str]]) -> None:
+        """Have these rules and no others."""
+        chosen = {pattern: check_actions(actions) for pattern, actions in rules.items()}
+        self._change(lambda _: chosen)
+
+    def check(self, branch: str, action: str = "commit") -> None:
+        """Raise ProtectedBranchError if `action` is forbidden on `branch`."""
+        for pattern, actions in self.rules().items():
+            if action in actions and fnmatchcase(branch, pattern):
                 raise ProtectedBranchError(
-                    f"branch {branch!r} is protected (pattern {pattern!r}): "
-                    "write to another branch and merge it"
+                    f"branch {branch!r} is protected against {action} (pattern {pattern!r}): "
+                    f"{_INSTEAD[action]}, or take the rule away with "
+                    f"`graveler branch unprotect {pattern!r}`"
                 )
 
-    def _change(self, change: Callable[[set[str]], set[str]]) -> None:
+    def _change(self, change: Callable[[_Rules], _Rules]) -> None:
         for _ in range(_ATTEMPTS):
             stored = self._kv.get(self._partition, _KEY)
-            patterns = sorted(change(set(self._patterns(stored))))
-            value = encode_json({"patterns": patterns, "nonce": self._ids.unique()})
+            value = _encode(change(_decode(stored)), self._ids.unique())
             predicate = ABSENT if stored is None else stored.predicate
             try:
                 self._kv.set_if(self._partition, _KEY, value, predicate)
@@ -66,13 +103,39 @@ class Protection:
             return
         raise ThrottledError(f"protection rules: lost {_ATTEMPTS} races; try again")
 
-    @staticmethod
-    def _patterns(stored: Stored | None) -> list[str]:
-        if stored is None:
-            return []
-        try:
-            return list(decode_json(stored.value, "protection rules")["patterns"])
-        except (KeyError, TypeError) as error:
-            raise CorruptionError(
-                f"protection rules cannot be read: {stored.value[:80]!r}"
-            ) from error
+
+def check_actions(actions: Iterable[str]) -> tuple[str, ...]:
+    """Return the actions in their order.
+
+    Raises:
+        InvalidInputError: There is no such action, or none is given.
+    """
+    given = {actions} if isinstance(actions, str) else set(actions)
+    if not given or given - set(ACTIONS):
+        raise InvalidInputError(f"protection of {sorted(given)}: give some of {', '.join(ACTIONS)}")
+    return tuple(action for action in ACTIONS if action in given)
+
+
+def _encode(rules: _Rules, nonce: str) -> bytes:
+    value: dict[str, Any] = {"patterns": sorted(rules), "nonce": nonce}
+    other = {pattern: what for pattern, what in rules.items() if what != USUAL}
+    if other:
+        value["actions"] = other
+    return encode_json(value)
+
+
+def _decode(stored: Stored | None) -> _Rules:
+    if stored is None:
+        return {}
+    fields = decode_json(stored.value, "protection rules")
+    try:
+        other = fields.get("actions", {})
+        return {
+            pattern: check_actions(other[pattern]) if pattern in other else USUAL
+            for pattern in sorted(fields["patterns"])
+        }
+    except (KeyError, TypeError, AttributeError, InvalidInputError) as error:
+        raise CorruptionError(
+            f"protection rules cannot be read, or a newer graveler wrote them: "
+            f"{stored.value[:80]!r}"
+        ) from error

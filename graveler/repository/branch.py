@@ -6,7 +6,7 @@ from graveler.config import default_committer
 from graveler.model import Change, Commit, Entry
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
-from graveler.repository import branching, committing, diffing, reading, writing
+from graveler.repository import branching, committing, diffing, reading, resetting, writing
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
@@ -155,6 +155,21 @@ class Branch(View):
         """Return our own metadata of every commit made here."""
         return {}
 
-    def reset(self) -> None:
-        """Discard what is staged."""
-        branching.reset(self.repository, self._name, fence=self._fence)
+    def reset(self, to: str | None = None) -> None:
+        """Discard what is staged; with `to`, also put the branch at another commit.
+
+        Both in one atomic step: a write acknowledged before it is gone, one acknowledged after
+        it is there.
+
+        Args:
+            to: A ref expression, as in ``main~1``. The log of moves keeps where the branch
+                was (``repository.moves``), and ``repository.undo`` goes back there.
+
+        Raises:
+            ProtectedBranchError: The branch may not be put elsewhere.
+            FencedError: The branch is a run's, and `to` was given.
+        """
+        if to is None:
+            branching.reset(self.repository, self._name, fence=self._fence)
+        else:
+            resetting.reset_hard(self.repository, self._name, to)

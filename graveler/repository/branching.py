@@ -23,7 +23,9 @@ __all__ = ["create_branch", "delete_branch", "drop_branch", "reset"]
 _ATTEMPTS: Final = 200
 
 
-def create_branch(stores: Stores, name: str, source: str, *, exist_ok: bool) -> BranchRecord:
+def create_branch(
+    stores: Stores, name: str, source: str, *, exist_ok: bool, hidden: bool = False
+) -> BranchRecord:
     """Make a branch whose head is what `source` names; costs one write, copies nothing.
 
     Raises:
@@ -32,7 +34,12 @@ def create_branch(stores: Stores, name: str, source: str, *, exist_ok: bool) -> 
     head = resolve(stores.refs, source)
     try:
         return stores.refs.branches.create(
-            BranchRecord(name=name, commit_id=head.id, staging_token=stores.ids.unique())
+            BranchRecord(
+                name=name,
+                commit_id=head.id,
+                staging_token=stores.ids.unique(),
+                hidden=hidden,
+            )
         )
     except AlreadyExistsError:
         if not exist_ok:
@@ -77,10 +84,12 @@ def delete_branch(stores: Stores, name: str) -> None:
         RefNotFoundError: No such branch.
         InvalidInputError: It is the repository's default branch.
         FencedError: It belongs to a run: abandon the run.
+        ProtectedBranchError: It may not be deleted.
     """
     if name == stores.default_branch:
         raise InvalidInputError(f"branch {name!r} is the default branch: it cannot be deleted")
     stores.refs.branches.get(name)
+    stores.refs.protection.check(name, "delete")
 
     def is_users(record: BranchRecord) -> bool:
         if record.fence:

@@ -17,7 +17,14 @@ from graveler.refs import advance, backoff, merge_base
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence
 
-__all__ = ["STRATEGIES", "MergeResult", "build_merge", "merge_into", "merge_trees", "refuse_unpublished"]
+__all__ = [
+    "STRATEGIES",
+    "MergeResult",
+    "build_merge",
+    "merge_into",
+    "merge_trees",
+    "refuse_unpublished",
+]
 
 STRATEGIES: Final = (None, "source-wins", "dest-wins")
 _ATTEMPTS: Final = 200

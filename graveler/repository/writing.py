@@ -75,7 +75,7 @@ def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:
 def _stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, bytes]]) -> None:
     record = _branch(stores, name, fence)
     if not fence:
-        stores.refs.protection.check(name)
+        stores.refs.protection.check(name, "write")
     for attempt in range(_ATTEMPTS):
         token = record.staging_token
         if len(items) == 1:
@@ -95,7 +95,7 @@ def check_writable(stores: Stores, name: str, fence: str) -> None:
     """Refuse a write before it costs anything, as far as can be known before."""
     _branch(stores, name, fence)
     if not fence:
-        stores.refs.protection.check(name)
+        stores.refs.protection.check(name, "write")
 
 
 def new_address(stores: Stores) -> str:

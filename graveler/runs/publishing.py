@@ -76,6 +76,7 @@ def publish(
         if record.state is RunState.PUBLISHED:
             drop_branches(stores, record)
             return PublishResult(stores.refs.commits.get(record.commit), True, record.verdicts)
+        stores.refs.protection.check(record.into, "merge")
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         head = _freeze(stores, run)
         attempt = _Attempt(stores, records, record, run, head, gates, strategy)

@@ -1,0 +1,103 @@
+"""Branch protection by pattern and action, at every door."""
+
+import pytest
+
+from graveler.errors import CorruptionError, InvalidInputError, ProtectedBranchError
+from graveler.records import encode_json
+from graveler.refs.protection import ACTIONS, USUAL
+
+
+@pytest.fixture
+def prepared(repo):
+    for name in ("main", "dev", "old"):
+        branch = repo.create_branch(name, exist_ok=True)
+        branch.put(name, b"1")
+        branch.commit(name)
+        branch.put("staged", b"1")
+    repo.tag("work", "dev")
+    return repo
+
+
+def publish(repo):
+    with repo.run("hour 05", into="dev") as run:
+        run.put("out", b"1")
+
+
+DOORS = {
+    "put": ("write", lambda repo: repo.branch("dev").put("a", b"1")),
+    "delete": ("write", lambda repo: repo.branch("dev").delete("a")),
+    "new-address": ("write", lambda repo: repo.branch("dev").new_address()),
+    "commit": ("commit", lambda repo: repo.branch("dev").commit("c")),
+    "merge": ("merge", lambda repo: repo.merge("main", into="dev")),
+    "publish": ("merge", publish),
+    "revert": ("revert", lambda repo: repo.revert("work", on="dev")),
+    "cherry-pick": ("revert", lambda repo: repo.cherry_pick("old", onto="dev")),
+    "hard-reset": ("reset", lambda repo: repo.branch("dev").reset(to="dev~1")),
+    "delete-branch": ("delete", lambda repo: repo.delete_branch("dev")),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_each_door_is_closed_by_its_action_alone(prepared, door):
+    repo = prepared
+    action, enter = DOORS[door]
+    repo.protect("d*", [action])
+    with pytest.raises(ProtectedBranchError) as refused:
+        enter(repo)
+    for said in ("'dev'", action, "'d*'", "graveler branch unprotect"):
+        assert said in str(refused.value)
+    repo.protect("d*", [other for other in ACTIONS if other != action])
+    enter(repo)
+
+
+def test_the_usual_protection_lets_a_branch_go_forward_by_merges(prepared):
+    prepared.protect("dev")
+    closed = set()
+    for door, (_, enter) in DOORS.items():
+        try:
+            enter(prepared)
+        except ProtectedBranchError:
+            closed.add(door)
+    assert closed == {"put", "delete", "new-address", "commit", "hard-reset", "delete-branch"}
+
+
+def test_rules_are_listed_and_changed(repo):
+    repo.protect("main")
+    repo.protect("release-*", ["delete", "reset"])
+    assert repo.protected() == ["main", "release-*"]
+    assert repo.protection() == {"main": USUAL, "release-*": ("reset", "delete")}
+    repo.protect("release-*", ["merge"])
+    assert repo.protection()["release-*"] == ("merge",)
+    repo.protect("release-*")
+    assert repo.protection()["release-*"] == USUAL
+    repo.unprotect("release-*")
+    assert repo.protection() == {"main": USUAL}
+
+
+@pytest.mark.parametrize("actions", [[], ["wriet"], ["write", "push"]])
+def test_an_action_that_is_none_is_refused(repo, actions):
+    with pytest.raises(InvalidInputError, match="write, commit, merge, revert, reset, delete"):
+        repo.protect("main", actions)
+    assert repo.protected() == []
+
+
+def test_a_record_without_actions_has_the_usual_ones(repo):
+    stores = repo.stores
+    partition, key = f"refs:{stores.uid}", b"settings/protection"
+    stores.kv.set(partition, key, encode_json({"patterns": ["main"], "nonce": "n"}))
+    assert repo.protection() == {"main": USUAL}
+    repo.protect("dev")  # and the usual ones are written as ever
+    assert b"actions" not in stores.kv.get(partition, key).value
+    for damaged in ({"nonce": "n"}, {"patterns": ["main"], "actions": {"main": ["fly"]}}, [1]):
+        stores.kv.set(partition, key, encode_json(damaged))
+        with pytest.raises(CorruptionError, match="protection rules"):
+            repo.branch("main").put("a", b"1")
+
+
+def test_a_hidden_branch_is_listed_only_when_asked_for(repo):
+    repo.create_branch("quiet", hidden=True).put("a", b"1")
+    repo.branch("quiet").commit("a")
+    assert [record.name for record in repo.branches()] == ["main"]
+    assert [record.name for record in repo.branches(hidden=True)] == ["main", "quiet"]
+    assert repo.ref("quiet").get("a") == b"1"
+    repo.delete_branch("quiet")
