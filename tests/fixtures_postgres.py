@@ -17,8 +17,8 @@ _numbers = count(1)
 
 
 @contextmanager
-def postgres_server() -> Iterator[Any]:
-    """A server that ends, and leaves nothing, with the block."""
+def postgres_server(*, durable: bool = False) -> Iterator[Any]:
+    """A server that ends, and leaves nothing, with the block; `durable` where speed is told."""
     # Not under pytest's own folder: the server runs as a user of its own when the tests run as
     # root, and a socket's path must be short.
     base = Path(tempfile.mkdtemp(prefix="graveler-pg-", dir="/tmp"))
@@ -35,7 +35,7 @@ def postgres_server() -> Iterator[Any]:
             server = get_server(base / "data", cleanup_mode="delete", start=False)
             server.ensure_pgdata_inited()
             with (base / "data" / "postgresql.conf").open("a") as settings:
-                settings.write("fsync = off\nmax_connections = 200\n")
+                settings.write(f"fsync = {'on' if durable else 'off'}\nmax_connections = 200\n")
             server.start()
         try:
             yield server

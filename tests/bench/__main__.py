@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.bench.beside import beside
 from tests.bench.building import building
 from tests.bench.changing import changing
+from tests.bench.contending import contending
 from tests.bench.hourly import hourly
 from tests.bench.measure import Result
 from tests.bench.small import small
@@ -28,6 +29,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "building": building,
     "changing": changing,
     "hourly": hourly,
+    "contending": contending,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 

@@ -1,0 +1,213 @@
+"""Many processes that merge into one branch at the same time, and many that commit on one.
+
+The loop is the one that other version stores were measured with on two cores: make a
+branch, add one path, commit, merge into the one target branch.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any, Final
+
+import graveler
+from graveler.committed import Splitting, apply
+from graveler.config import write_default_config
+from graveler.errors import GravelerError, NoChangesError
+from graveler.names import path_key
+from graveler.records import stage_entry, staged_changes
+from graveler.refs import move
+from tests.bench.lakes import entries, entry
+from tests.bench.measure import Result, percentile, progress
+from tests.fixtures_postgres import postgres_server, schema, socket_of
+
+__all__ = ["contending"]
+
+PROCESSES: Final = 8
+LOOPS: Final = 25
+COMMITTERS: Final = 50
+LARGE: Final = 1_000_000
+WANTED: Final = {"SQLite": 100, "PostgreSQL": 80}
+MERGE_P99_S: Final = 0.2
+_PATIENCE_S: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one process did."""
+
+    seconds: float
+    merges: list[float]
+    failures: list[str]
+
+
+def contending(folder: Path) -> list[Result]:
+    """Return the figures of the loop and of the committers, on both stores."""
+    results: list[Result] = []
+    with postgres_server(durable=True) as server:
+        for store in WANTED:
+            for size in (0, LARGE):
+                place = folder / f"{store}-{size}"
+                with _lake(place, store, socket_of(server)) as location:
+                    _fill(location, size)
+                    progress(f"{store}, {size:,} entries: {PROCESSES} processes")
+                    results += _loops(location, store, size)
+            place = folder / f"{store}-committers"
+            with _lake(place, store, socket_of(server)) as location:
+                _fill(location, 0)
+                progress(f"{store}: {COMMITTERS} committers")
+                results.append(_committers(location, store))
+    return results
+
+
+@contextmanager
+def _lake(place: Path, store: str, socket: Path) -> Iterator[str]:
+    if store == "SQLite":
+        write_default_config(place)
+        yield str(place)
+        return
+    with schema(socket) as url:
+        write_default_config(place, kv_uri=url)
+        yield str(place)
+
+
+def _fill(location: str, size: int) -> None:
+    """Make the repository; the base is laid under main as a commit would lay it."""
+    with graveler.open(location) as lake:
+        repository = lake.create_repository("flights", splitting=Splitting())
+        main = repository.branch("main")
+        main.link_many([entry("README")])
+        head = main.commit("begin")
+        if not size:
+            return
+        stores = repository.stores
+        staged = (
+            (key, stage_entry(key, made))
+            for made in entries("input", size)
+            for key in (path_key(made.path),)
+        )
+        tree = apply(stores.ranges, head.metarange, staged_changes(staged), stores.splitting)
+        made = stores.refs.commits.add(
+            metarange=tree.metarange,
+            parents=(head.id,),
+            message="base",
+            committer="",
+            created=stores.clock.now(),
+            metadata={},
+        )
+        move(stores.refs, "main", lambda there: replace(there, commit_id=made.id), action="import")
+
+
+def _loop(location: str, number: int, start: Barrier, answers: Any) -> None:
+    merges: list[float] = []
+    failures: list[str] = []
+    with graveler.open(location) as lake:
+        repository = lake.repository("flights")
+        repository.log("main", limit=1)
+        start.wait(_PATIENCE_S)
+        began = time.perf_counter()
+        for turn in range(LOOPS):
+            name = f"w{number}-{turn}"
+            try:
+                branch = repository.create_branch(name, source="main")
+                made = entry(f"input/2014/{number:02}/{turn:02}.parquet")
+                branch.link(made.path, address=made.address, size=made.size, checksum="md5:00")
+                branch.commit(name)
+                merging = time.perf_counter()
+                repository.merge(name, into="main")
+                merges.append(time.perf_counter() - merging)
+            except GravelerError as error:
+                failures.append(repr(error))
+        answers.put(_Share(time.perf_counter() - began, merges, failures))
+
+
+def _commit(location: str, number: int, start: Barrier, answers: Any) -> None:
+    failures: list[str] = []
+    with graveler.open(location) as lake:
+        branch = lake.repository("flights").branch("main")
+        start.wait(_PATIENCE_S)
+        began = time.perf_counter()
+        try:
+            branch.link(f"c/{number:03}", address=f"data/x/{number}", size=1, checksum="md5:00")
+            branch.commit(f"c{number}")
+        except NoChangesError:
+            pass  # another one had committed our path before we began to
+        except GravelerError as error:
+            failures.append(repr(error))
+        answers.put(_Share(time.perf_counter() - began, [], failures))
+
+
+def _together(work: Any, location: str, count: int) -> tuple[float, list[_Share]]:
+    """Return the seconds of the whole and what each process did, all having begun at once."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["graveler.lake", "graveler.kv.sqlite", "graveler.kv.sql"])
+    start, answers = context.Barrier(count + 1), context.Queue()
+    processes = [
+        context.Process(target=work, args=(location, number, start, answers))
+        for number in range(count)
+    ]
+    for process in processes:
+        process.start()
+    start.wait(_PATIENCE_S)
+    began = time.perf_counter()
+    shares = [answers.get(timeout=_PATIENCE_S) for _ in processes]
+    seconds = time.perf_counter() - began
+    for process in processes:
+        process.join()
+    return seconds, shares
+
+
+def _loops(location: str, store: str, size: int) -> list[Result]:
+    seconds, shares = _together(_loop, location, PROCESSES)
+    merges = [merge for share in shares for merge in share.merges]
+    failures = [failure for share in shares for failure in share.failures]
+    with graveler.open(location) as lake:
+        landed = sum(1 for _ in lake.repository("flights").ref("main").entries("input/2014/"))
+    rate, wanted = PROCESSES * LOOPS / seconds, WANTED[store]
+    p99 = percentile(merges, 0.99)
+    fairness = min(share.seconds for share in shares) / max(share.seconds for share in shares)
+    where = f"{store}, {size:,} entries" if size else f"{store}, almost empty"
+    how = f"{len(failures)} of {PROCESSES * LOOPS} failed, {landed} paths landed"
+    whole = not failures and landed == PROCESSES * LOOPS
+    return [
+        Result(
+            f"{PROCESSES} processes branch, link, commit and merge into one branch ({where})",
+            f"{rate:.0f} loops a second",
+            f"at least {wanted}, none fails",
+            rate >= wanted and whole,
+            how,
+        ),
+        Result(
+            f"a merge among them ({where})",
+            f"p99 {p99 * 1e3:.0f} ms",
+            f"at most {MERGE_P99_S * 1e3:.0f} ms",
+            p99 <= MERGE_P99_S,
+            f"median {percentile(merges, 0.5) * 1e3:.1f} ms",
+        ),
+        Result(
+            f"share of the slowest process, of the fastest one's ({where})",
+            f"{fairness:.2f}",
+            "at least 0.5",
+            fairness >= 0.5,
+        ),
+    ]
+
+
+def _committers(location: str, store: str) -> Result:
+    seconds, shares = _together(_commit, location, COMMITTERS)
+    failures = [failure for share in shares for failure in share.failures]
+    with graveler.open(location) as lake:
+        repository = lake.repository("flights")
+        landed = sum(1 for _ in repository.ref("main").entries("c/"))
+        commits = sum(1 for _ in repository.log("main")) - 2
+        left = len(list(repository.branch("main").uncommitted()))
+    return Result(
+        f"{COMMITTERS} processes commit on one branch at once ({store})",
+        f"{landed} of {COMMITTERS} land",
+        "all",
+        landed == COMMITTERS and not failures and not left,
+        f"{commits} commits in {seconds:.1f} s, {len(failures)} failed, {left} left staged",
+    )
