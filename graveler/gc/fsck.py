@@ -2,7 +2,8 @@
 
 From every branch (those of runs too), tag and named commit over all history to trees, ranges
 and objects, each of them once; then what is staged. Metadata is read where it is stored, never
-from a cache. Nothing is written and nothing is repaired.
+from a cache. Nothing is written and nothing is repaired. The trees of commits that garbage
+collection has let expire are not looked for.
 """
 
 from collections import defaultdict
@@ -66,6 +67,7 @@ class _Fsck:
         self._branches: list[BranchRecord] = []
         self._roots: dict[str, str] = {}
         self._commits: dict[str, Commit] = {}
+        self._expired: set[str] = set()
         self._ranges: set[bytes] = set()
         self._messages: dict[_Name, str] = {}
         self._needed_by: defaultdict[_Name, set[str]] = defaultdict(set)
@@ -77,7 +79,15 @@ class _Fsck:
     def run(self, also: Mapping[str, str]) -> FsckReport:
         self._find_roots(also)
         self._walk(self._roots.values())
-        trees = sorted({commit.metarange for commit in self._commits.values()})
+        gone = {name for name, record in self._refs.expired.list() if record.gone}
+        self._expired = gone & self._commits.keys()
+        trees = sorted(
+            {
+                commit.metarange
+                for name, commit in self._commits.items()
+                if name not in self._expired
+            }
+        )
         for done, tree in enumerate(trees):
             self._progress("trees", done, len(trees))
             self._check_tree(tree)
@@ -95,6 +105,7 @@ class _Fsck:
             ranges=len(self._ranges),
             objects=self._objects.looked_at,
             hashed=self._objects.hashed,
+            expired=len(self._expired),
         )
 
     def _find_roots(self, also: Mapping[str, str]) -> None:
@@ -207,7 +218,8 @@ class _Fsck:
                 self._needed_by[self._in_commit[identifier]].add(label)
                 continue
             commit = self._commits[identifier]
-            for name in self._in_tree.get(commit.metarange, ()):
+            needed = () if identifier in self._expired else self._in_tree[commit.metarange]
+            for name in needed:
                 self._needed_by[name].add(label)
             fresh = [parent for parent in commit.parents if parent not in seen]
             seen.update(fresh)

@@ -50,6 +50,7 @@ class FsckReport:
         ranges: Ranges of those trees.
         objects: Objects of those ranges and of what is staged.
         hashed: Bytes read to compare checksums.
+        expired: Commits among them whose trees garbage collection has removed.
     """
 
     problems: tuple[Problem, ...]
@@ -59,6 +60,7 @@ class FsckReport:
     ranges: int
     objects: int
     hashed: int
+    expired: int = 0
 
     @property
     def sound(self) -> bool:

@@ -15,6 +15,7 @@ from graveler.errors import (
     PreconditionFailedError,
     RepositoryNotFoundError,
 )
+from graveler.gc import Rescuer
 from graveler.kv.store import ABSENT, KVStore
 from graveler.lake.repository import Repository
 from graveler.model import BranchRecord
@@ -174,7 +175,11 @@ class Lake:
             default_branch=settings["default_branch"],
             kv=self._kv,
             objects=objects,
-            ranges=RangeStore(objects, self._cache),
+            ranges=RangeStore(
+                objects,
+                self._cache,
+                rescue=Rescuer(self._kv, uid, objects, clock=self._clock, ids=self._ids),
+            ),
             staging=StagingArea(self._kv, uid, self._background),
             refs=Refs(self._kv, uid, clock=self._clock, ids=self._ids),
             splitting=Splitting(low, high, raggedness),

@@ -9,7 +9,7 @@ from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
-from graveler.refs import log, resolve
+from graveler.refs import log, resolve, resolve_to_name, resolve_to_read
 from graveler.repository import (
     Branch,
     MergeResult,
@@ -23,6 +23,7 @@ from graveler.repository import (
 from graveler.runs import Run, Runs
 
 if TYPE_CHECKING:
+    from graveler.gc import GarbageCollector
     from graveler.lake.lake import Lake
 
 __all__ = ["Repository"]
@@ -49,6 +50,13 @@ class Repository:
     def name(self) -> str:
         """Name of the repository."""
         return self.stores.name
+
+    @property
+    def gc(self) -> "GarbageCollector":
+        """Garbage collection: retention rules, marks and sweeps."""
+        from graveler.lake.collecting import collector  # noqa: PLC0415 - only who collects waits
+
+        return collector(self)
 
     @property
     def storage(self) -> str:
@@ -94,7 +102,7 @@ class Repository:
             expression: A branch (its committed head), a tag, a commit id or prefix, and
                 ``~N``, ``^N`` or ``@`` behind it.
         """
-        return Ref(self.stores, self.commit(expression), name=expression)
+        return Ref(self.stores, resolve_to_read(self.stores.refs, expression), name=expression)
 
     def commit(self, expression: str) -> Commit:
         """Return the commit that `expression` names."""
@@ -118,9 +126,8 @@ class Repository:
 
     def diff(self, left: str, right: str, *, prefix: str = "") -> Iterator[Change]:
         """Yield what differs from `left` to `right` below `prefix`, in byte order of paths."""
-        return diffing.diff_commits(
-            self.stores, self.commit(left), self.commit(right), prefix=prefix
-        )
+        before, after = (resolve_to_read(self.stores.refs, ref) for ref in (left, right))
+        return diffing.diff_commits(self.stores, before, after, prefix=prefix)
 
     def merge(
         self,
@@ -147,7 +154,7 @@ class Repository:
         """
         return merging.merge_into(
             self.stores,
-            self.commit(source),
+            resolve_to_name(self.stores.refs, source),
             into,
             message=message or f"merge {source} into {into}",
             metadata=check_caller_pairs("merge", metadata or {}),
@@ -248,7 +255,7 @@ class Repository:
 
     def tag(self, name: str, ref: str = "main") -> Commit:
         """Name the commit that `ref` names; a tag does not move."""
-        commit = self.commit(ref)
+        commit = resolve_to_name(self.stores.refs, ref)
         self.stores.refs.tags.create(name, commit.id)
         return commit
 

@@ -2,6 +2,7 @@
 
 from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
+from graveler.refs.expecting import resolve_to_name, resolve_to_read
 from graveler.refs.expression import resolve
 from graveler.refs.history import is_ancestor, log, merge_base
 from graveler.refs.mover import advance, backoff, move
@@ -22,4 +23,6 @@ __all__ = [
     "merge_base",
     "move",
     "resolve",
+    "resolve_to_name",
+    "resolve_to_read",
 ]

@@ -20,6 +20,7 @@ from graveler.refs.shared_reads import SharedReads
 __all__ = ["Branches"]
 
 _PREFIX = b"branch/"
+_MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
 
 
 class Branches:
@@ -30,7 +31,7 @@ class Branches:
         partition: Its part that holds them.
         ids: Where nonces come from.
         moves: Where a move is written down.
-        named: Told of the commit at which a branch was made, so that it is kept.
+        named: Told of an older commit that a branch was put at, so that it is kept.
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class Branches:
                     f"branch {written.name!r}: the write was lost on its way; repeat it"
                 ) from None
             raise
+        if action not in _MAKES_A_COMMIT and written.moves is not record.moves:
+            self._named(written.commit_id)
         return written
 
     def create(self, record: BranchRecord, *, action: str = "create") -> BranchRecord:
@@ -109,13 +112,11 @@ class Branches:
         check_branch(record.name)
         try:
             born = record.born or self._ids.unique()
-            written = self.replace(replace(record, born=born), ABSENT, action=action)
+            return self.replace(replace(record, born=born), ABSENT, action=action)
         except PreconditionFailedError:
             raise AlreadyExistsError(
                 f"branch {record.name!r} exists: choose another name"
             ) from None
-        self._named(written.commit_id)
-        return written
 
     def delete(self, record: BranchRecord, predicate: Predicate) -> None:
         """Remove the branch if it still is `record`, which `predicate` stands for.

@@ -133,18 +133,15 @@ def _key(commit_id: str) -> bytes:
 def _gone(commit_id: str, record: Expired) -> ExpiredError:
     return ExpiredError(
         f"commit {commit_id[:12]} expired: garbage collection {record.mark} removed its tree on "
-        f"{record.when:%Y-%m-%d %H:%M} UTC by the rules of `graveler gc rules`; the commit stays in "
-        "the log; `graveler log` shows which ones can still be read"
+        f"{record.when:%Y-%m-%d %H:%M} UTC, because no ref and no retention rule kept it; the commit "
+        "itself stays in the log: choose one that `graveler log` does not show as expired"
     )
 
 
 def _decode(raw: bytes) -> Expired:
     fields = decode_json(raw, "record of an expired commit")
     try:
-        if fields.pop("format") != _FORMAT:
-            raise CorruptionError(
-                f"record of an expired commit {raw[:80]!r}: a newer graveler wrote it"
-            )
+        fields.pop("format", None)
         return Expired(**fields)
     except (AttributeError, KeyError, TypeError) as error:
         raise CorruptionError(

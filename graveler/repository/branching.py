@@ -14,7 +14,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.model import BranchRecord
-from graveler.refs import backoff, move, resolve
+from graveler.refs import backoff, move, resolve_to_name
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 
@@ -31,7 +31,7 @@ def create_branch(
     Raises:
         AlreadyExistsError: The name is taken, and `exist_ok` is not set.
     """
-    head = resolve(stores.refs, source)
+    head = resolve_to_name(stores.refs, source)
     try:
         return stores.refs.branches.create(
             BranchRecord(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from graveler.model import BranchRecord, Commit
-from graveler.refs import move, resolve
+from graveler.refs import move, resolve_to_name
 from graveler.repository.merging import refuse_unpublished
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence
@@ -35,7 +35,7 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
     def change(record: BranchRecord) -> BranchRecord:
         nonlocal dropped, token
         check_fence(record, "")
-        target = resolve(refs, to)
+        target = resolve_to_name(refs, to)
         refuse_unpublished(stores, target, refs.commits.get(record.commit_id))
         dropped = (record.staging_token, *record.sealed_tokens)
         token = stores.ids.unique()

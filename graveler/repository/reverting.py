@@ -142,6 +142,7 @@ def _land(
             head = refs.commits.get(record.commit_id)
             for commit in (base, source):
                 refuse_unpublished(stores, commit, head)
+                refs.expired.check_nameable(commit.id)
             made = _build(stores, head, f"{action} on {name}", base, source, wanted)
             if advance(refs, replace(record, commit_id=made.id), predicate, action=action):
                 return made

@@ -30,12 +30,12 @@ class StagingArea:
         self._kv.set_many(self._prefix + token, items)
 
     def get(self, newest_first: Sequence[str], key: bytes) -> bytes | None:
-        """Return the newest staged write of `key` among the tokens, or None."""
-        for token in newest_first:
-            stored = self._kv.get(self._prefix + token, key)
-            if stored is not None:
-                return stored.value
-        return None
+        """Return the newest staged write of `key` among the tokens, or None; one round trip."""
+        if len(newest_first) == 1:
+            stored = self._kv.get(self._prefix + newest_first[0], key)
+            return None if stored is None else stored.value
+        found = self._kv.get_each([self._prefix + token for token in newest_first], key)
+        return next((stored.value for stored in found if stored is not None), None)
 
     def scan(
         self, newest_first: Sequence[str], start: bytes = b""
@@ -46,6 +46,11 @@ class StagingArea:
     def is_empty(self, token: str) -> bool:
         """Return whether nothing is staged under `token`."""
         return next(self._kv.scan(self._prefix + token), None) is None
+
+    def tokens(self) -> Iterator[str]:
+        """Yield the tokens under which something is staged, those that no branch names too."""
+        for partition in self._kv.partitions(self._prefix):
+            yield partition[len(self._prefix) :]
 
     def drop(self, token: str) -> None:
         """Remove all that is staged under a token that no branch names any more.

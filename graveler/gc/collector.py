@@ -1,0 +1,266 @@
+"""Garbage collection of one repository: rules, marks, sweeps."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from graveler.errors import InvalidInputError, StateError
+from graveler.gc.files import FileRecords, FileState
+from graveler.gc.lease import LEASE_SECONDS, Lease
+from graveler.gc.marking import condemn, preview
+from graveler.gc.marks import Mark, Marks, MarkState
+from graveler.gc.roots import RunRoots
+from graveler.gc.rules import Keep, Retention, RetentionRules
+from graveler.gc.scratch import Scratch
+from graveler.gc.store_clock import store_now
+from graveler.gc.survey import Survey
+from graveler.gc.sweeping import Sweep
+from graveler.gc.trees import Progress, tell_nobody
+from graveler.identity import unix_us
+from graveler.records import from_unix_us
+from graveler.repository import Stores
+
+__all__ = ["GRACE", "WINDOW", "GarbageCollector"]
+
+GRACE: Final = timedelta(days=1)
+"""How long an object is safe after it was written: longer than any write takes to be committed."""
+
+WINDOW: Final = timedelta(days=7)
+"""From a mark to its sweep: longer than any operation takes, and time to think again."""
+
+
+class GarbageCollector:
+    """Condemns what nothing needs any more, and deletes it a window later.
+
+    Args:
+        stores: The repository.
+        runs: The runs that are not over; asked anew for each look.
+        neighbours: Other repositories of the lake and the roots of their storages.
+        lease_seconds: See `graveler.gc.lease`.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        *,
+        runs: RunRoots,
+        neighbours: Callable[[], Iterable[tuple[str, str]]],
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self._stores = stores
+        self._runs = runs
+        self._neighbours = neighbours
+        self._lease_seconds = lease_seconds
+        self._rules = RetentionRules(stores.kv, stores.uid, stores.ids)
+        self._marks = Marks(
+            stores.kv, stores.uid, stores.objects, clock=stores.clock, ids=stores.ids
+        )
+
+    @property
+    def rules(self) -> Retention:
+        """The retention rules; without any, everything is kept that a ref reaches."""
+        return self._rules.get()
+
+    def keep(
+        self, pattern: str | None = None, *, days: float | None = None, count: int | None = None
+    ) -> Retention:
+        """Set how much of the history of the branches that match `pattern` is kept.
+
+        A commit is kept that either number keeps; with neither, everything is. Heads and what
+        tags name are always kept, and so is the commit that was current so many days ago.
+
+        Args:
+            pattern: A shell pattern of branch names (``main``, ``run-*``); None for the default.
+            days: Commits younger than that.
+            count: So many of the latest.
+
+        Returns:
+            All rules.
+        """
+        return self._rules.set(Keep(days, count), pattern)
+
+    def forget(self, pattern: str | None = None) -> Retention:
+        """Take the rule of `pattern` away, or the default; return all rules."""
+        return self._rules.remove(pattern)
+
+    def marks(self) -> Iterator[Mark]:
+        """Yield the marks, oldest first."""
+        return self._marks.list()
+
+    def get(self, mark: str) -> Mark:
+        """Return a mark, or raise NotFoundError."""
+        return self._marks.get(mark)
+
+    def mark(
+        self,
+        *,
+        grace: timedelta = GRACE,
+        window: timedelta = WINDOW,
+        dry_run: bool = False,
+        progress: Progress = tell_nobody,
+    ) -> Mark:
+        """Condemn what nothing needs; delete nothing.
+
+        Args:
+            grace: Objects and commits younger than that are left alone.
+            window: How long the condemned waits for its sweep.
+            dry_run: Only find out what would be condemned.
+            progress: Told how far it is.
+
+        Raises:
+            CorruptionError: Something is missing or damaged: nothing was condemned.
+            StateError: Another mark was begun meanwhile, or the storage is not this
+                repository's alone.
+        """
+        if grace < timedelta(0) or window < timedelta(0):
+            raise InvalidInputError(f"grace {grace}, window {window}: neither can be negative")
+        self._check_storage()
+        stores, seconds = self._stores, grace.total_seconds()
+        with Scratch() as scratch:
+            if dry_run:
+                survey = Survey(stores, scratch, self._runs, grace=seconds, progress=progress)
+                now = unix_us(stores.clock.now())
+                blank = Mark("", MarkState.MARKING, now, window.total_seconds(), seconds)
+                return preview(stores, survey, self._marks, self.rules, blank)
+            for earlier in list(self._marks.list()):
+                if earlier.state is MarkState.MARKING:
+                    self._supersede(earlier)
+            mark = self._marks.create(window=window.total_seconds(), grace=seconds)
+            survey = Survey(stores, scratch, self._runs, grace=seconds, progress=progress)
+            return condemn(stores, survey, self._marks, self.rules, mark)
+
+    def sweep(self, mark: str, *, dry_run: bool = False, progress: Progress = tell_nobody) -> Mark:
+        """Delete what `mark` condemned and a fresh look finds needless; may be repeated.
+
+        Args:
+            mark: Id of the mark.
+            dry_run: Only find out what would be deleted now; the window need not be over.
+            progress: Told how far it is.
+
+        Raises:
+            StateError: Its window is not over, it is no mark to sweep, or another sweep runs.
+            CorruptionError: Something is missing or damaged: nothing was deleted.
+        """
+        self._check_storage()
+        found = self._marks.get(mark)
+        if found.state is MarkState.SWEPT:
+            return found
+        if dry_run:
+            return self._sweep(found, None, progress)
+        self._check_ripe(found)
+        with Lease(
+            self._stores.kv,
+            self._stores.uid,
+            f"sweep of mark {mark}",
+            clock=self._stores.clock,
+            ids=self._stores.ids,
+            seconds=self._lease_seconds,
+        ) as lease:
+            sweepable = (MarkState.CONDEMNED, MarkState.SWEEPING)
+            found = self._marks.move(
+                mark, sweepable, lambda there: replace(there, state=MarkState.SWEEPING)
+            )
+            done = self._sweep(found, lease.hold, progress)
+            swept = store_now(self._stores.objects, self._stores.uid)
+            done = self._marks.move(
+                mark,
+                (MarkState.SWEEPING,),
+                lambda there: replace(
+                    there,
+                    state=MarkState.SWEPT,
+                    swept=swept,
+                    freed=done.freed,
+                    spared=done.spared,
+                    tokens=(),
+                ),
+            )
+        self._marks.forget_pages(mark)
+        return done
+
+    def run(
+        self,
+        *,
+        grace: timedelta = GRACE,
+        window: timedelta = WINDOW,
+        progress: Progress = tell_nobody,
+    ) -> list[Mark]:
+        """Mark, then sweep every mark whose window is over; return the new mark and the swept."""
+        new = self.mark(grace=grace, window=window, progress=progress)
+        ripe = [
+            each.id
+            for each in list(self._marks.list())
+            if each.state in (MarkState.CONDEMNED, MarkState.SWEEPING) and self._is_ripe(each)
+        ]
+        swept = {identifier: self.sweep(identifier, progress=progress) for identifier in ripe}
+        return [swept.pop(new.id, new), *swept.values()]
+
+    def undelete(self, mark: str) -> Mark:
+        """Take a condemnation back: what it was about can be named again; may be repeated.
+
+        What nothing names when the next mark looks is condemned again, with a new window.
+
+        Raises:
+            StateError: The mark is being swept, or was.
+        """
+        undone = self._marks.move(
+            mark,
+            (MarkState.CONDEMNED, MarkState.MARKING, MarkState.UNDELETED),
+            lambda there: replace(there, state=MarkState.UNDELETED),
+        )
+        files = FileRecords(self._stores.kv, self._stores.uid)
+        for identifier, record in list(files.list()):
+            found = files.find(identifier) if record.mark == mark else None
+            if found is not None and found[0] == record and record.state is FileState.CONDEMNED:
+                files.remove(identifier, found[1])
+        expired = self._stores.refs.expired
+        for commit, known in list(expired.list()):
+            there = expired.find(commit) if known.mark == mark else None
+            if there is not None and there[0] == known:
+                expired.remove(commit, there[1])
+        self._marks.forget_pages(mark)
+        return undone
+
+    def _sweep(self, mark: Mark, hold: Callable[[], None] | None, progress: Progress) -> Mark:
+        stores = self._stores
+        with Scratch() as scratch:
+            survey = Survey(stores, scratch, self._runs, grace=mark.grace, progress=progress)
+            return Sweep(stores, self._marks, mark, survey, scratch, hold).run(self.rules)
+
+    def _supersede(self, mark: Mark) -> None:
+        try:
+            self._marks.move(
+                mark.id,
+                (MarkState.MARKING,),
+                lambda there: replace(there, state=MarkState.SUPERSEDED),
+            )
+        except StateError:
+            return  # it was finished this very moment
+        self._marks.forget_pages(mark.id)
+
+    def _is_ripe(self, mark: Mark) -> bool:
+        return self._age(mark) >= mark.window
+
+    def _age(self, mark: Mark) -> float:
+        now = store_now(self._stores.objects, self._stores.uid)
+        return (now - mark.marked) / 1e6
+
+    def _check_ripe(self, mark: Mark) -> None:
+        if mark.state is MarkState.CONDEMNED and not self._is_ripe(mark):
+            raise StateError(
+                f"mark {mark.id} may be swept from {mark.ripe:%Y-%m-%d %H:%M:%S} UTC on, by the "
+                f"clock of {self._stores.storage} (now "
+                f"{from_unix_us(store_now(self._stores.objects, self._stores.uid)):%Y-%m-%d %H:%M:%S}"
+                "): wait, or `graveler gc undelete` it and mark again with a shorter --window"
+            )
+
+    def _check_storage(self) -> None:
+        """Refuse a storage that another repository of the lake uses too."""
+        own = self._stores.storage + "/"
+        for name, root in self._neighbours():
+            other = root + "/"
+            if own == other or other.startswith((own + "data/", own + "_graveler/")):
+                raise StateError(
+                    f"{self._stores.storage} is the storage of repository {name!r} too: each would "
+                    "delete what the other one needs; give each a storage of its own"
+                )

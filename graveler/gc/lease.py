@@ -1,0 +1,119 @@
+"""One sweep at a time: a lease, told alive by its heartbeat, with no clocks compared."""
+
+from types import TracebackType
+from typing import Final, Self
+
+from graveler.clock import Clock, IdSource
+from graveler.errors import OutcomeUnknownError, PreconditionFailedError, StateError
+from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
+from graveler.records import encode_json
+
+__all__ = ["LEASE_SECONDS", "Lease"]
+
+LEASE_SECONDS: Final = 60.0
+"""A holder that says nothing for so long is taken for dead. What a holder does between two
+words, a request to delete included, must take less than half of it."""
+
+_KEY: Final = b"lease"
+_LOOKS: Final = 60
+
+
+class Lease:
+    """The right to delete tables of one repository; a context manager.
+
+    Whoever finds a holder waits for a lease's time. Where the holder has said nothing
+    meanwhile he is dead, and the lease is taken over.
+
+    Args:
+        kv: Where the lease is.
+        uid: The repository.
+        what: What it is held for, for whoever is turned away.
+        clock: Measures waits and the time between two words, never a time of day.
+        ids: Where nonces come from.
+        seconds: See `LEASE_SECONDS`.
+
+    Raises:
+        StateError: On entering: another one holds it, and lives.
+    """
+
+    def __init__(
+        self,
+        kv: KVStore,
+        uid: str,
+        what: str,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self._kv = kv
+        self._partition = f"gc:{uid}"
+        self._what = what
+        self._clock = clock
+        self._ids = ids
+        self._seconds = seconds
+        self._value = b""
+        self._predicate: Predicate = ABSENT
+        self._said = clock.now()
+
+    def __enter__(self) -> Self:
+        found = self._kv.get(self._partition, _KEY)
+        if found is not None:
+            found = self._wait_for_silence(found)
+        self._predicate = ABSENT if found is None else found.predicate
+        if not self._say():
+            raise self._busy()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None or issubclass(kind, (Exception, KeyboardInterrupt)):
+            try:
+                self._kv.delete_if(self._partition, _KEY, self._predicate)
+            except (PreconditionFailedError, OutcomeUnknownError):
+                return
+
+    def hold(self) -> None:
+        """Say that the holder lives, where it is time to: before each step that deletes.
+
+        Raises:
+            StateError: The lease was taken over.
+        """
+        passed = (self._clock.now() - self._said).total_seconds()
+        if not 0 <= passed < self._seconds / 4 and not self._say():
+            raise self._busy()
+
+    def _say(self) -> bool:
+        self._said = self._clock.now()
+        value = encode_json({"for": self._what, "nonce": self._ids.unique()})
+        try:
+            self._kv.set_if(self._partition, _KEY, value, self._predicate)
+        except PreconditionFailedError:
+            return False
+        except OutcomeUnknownError:
+            pass
+        stored = self._kv.get(self._partition, _KEY)
+        if stored is None or stored.value != value:
+            return False
+        self._predicate = stored.predicate
+        return True
+
+    def _wait_for_silence(self, found: Stored) -> Stored | None:
+        for _ in range(_LOOKS):
+            self._clock.sleep(self._seconds / _LOOKS)
+            now = self._kv.get(self._partition, _KEY)
+            if now is None:
+                return None
+            if now.value != found.value:
+                raise self._busy()
+        return found
+
+    def _busy(self) -> StateError:
+        return StateError(
+            f"{self._what}: another sweep of this repository is under way; wait for it, or "
+            f"repeat later: one that died is noticed after {self._seconds:g} seconds of silence"
+        )

@@ -1,0 +1,220 @@
+"""Mark: condemn what nothing names, so that every writer can know of it; delete nothing.
+
+What is condemned is made known first, record by record, and only then the undelete window
+begins. A mark that died half-way is superseded by the next one, which takes its records over.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from graveler.gc.files import FileRecord, FileRecords, FileState
+from graveler.gc.marks import Kind, Mark, Marks, MarkState, Tally
+from graveler.gc.rules import Retention
+from graveler.gc.store_clock import microseconds, store_now
+from graveler.gc.survey import Survey
+from graveler.identity import unix_us
+from graveler.kv.store import ABSENT
+from graveler.refs.expired import Expired
+from graveler.repository import Stores
+
+__all__ = ["condemn", "preview"]
+
+_PAGE: Final = 20_000
+_SETTLED: Final = (MarkState.CONDEMNED, MarkState.SWEEPING, MarkState.SWEPT)
+
+
+class _Pages:
+    """Gathers names into pages."""
+
+    def __init__(self, put: Callable[[Kind, int, list[Any]], None]) -> None:
+        self._put = put
+        self._names: defaultdict[Kind, list[Any]] = defaultdict(list)
+        self.numbers: defaultdict[Kind, int] = defaultdict(int)
+        self.tallies: defaultdict[Kind, Tally] = defaultdict(Tally)
+
+    def add(self, kind: Kind, name: Any, size: int) -> None:
+        self.tallies[kind] = self.tallies[kind].plus(size)
+        self._names[kind].append(name)
+        if len(self._names[kind]) >= _PAGE:
+            self._flush(kind)
+
+    def finish(self) -> None:
+        for kind in list(self._names):
+            if self._names[kind]:
+                self._flush(kind)
+
+    def _flush(self, kind: Kind) -> None:
+        self._put(kind, self.numbers[kind], self._names[kind])
+        self.numbers[kind] += 1
+        self._names[kind] = []
+
+
+def preview(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark: Mark) -> Mark:
+    """Return what `mark` would condemn; nothing is written."""
+    return _Marking(stores, survey, marks, mark, dry=True).run(rules)
+
+
+def condemn(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark: Mark) -> Mark:
+    """Condemn what nothing names, for the mark, and return it.
+
+    Raises:
+        StateError: Another mark was begun meanwhile.
+    """
+    return _Marking(stores, survey, marks, mark, dry=False).run(rules)
+
+
+class _Marking:
+    def __init__(
+        self, stores: Stores, survey: Survey, marks: Marks, mark: Mark, *, dry: bool
+    ) -> None:
+        self._stores = stores
+        self._survey = survey
+        self._marks = marks
+        self._mark = mark
+        self._dry = dry
+        self._files = FileRecords(stores.kv, stores.uid)
+        self._expired = stores.refs.expired
+        self._earlier = {each.id: each for each in marks.list()}
+        self._settled = {name for name, each in self._earlier.items() if each.state in _SETTLED}
+        self._data_kept = Tally()
+        self._pages = _Pages(self._put_page)
+
+    def run(self, rules: Retention) -> Mark:
+        survey = self._survey
+        survey.keep_commits(rules)
+        if not self._dry:
+            self._take_back()
+        records = dict(self._files.list())
+        for file in survey.strays():
+            record = records.get(file.id)
+            if survey.is_young(file.mtime) or (record is not None and record.mark in self._settled):
+                survey.trees.reach_stray(file.id)
+        commits = list(self._condemned_commits())
+        self._condemn_commits(commits)
+        self._condemn_files()
+        self._condemn_data()
+        self._pages.finish()
+        tokens = survey.dead_tokens()
+        staging = Tally()
+        for token in tokens:
+            staging = staging.plus(self._rows(token))
+        condemned = {**self._pages.tallies, Kind.STAGING: staging}
+        kept = {
+            **survey.tables_kept(),
+            Kind.COMMITS: Tally(len(survey.kept)),
+            Kind.DATA: self._data_kept,
+        }
+        found = replace(
+            self._mark,
+            condemned={kind: condemned.get(kind, Tally()) for kind in Kind},
+            kept={kind: kept.get(kind, Tally()) for kind in Kind if kind is not Kind.STAGING},
+            unknown=survey.unknown.count,
+            unknown_keys=survey.unknown.keys,
+            pages=dict(self._pages.numbers),
+            tokens=tuple(tokens),
+        )
+        if self._dry:
+            return found
+        self._tidy()
+        marked = store_now(self._stores.objects, self._stores.uid)
+        return self._marks.move(
+            self._mark.id,
+            (MarkState.MARKING,),
+            lambda there: replace(
+                found, state=MarkState.CONDEMNED, marked=marked, nonce=there.nonce
+            ),
+        )
+
+    def _take_back(self) -> None:
+        """Take back what earlier marks condemned and what is reached again."""
+        for identifier, record in list(self._files.list()):
+            if record.state is FileState.CONDEMNED and self._survey.is_reached(identifier):
+                self._drop_file(identifier, lambda now: now.state is FileState.CONDEMNED)
+        for commit, expired in list(self._expired.list()):
+            if not expired.gone and commit in self._survey.kept:
+                self._drop_commit(commit, lambda now: not now.gone)
+
+    def _tidy(self) -> None:
+        """Remove the records of marks that were never finished, and of deletions long over."""
+        for identifier, record in list(self._files.list()):
+            mark = self._earlier.get(record.mark)
+            over = mark is None or (
+                mark.state is MarkState.SWEPT and self._survey.now - mark.swept >= mark.window * 1e6
+            )
+            if self._unfinished(record.mark) and record.state is FileState.CONDEMNED:
+                self._drop_file(identifier, lambda now, there=record: now == there)  # type: ignore[misc]  # a default of its own turn
+            elif over and record.state is FileState.DELETED:
+                self._drop_file(identifier, lambda now: now.state is FileState.DELETED)
+        for commit, expired in list(self._expired.list()):
+            if not expired.gone and self._unfinished(expired.mark):
+                self._drop_commit(commit, lambda now, there=expired: now == there)  # type: ignore[misc]  # a default of its own turn
+
+    def _drop_file(self, identifier: bytes, still: Callable[[FileRecord], bool]) -> None:
+        found = self._files.find(identifier)
+        if found is not None and still(found[0]):
+            self._files.remove(identifier, found[1])
+
+    def _drop_commit(self, commit: str, still: Callable[[Expired], bool]) -> None:
+        found = self._expired.find(commit)
+        if found is not None and still(found[0]):
+            self._expired.remove(commit, found[1])
+
+    def _put_page(self, kind: Kind, number: int, names: list[Any]) -> None:
+        if not self._dry:
+            self._marks.put_page(self._mark.id, kind, number, names)
+
+    def _condemned_commits(self) -> Iterator[str]:
+        for identifier in sorted(self._survey.graph.nodes):
+            if identifier not in self._survey.kept and not self._survey.has_tree(identifier):
+                yield identifier
+
+    def _condemn_commits(self, commits: list[str]) -> None:
+        at = unix_us(self._stores.clock.now())
+        known = dict(self._expired.list())
+        for identifier in commits:
+            there = known.get(identifier)
+            if there is not None and (there.gone or there.mark in self._settled):
+                continue
+            if self._dry or self._write_commit(identifier, Expired(self._mark.id, at, gone=False)):
+                self._pages.add(Kind.COMMITS, identifier, 0)
+
+    def _write_commit(self, identifier: str, record: Expired) -> bool:
+        found = self._expired.find(identifier)
+        if found is None:
+            return self._expired.write(identifier, record, ABSENT)
+        return self._unfinished(found[0].mark) and self._expired.write(identifier, record, found[1])
+
+    def _condemn_files(self) -> None:
+        trees = self._survey.table_kinds()
+        for file in self._survey.strays():
+            kind = Kind.METARANGES if file.id in trees else Kind.RANGES
+            if self._dry or self._write_file(file.id):
+                self._pages.add(kind, [file.id.hex(), file.size], file.size)
+            else:
+                self._survey.trees.reach_stray(file.id)
+
+    def _write_file(self, identifier: bytes) -> bool:
+        record = FileRecord(self._mark.id, FileState.CONDEMNED)
+        found = self._files.find(identifier)
+        if found is None:
+            return self._files.write(identifier, record, ABSENT)
+        return (
+            found[0].state is FileState.CONDEMNED
+            and self._unfinished(found[0].mark)
+            and self._files.write(identifier, record, found[1])
+        )
+
+    def _unfinished(self, mark: str) -> bool:
+        return mark != self._mark.id and mark not in self._settled
+
+    def _condemn_data(self) -> None:
+        for info, named in self._survey.data():
+            if named or self._survey.is_young(microseconds(info.mtime)):
+                self._data_kept = self._data_kept.plus(info.size)
+            else:
+                self._pages.add(Kind.DATA, [info.key, info.size], info.size)
+
+    def _rows(self, token: str) -> int:
+        return sum(1 for _ in self._stores.staging.scan([token]))

@@ -1,0 +1,273 @@
+"""Marks: what one look at a repository condemned; key ``mark/<id>``, and pages of names.
+
+The record says how far a mark is and how much it is about; the names of what it condemned
+lie in the repository's storage, in pages, until the sweep is over.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from graveler.clock import Clock, IdSource
+from graveler.errors import (
+    CorruptionError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    StateError,
+    ThrottledError,
+)
+from graveler.gc.store_clock import FOLDER
+from graveler.identity import unix_us
+from graveler.kv.store import ABSENT, KVStore
+from graveler.objects.store import ObjectStore
+from graveler.records import decode_json, encode_json, from_unix_us
+from graveler.refs import backoff
+
+__all__ = ["Kind", "Mark", "MarkState", "Marks", "Tally"]
+
+_PREFIX: Final = b"mark/"
+_FORMAT: Final = 1
+_ATTEMPTS: Final = 50
+
+
+class MarkState(StrEnum):
+    """How far a mark is."""
+
+    MARKING = "marking"
+    CONDEMNED = "condemned"
+    SWEEPING = "sweeping"
+    SWEPT = "swept"
+    UNDELETED = "undeleted"
+    SUPERSEDED = "superseded"
+
+
+class Kind(StrEnum):
+    """What is condemned: trees of commits by their commits, and what is deleted."""
+
+    COMMITS = "commits"
+    METARANGES = "metaranges"
+    RANGES = "ranges"
+    DATA = "data"
+    STAGING = "staging"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many of a kind, and how much of the storage they take.
+
+    Attributes:
+        count: How many; of staging, partitions of the key-value store.
+        size: Bytes in the storage; of staging, rows.
+    """
+
+    count: int = 0
+    size: int = 0
+
+    def plus(self, size: int) -> "Tally":
+        """Return the tally with one more of that size."""
+        return Tally(self.count + 1, self.size + size)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What one look condemned, and what became of it.
+
+    Attributes:
+        id: Its name; ids sort by time.
+        state: How far it is.
+        created: When it was made, microseconds since 1970 by the machine's clock.
+        marked: When all of it was condemned, by the store's clock; 0 until then.
+        window: Seconds from then until it may be swept.
+        grace: Seconds that an object must have been there to be condemned.
+        condemned: By kind.
+        kept: Tables and data files that stay.
+        unknown: Objects in the storage that are not graveler's, and are left alone.
+        unknown_keys: Some of them.
+        pages: Pages of names, by kind.
+        tokens: Staging tokens that no branch names.
+        swept: When the sweep ended, by the store's clock; 0 until then.
+        freed: By kind: what was deleted.
+        spared: By kind: what was condemned, and is needed after all.
+        nonce: Differs with every write.
+    """
+
+    id: str
+    state: MarkState
+    created: int
+    window: float
+    grace: float
+    marked: int = 0
+    condemned: Mapping[Kind, Tally] = field(default_factory=dict)
+    kept: Mapping[Kind, Tally] = field(default_factory=dict)
+    unknown: int = 0
+    unknown_keys: tuple[str, ...] = ()
+    pages: Mapping[Kind, int] = field(default_factory=dict)
+    tokens: tuple[str, ...] = ()
+    swept: int = 0
+    freed: Mapping[Kind, Tally] = field(default_factory=dict)
+    spared: Mapping[Kind, Tally] = field(default_factory=dict)
+    nonce: str = ""
+
+    @property
+    def made(self) -> datetime:
+        """When it was made, by the machine's clock."""
+        return from_unix_us(self.created)
+
+    @property
+    def ripe(self) -> datetime:
+        """From when on it may be swept, by the store's clock."""
+        return from_unix_us(self.marked) + timedelta(seconds=self.window)
+
+    @property
+    def bytes_condemned(self) -> int:
+        """Bytes in the storage that the sweep would free."""
+        return _bytes(self.condemned)
+
+    @property
+    def bytes_freed(self) -> int:
+        """Bytes in the storage that the sweep has freed."""
+        return _bytes(self.freed)
+
+
+def _bytes(tallies: Mapping[Kind, Tally]) -> int:
+    stored = (Kind.METARANGES, Kind.RANGES, Kind.DATA)
+    return sum(tallies[kind].size for kind in stored if kind in tallies)
+
+
+_TALLIES: Final = ("condemned", "kept", "freed", "spared")
+
+
+def _encode(mark: Mark) -> bytes:
+    raw: dict[str, Any] = {item.name: getattr(mark, item.name) for item in fields(mark)}
+    for name in _TALLIES:
+        raw[name] = {kind: [tally.count, tally.size] for kind, tally in raw[name].items()}
+    return encode_json({**raw, "format": _FORMAT})
+
+
+def _decode(raw: bytes) -> Mark:
+    found = decode_json(raw, "record of a mark")
+    try:
+        found.pop("format", None)
+        for name in _TALLIES:
+            found[name] = {Kind(kind): Tally(*numbers) for kind, numbers in found[name].items()}
+        found["pages"] = {Kind(kind): number for kind, number in found["pages"].items()}
+        found["state"] = MarkState(found["state"])
+        found["tokens"] = tuple(found["tokens"])
+        found["unknown_keys"] = tuple(found["unknown_keys"])
+        return Mark(**found)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptionError(f"record of a mark cannot be read: {raw[:120]!r}") from error
+
+
+class Marks:
+    """The marks of one repository."""
+
+    def __init__(
+        self, kv: KVStore, uid: str, objects: ObjectStore, *, clock: Clock, ids: IdSource
+    ) -> None:
+        self._kv = kv
+        self._partition = f"gc:{uid}"
+        self._folder = f"{FOLDER}/{uid}"
+        self._objects = objects
+        self._clock = clock
+        self._ids = ids
+
+    def create(self, *, window: float, grace: float) -> Mark:
+        """Write a new mark, in the state ``marking``."""
+        now = self._clock.now()
+        nonce = self._ids.unique()
+        mark = Mark(
+            id=f"{now:%Y%m%d-%H%M%S}-{nonce[-6:]}",
+            state=MarkState.MARKING,
+            created=unix_us(now),
+            window=window,
+            grace=grace,
+            nonce=nonce,
+        )
+        try:
+            self._kv.set_if(self._partition, _key(mark.id), _encode(mark), ABSENT)
+        except OutcomeUnknownError:
+            if self.find(mark.id) != mark:
+                raise
+        return mark
+
+    def find(self, identifier: str) -> Mark | None:
+        """Return a mark, or None."""
+        stored = self._kv.get(self._partition, _key(identifier))
+        return None if stored is None else _decode(stored.value)
+
+    def get(self, identifier: str) -> Mark:
+        """Return a mark, or raise NotFoundError."""
+        mark = self.find(identifier)
+        if mark is None:
+            raise NotFoundError(f"no mark {identifier!r}: `graveler gc list` shows those there are")
+        return mark
+
+    def list(self) -> Iterator[Mark]:
+        """Yield the marks, oldest first."""
+        for key, value in self._kv.scan(self._partition, _PREFIX):
+            if not key.startswith(_PREFIX):
+                return
+            yield _decode(value)
+
+    def move(
+        self, identifier: str, states: tuple[MarkState, ...], change: Callable[[Mark], Mark]
+    ) -> Mark:
+        """Replace a mark that is in one of `states` by ``change(mark)``, in one atomic step.
+
+        Raises:
+            StateError: It is in another state.
+        """
+        for attempt in range(_ATTEMPTS):
+            stored = self._kv.get(self._partition, _key(identifier))
+            mark = self.get(identifier) if stored is None else _decode(stored.value)
+            if stored is None or mark.state not in states:
+                raise StateError(f"mark {identifier} is {mark.state}: {_NEXT[mark.state]}")
+            new = replace(change(mark), nonce=self._ids.unique())
+            try:
+                self._kv.set_if(self._partition, _key(identifier), _encode(new), stored.predicate)
+            except PreconditionFailedError:
+                backoff(self._clock, self._ids, attempt)
+                continue
+            except OutcomeUnknownError:
+                if self.find(identifier) != new:
+                    continue
+            return new
+        raise ThrottledError(f"mark {identifier} is busy: lost {_ATTEMPTS} races; try again")
+
+    def put_page(self, mark: str, kind: Kind, number: int, names: Sequence[Any]) -> None:
+        """Store one page of names."""
+        self._objects.put(self._page(mark, kind, number), json.dumps(list(names)).encode())
+
+    def names(self, mark: Mark, kind: Kind) -> Iterator[Any]:
+        """Yield the names that a mark condemned, page after page."""
+        for number in range(mark.pages.get(kind, 0)):
+            yield from decode_json(
+                self._objects.get(self._page(mark.id, kind, number)), f"page of mark {mark.id}"
+            )
+
+    def forget_pages(self, mark: str) -> None:
+        """Remove the pages of a mark that is over."""
+        for info in list(self._objects.list(f"{self._folder}/{mark}/")):
+            self._objects.delete(info.key)
+
+    def _page(self, mark: str, kind: Kind, number: int) -> str:
+        return f"{self._folder}/{mark}/{kind}-{number:06}"
+
+
+_NEXT: Final = {
+    MarkState.MARKING: "it was not finished; mark again",
+    MarkState.CONDEMNED: "sweep it when its window is over, or undelete it",
+    MarkState.SWEEPING: "`graveler gc sweep` goes on with it",
+    MarkState.SWEPT: "what it condemned is gone",
+    MarkState.UNDELETED: "its condemnation was taken back; mark again",
+    MarkState.SUPERSEDED: "another mark was begun before it was finished; mark again",
+}
+
+
+def _key(identifier: str) -> bytes:
+    return _PREFIX + identifier.encode()

@@ -1,0 +1,72 @@
+"""Which commits keep their trees: the rules, walked over the history.
+
+A branch is walked by first parents: what was current on it, and when. A commit is kept
+while its child on the line is younger than the threshold: so those younger than it are
+kept, and the one that was current when it passed. Heads are always kept.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from graveler.gc.graph import CommitGraph
+from graveler.gc.rules import Keep
+
+__all__ = ["Line", "kept_commits"]
+
+_DAY_US: Final = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of history and what is kept of it.
+
+    Attributes:
+        head: Where it begins.
+        keep: Its rule.
+        merged: Whether no branch ends here: the head was merged into one, and is kept while
+            it is young, as if it had a child of its own age. Counts do not apply.
+    """
+
+    head: str
+    keep: Keep
+    merged: bool = False
+
+
+def kept_commits(graph: CommitGraph, lines: Iterable[Line], now: int) -> set[str]:
+    """Return the commits that the lines keep.
+
+    Args:
+        graph: The history.
+        lines: Branches, and what was merged into them.
+        now: Microseconds since 1970, by the clock that dates commits.
+    """
+    lines = list(lines)
+    kept = set(graph.ancestors(line.head for line in lines if line.keep.everything))
+    walked: dict[str, tuple[float, int]] = {}
+    for line in lines:
+        if not line.keep.everything:
+            _walk(graph, line, now, kept, walked)
+    return kept
+
+
+def _walk(
+    graph: CommitGraph, line: Line, now: int, kept: set[str], walked: dict[str, tuple[float, int]]
+) -> None:
+    days = line.keep.days
+    threshold = float("inf") if days is None else now - days * _DAY_US
+    left = 0 if line.merged else line.keep.count or 0
+    identifier, node = line.head, graph.get(line.head)
+    if line.merged and node.created <= threshold:
+        return
+    while True:
+        earlier = walked.get(identifier)
+        if earlier is not None and earlier[0] <= threshold and earlier[1] >= left:
+            return  # somebody has walked on from here, and at least as far
+        walked[identifier] = threshold, left
+        kept.add(identifier)
+        left -= 1
+        if not node.parents or (node.created <= threshold and left < 1):
+            return
+        identifier = node.parents[0]
+        node = graph.get(identifier)

@@ -1,0 +1,192 @@
+"""Retention rules: how long the history of a branch is kept; key ``settings/retention``.
+
+Without a rule everything is kept that a ref reaches. A rule names days, or a number of
+commits, or both: a commit is kept that either of them keeps. Rules are bound to shell
+patterns of branch names; a branch that several patterns match keeps what any of them
+keeps, and one that none matches follows the default.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from graveler.clock import IdSource
+from graveler.errors import (
+    CorruptionError,
+    InvalidInputError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    ThrottledError,
+)
+from graveler.kv.store import ABSENT, KVStore, Stored
+from graveler.records import decode_json, encode_json
+
+__all__ = ["KEEP_ALL", "Keep", "Retention", "RetentionRules"]
+
+_KEY: Final = b"settings/retention"
+_FORMAT: Final = 1
+_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How much of a branch's history is kept; nothing named: all of it.
+
+    Attributes:
+        days: Commits younger than so many days, and the one that was current before them.
+        count: So many commits, the head counted.
+    """
+
+    days: float | None = None
+    count: int | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing ever expires."""
+        return self.days is None and self.count is None
+
+    def __or__(self, other: "Keep") -> "Keep":
+        if self.everything or other.everything:
+            return KEEP_ALL
+        return Keep(_larger(self.days, other.days), _larger(self.count, other.count))
+
+    def __str__(self) -> str:
+        if self.everything:
+            return "everything"
+        parts = []
+        if self.days is not None:
+            parts.append(f"{self.days:g} {'day' if self.days == 1 else 'days'}")
+        if self.count is not None:
+            parts.append(f"{self.count} {'commit' if self.count == 1 else 'commits'}")
+        return " or ".join(parts)
+
+
+KEEP_ALL: Final = Keep()
+
+
+def _larger(one: Any, other: Any) -> Any:
+    return other if one is None else one if other is None else max(one, other)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The rules of a repository.
+
+    Attributes:
+        default: Of branches that no pattern matches.
+        patterns: By shell pattern of branch names.
+    """
+
+    default: Keep = KEEP_ALL
+    patterns: Mapping[str, Keep] = field(default_factory=dict)
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether no branch has a rule by which anything expires."""
+        return self.default.everything and all(keep.everything for keep in self.patterns.values())
+
+    def of(self, branch: str) -> Keep:
+        """Return what is kept of a branch."""
+        found = None
+        for pattern, keep in self.patterns.items():
+            if fnmatchcase(branch, pattern):
+                found = keep if found is None else found | keep
+        return self.default if found is None else found
+
+
+class RetentionRules:
+    """The stored rules of one repository."""
+
+    def __init__(self, kv: KVStore, uid: str, ids: IdSource) -> None:
+        self._kv = kv
+        self._partition = f"refs:{uid}"
+        self._ids = ids
+
+    def get(self) -> Retention:
+        """Return the rules."""
+        return _decode(self._kv.get(self._partition, _KEY))
+
+    def set(self, keep: Keep, pattern: str | None = None) -> Retention:
+        """Set the rule of a pattern, or the default; return all rules.
+
+        Raises:
+            InvalidInputError: A number of days below 0, or of commits below 1.
+        """
+        if keep.days is not None and not keep.days >= 0:
+            raise InvalidInputError(f"keep {keep.days:g} days: give 0 or more")
+        if keep.count is not None and keep.count < 1:
+            raise InvalidInputError(f"keep {keep.count} commits: give 1 or more, the head counts")
+        if pattern == "":
+            raise InvalidInputError("the pattern is empty: give a branch name, or one with * in it")
+
+        def change(rules: Retention) -> Retention:
+            if pattern is None:
+                return Retention(keep, rules.patterns)
+            return Retention(rules.default, {**rules.patterns, pattern: keep})
+
+        return self._change(change)
+
+    def remove(self, pattern: str | None = None) -> Retention:
+        """Take the rule of a pattern, or the default, away; return all rules.
+
+        Raises:
+            NotFoundError: The pattern has no rule.
+        """
+
+        def change(rules: Retention) -> Retention:
+            if pattern is None:
+                return Retention(KEEP_ALL, rules.patterns)
+            if pattern not in rules.patterns:
+                there = ", ".join(rules.patterns) or "none"
+                raise NotFoundError(f"no retention rule for {pattern!r} (there are: {there})")
+            return Retention(
+                rules.default,
+                {name: keep for name, keep in rules.patterns.items() if name != pattern},
+            )
+
+        return self._change(change)
+
+    def _change(self, change: Callable[[Retention], Retention]) -> Retention:
+        for _ in range(_ATTEMPTS):
+            stored = self._kv.get(self._partition, _KEY)
+            rules = change(_decode(stored))
+            value = _encode(rules, self._ids.unique())
+            predicate = ABSENT if stored is None else stored.predicate
+            try:
+                self._kv.set_if(self._partition, _KEY, value, predicate)
+            except PreconditionFailedError:
+                continue
+            except OutcomeUnknownError:
+                there = self._kv.get(self._partition, _KEY)
+                if there is None or there.value != value:
+                    continue
+            return rules
+        raise ThrottledError(f"retention rules: lost {_ATTEMPTS} races; try again")
+
+
+def _encode(rules: Retention, nonce: str) -> bytes:
+    return encode_json(
+        {
+            "format": _FORMAT,
+            "default": [rules.default.days, rules.default.count],
+            "patterns": {
+                name: [keep.days, keep.count] for name, keep in sorted(rules.patterns.items())
+            },
+            "nonce": nonce,
+        }
+    )
+
+
+def _decode(stored: Stored | None) -> Retention:
+    if stored is None:
+        return Retention()
+    fields = decode_json(stored.value, "retention rules")
+    try:
+        return Retention(
+            Keep(*fields["default"]),
+            {name: Keep(*numbers) for name, numbers in sorted(fields["patterns"].items())},
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CorruptionError(f"retention rules cannot be read: {stored.value[:80]!r}") from error

@@ -1,0 +1,140 @@
+"""What is reachable, in a temporary database: tens of millions of names need no memory."""
+
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+__all__ = ["ListedFile", "Scratch"]
+
+_SCHEMA: Final = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -16384;
+CREATE TABLE address (key BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE seen (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE file (id BLOB PRIMARY KEY, size INTEGER, mtime INTEGER) WITHOUT ROWID;
+"""
+_BATCH: Final = 5_000
+_PAGE: Final = 1_000
+
+
+class ListedFile(NamedTuple):
+    """A range or metarange that lies in the store.
+
+    Attributes:
+        id: Its id.
+        size: Bytes.
+        mtime: Microseconds since 1970, by the store's clock.
+    """
+
+    id: bytes
+    size: int
+    mtime: int
+
+
+class Scratch:
+    """Addresses, and ids of tables; a context manager that leaves no file behind."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="graveler-gc-", ignore_cleanup_errors=True
+        )
+        self._db = sqlite3.connect(
+            Path(self._folder.name) / "scratch.sqlite3", isolation_level=None
+        )
+        self._db.executescript(_SCHEMA)
+        self._waiting: list[tuple[bytes]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._db.close()
+        self._folder.cleanup()
+
+    def add_addresses(self, keys: Iterable[bytes]) -> None:
+        """Note keys that something names."""
+        for key in keys:
+            self._waiting.append((key,))
+            if len(self._waiting) >= _BATCH:
+                self._write()
+
+    def addresses(self) -> Iterator[bytes]:
+        """Yield the keys that something names, ascending."""
+        self._write()
+        last = b""
+        while page := self._db.execute(
+            "SELECT key FROM address WHERE key > ? ORDER BY key LIMIT ?", (last, _PAGE)
+        ).fetchall():
+            for (key,) in page:
+                yield key
+            last = page[-1][0]
+
+    def is_named(self, key: bytes) -> bool:
+        """Return whether something names the key."""
+        self._write()
+        found = self._db.execute("SELECT 1 FROM address WHERE key = ?", (key,)).fetchone()
+        return found is not None
+
+    def see(self, identifier: bytes) -> bool:
+        """Note a table that something names; return whether this is the first time."""
+        done = self._db.execute("INSERT INTO seen VALUES (?) ON CONFLICT DO NOTHING", (identifier,))
+        return done.rowcount == 1
+
+    def is_seen(self, identifier: bytes) -> bool:
+        """Return whether something names the table."""
+        found = self._db.execute("SELECT 1 FROM seen WHERE id = ?", (identifier,)).fetchone()
+        return found is not None
+
+    def add_file(self, file: ListedFile) -> None:
+        """Note a table that lies in the store."""
+        self._db.execute("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file)
+
+    def file(self, identifier: bytes) -> ListedFile | None:
+        """Return a table that lies in the store, or None."""
+        row = self._db.execute(
+            "SELECT id, size, mtime FROM file WHERE id = ?", (identifier,)
+        ).fetchone()
+        return None if row is None else ListedFile(*row)
+
+    def seen_files(self) -> Iterator[ListedFile]:
+        """Yield the tables in the store that something names, by id."""
+        return self._files("IN")
+
+    def unseen_files(self) -> Iterator[ListedFile]:
+        """Yield the tables in the store that nothing names so far, by id."""
+        return self._files("NOT IN")
+
+    def _files(self, which: str) -> Iterator[ListedFile]:
+        last = b""
+        while page := self._db.execute(
+            f"SELECT id, size, mtime FROM file WHERE id > ? AND id {which} (SELECT id FROM seen)"  # noqa: S608 - one of two words of our own
+            " ORDER BY id LIMIT ?",
+            (last, _PAGE),
+        ).fetchall():
+            yield from map(ListedFile._make, page)
+            last = page[-1][0]
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many tables and how many keys something names."""
+        self._write()
+        (tables,) = self._db.execute("SELECT count(*) FROM seen").fetchone()
+        (keys,) = self._db.execute("SELECT count(*) FROM address").fetchone()
+        return tables, keys
+
+    def _write(self) -> None:
+        if self._waiting:
+            self._db.execute("BEGIN")
+            self._db.executemany(
+                "INSERT INTO address VALUES (?) ON CONFLICT DO NOTHING", self._waiting
+            )
+            self._db.execute("COMMIT")
+            self._waiting.clear()

@@ -1,0 +1,202 @@
+"""One look at a whole repository: what stays, and what else lies in its storage.
+
+What stays is closed: no table that stays names a table or a data file that goes, whether a
+ref reaches it or it is merely too young to be judged. So a writer who takes over any table
+that is there gets all that it names.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from graveler.committed import EMPTY_METARANGE
+from graveler.errors import StateError
+from graveler.gc.addresses import DATA
+from graveler.gc.graph import CommitGraph
+from graveler.gc.marks import Kind, Tally
+from graveler.gc.retention import Line, kept_commits
+from graveler.gc.roots import Roots, RunRoots
+from graveler.gc.rules import Keep, Retention
+from graveler.gc.scratch import ListedFile, Scratch
+from graveler.gc.store_clock import FOLDER, microseconds, store_now
+from graveler.gc.trees import Progress, Trees
+from graveler.identity import unix_us
+from graveler.objects.store import ObjectInfo
+from graveler.refs import Refs, merge_base
+from graveler.repository import Stores
+
+__all__ = ["Survey"]
+
+_TABLES: Final = "_graveler/"
+_TABLE: Final = re.compile(r"_graveler/([0-9a-f]{64})")
+_LOOKS: Final = 100
+_SHOWN: Final = 20
+
+
+@dataclass(slots=True)
+class _Unknown:
+    count: int = 0
+    keys: tuple[str, ...] = ()
+
+    def add(self, key: str) -> None:
+        self.count += 1
+        if len(self.keys) < _SHOWN:
+            self.keys = (*self.keys, key)
+
+
+class Survey:
+    """What one look found.
+
+    Attributes:
+        now: When it began, by the store's clock.
+        trees: Notes what is reached.
+        kept: The commits whose trees stay.
+        graph: All commits.
+        roots: What refs, staged writes and runs name.
+        unknown: What lies in the storage and is not graveler's.
+    """
+
+    def __init__(
+        self, stores: Stores, scratch: Scratch, runs: RunRoots, *, grace: float, progress: Progress
+    ) -> None:
+        self._stores = stores
+        self._scratch = scratch
+        self._progress = progress
+        self._grace = round(grace * 1e6)
+        # refs of its own: those of the repository remember commits
+        self._refs = Refs(stores.kv, stores.uid, clock=stores.clock, ids=stores.ids)
+        self.now = store_now(stores.objects, stores.uid)
+        self.trees = Trees(stores, scratch)
+        self.roots = Roots(stores, scratch, runs)
+        self.unknown = _Unknown()
+        self._list_tables()
+        # before the branches are looked at: a token that has writes was named by then, and one
+        # that was given up is never named again
+        self._tokens = list(stores.staging.tokens())
+        self.roots.look()
+        self.graph = CommitGraph(self._refs)
+        for _ in range(_LOOKS):
+            if not self.roots.look():
+                break
+        self.kept: set[str] = set()
+
+    def keep_commits(self, rules: Retention) -> None:
+        """Decide which commits keep their trees, and note all that these name."""
+        now = unix_us(self._stores.clock.now())
+        self.kept = kept_commits(self.graph, self._lines(rules), now)
+        self.kept |= self.roots.tags | self.roots.runs
+        for heads in self.roots.heads.values():
+            self.kept |= heads
+        # a commit that was only just made may be about to get a ref
+        self.kept |= {
+            identifier
+            for identifier, node in self.graph.nodes.items()
+            if abs(now - node.created) < self._grace
+        }
+        self.kept |= set(self._merge_bases(rules))
+        for identifier in list(self.kept):
+            self.kept.update(self._named(identifier))
+        trees = sorted({self.graph.get(identifier).tree for identifier in self.kept})
+        for done, tree in enumerate(trees):
+            self._progress("trees", done, len(trees))
+            self.trees.reach_tree(tree)
+
+    def has_tree(self, commit_id: str) -> bool:
+        """Return whether the commit's tree stays, be it for another commit's sake."""
+        tree = self.graph.get(commit_id).tree
+        return tree == EMPTY_METARANGE or self._scratch.is_seen(bytes.fromhex(tree))
+
+    def is_reached(self, table: bytes) -> bool:
+        """Return whether the table stays."""
+        return self._scratch.is_seen(table)
+
+    def dead_tokens(self) -> list[str]:
+        """Return the staging tokens that have writes and that no branch names any more."""
+        return sorted(set(self._tokens) - self.roots.tokens)
+
+    def is_young(self, mtime: int) -> bool:
+        """Return whether an object of that time is too young to be judged."""
+        return self.now - mtime < self._grace
+
+    def strays(self) -> Iterator[ListedFile]:
+        """Yield the tables in the storage that nothing names so far."""
+        return self._scratch.unseen_files()
+
+    def data(self) -> Iterator[tuple[ObjectInfo, bool]]:
+        """Yield the data files in the storage and whether something names them."""
+        named = self._scratch.addresses()
+        next_named = next(named, None)
+        for done, info in enumerate(self._stores.objects.list()):
+            if info.key.startswith(_TABLES):
+                continue
+            if not info.key.startswith(DATA):
+                self.unknown.add(info.key)
+                continue
+            if not done % 1_000:
+                self._progress("data files", done, done + 1)
+            key = info.key.encode()
+            while next_named is not None and next_named < key:
+                next_named = next(named, None)
+            yield info, next_named == key
+
+    def table_kinds(self) -> frozenset[bytes]:
+        """Return the metaranges that any commit names: what else is stray is a range."""
+        return frozenset(bytes.fromhex(node.tree) for node in self.graph.nodes.values())
+
+    def tables_kept(self) -> dict[Kind, Tally]:
+        """Return how many tables of each kind stay, and their bytes."""
+        trees = self.table_kinds()
+        tallies: dict[Kind, Tally] = {}
+        for file in self._scratch.seen_files():
+            kind = Kind.METARANGES if file.id in trees else Kind.RANGES
+            tallies[kind] = tallies.get(kind, Tally()).plus(file.size)
+        return tallies
+
+    def _list_tables(self) -> None:
+        own = f"{FOLDER}/{self._stores.uid}/"
+        for done, info in enumerate(self._stores.objects.list(_TABLES)):
+            self._progress("tables", done, done + 1)
+            match = _TABLE.fullmatch(info.key)
+            if match is not None:
+                self._scratch.add_file(
+                    ListedFile(bytes.fromhex(match[1]), info.size, microseconds(info.mtime))
+                )
+            elif info.key.startswith(f"{FOLDER}/") and not info.key.startswith(own):
+                other = info.key.split("/")[2]
+                raise StateError(
+                    f"{self._stores.storage} is collected by another repository too ({other}): "
+                    "each would delete what the other one needs; give each a storage of its own"
+                )
+            elif not info.key.startswith(own):
+                self.unknown.add(info.key)
+
+    def _lines(self, rules: Retention) -> Iterator[Line]:
+        by_rule: dict[Keep, set[str]] = {}
+        for name, heads in self.roots.heads.items():
+            keep = rules.of(name)
+            by_rule.setdefault(keep, set()).update(heads)
+            for head in heads:
+                yield Line(head, keep)
+        firsts = {node.parents[0] for node in self.graph.nodes.values() if node.parents}
+        for keep, heads in by_rule.items():
+            if not keep.everything:  # else what was merged is kept with the rest
+                merged = set(self.graph.ancestors(heads)) - firsts - heads
+                for identifier in sorted(merged):
+                    yield Line(identifier, keep, merged=True)
+
+    def _merge_bases(self, rules: Retention) -> Iterator[str]:
+        """Yield what merges between branches and their targets start from."""
+        if rules.keeps_everything:
+            return  # they are reached, as everything is
+        default = self._stores.default_branch
+        for name, heads in self.roots.heads.items():
+            targets = self.roots.heads.get(self.roots.targets.get(name, default), ())
+            for head in heads:
+                for target in targets:
+                    base = merge_base(self._refs.commits, head, target)
+                    if base is not None:
+                        yield base.id
+
+    def _named(self, identifier: str) -> Iterable[str]:
+        return (name for name in self.graph.get(identifier).named if name in self.graph.nodes)

@@ -1,0 +1,160 @@
+"""Sweep: delete what a mark condemned, if a fresh look still finds that nothing needs it.
+
+Commits are declared expired before anything of theirs is deleted, tables go before data
+files, and a data file goes only when no table is left in the storage that names it. Each
+table is taken by compare-and-set from *condemned* to *deleting*: from then on a writer who
+needs it waits, before it he takes the record away and the table stays.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+from graveler.gc.files import FileRecord, FileRecords, FileState
+from graveler.gc.marks import Kind, Mark, Marks, Tally
+from graveler.gc.rules import Retention
+from graveler.gc.scratch import Scratch
+from graveler.gc.survey import Survey
+from graveler.identity import unix_us
+from graveler.refs.expired import Expired
+from graveler.repository import Stores
+
+__all__ = ["Sweep"]
+
+_CHUNK: Final = 500
+_THREADS: Final = 8
+_STAYS: Final = (FileState.DELETED,)  # and there all the same: a writer has put it again
+
+
+class Sweep:
+    """One sweep of one mark; may be repeated after it died anywhere.
+
+    Args:
+        stores: The repository.
+        marks: Its marks.
+        mark: The mark, in the state ``sweeping``.
+        survey: A fresh look.
+        scratch: What the look notes.
+        hold: Called before each step that deletes; raises when another sweep took over. None:
+            nothing is deleted, it is only found out what would be.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        marks: Marks,
+        mark: Mark,
+        survey: Survey,
+        scratch: Scratch,
+        hold: Callable[[], None] | None,
+    ) -> None:
+        self._stores = stores
+        self._marks = marks
+        self._mark = mark
+        self._survey = survey
+        self._scratch = scratch
+        self._hold = hold
+        self._files = FileRecords(stores.kv, stores.uid)
+        self._expired = stores.refs.expired
+        self._freed: defaultdict[Kind, Tally] = defaultdict(Tally)
+        self._spared: defaultdict[Kind, Tally] = defaultdict(Tally)
+
+    def run(self, rules: Retention) -> Mark:
+        """Delete, and return the mark with what was freed and what was spared."""
+        self._survey.keep_commits(rules)
+        for commit in self._marks.names(self._mark, Kind.COMMITS):
+            self._count(Kind.COMMITS, 0, gone=self._expire(commit))
+        for file in self._survey.strays():
+            found = self._files.find(file.id)
+            if found is None or found[0].mark != self._mark.id or found[0].state in _STAYS:
+                self._survey.trees.reach_stray(file.id)
+        for kind in (Kind.METARANGES, Kind.RANGES):
+            for name, size in self._marks.names(self._mark, kind):
+                self._count(kind, size, gone=self._delete_table(bytes.fromhex(name)))
+        self._delete_data()
+        self._drop_tokens()
+        return replace(
+            self._mark,
+            freed={kind: self._freed[kind] for kind in Kind},
+            spared={kind: self._spared[kind] for kind in Kind},
+        )
+
+    def _count(self, kind: Kind, size: int, *, gone: bool) -> None:
+        tallies = self._freed if gone else self._spared
+        tallies[kind] = tallies[kind].plus(size)
+
+    def _expire(self, commit: str) -> bool:
+        """Declare a commit expired, unless it is needed; return whether it is."""
+        found = self._expired.find(commit)
+        if found is not None and found[0].mark == self._mark.id:
+            if found[0].gone:
+                return True  # an earlier sweep of this mark, which died
+            if commit in self._survey.kept or self._survey.has_tree(commit):
+                if self._hold is not None:
+                    self._expired.remove(commit, found[1])
+                return False
+            record = Expired(self._mark.id, unix_us(self._stores.clock.now()), gone=True)
+            if self._hold is None or self._expired.write(commit, record, found[1]):
+                return True
+        # somebody took the condemnation away, for he has named the commit
+        self._survey.trees.reach_tree(self._survey.graph.get(commit).tree)
+        return False
+
+    def _delete_table(self, identifier: bytes) -> bool:
+        """Delete a table, unless it is needed; return whether it is gone."""
+        while True:
+            found = self._files.find(identifier)
+            if found is None or found[0].mark != self._mark.id:
+                self._survey.trees.reach_stray(identifier)  # taken over by a writer
+                return False
+            record, predicate = found
+            condemned = record.state is FileState.CONDEMNED
+            if record.state is FileState.DELETED:
+                return True
+            if condemned and self._scratch.is_seen(identifier):
+                if self._hold is None or self._files.remove(identifier, predicate):
+                    return False
+            elif self._hold is None:
+                return True
+            elif condemned:
+                deleting = FileRecord(self._mark.id, FileState.DELETING)
+                self._files.write(identifier, deleting, predicate)
+            else:
+                self._hold()
+                self._stores.objects.delete(self._stores.ranges.key(identifier))
+                deleted = FileRecord(self._mark.id, FileState.DELETED)
+                self._files.write(identifier, deleted, predicate)
+
+    def _delete_data(self) -> None:
+        names = self._marks.names(self._mark, Kind.DATA)
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="graveler-sweep") as pool:
+            for chunk in _chunks(names):
+                gone = []
+                for key, size in chunk:
+                    needed = self._scratch.is_named(key.encode("utf-8", "surrogatepass"))
+                    self._count(Kind.DATA, size, gone=not needed)
+                    if not needed:
+                        gone.append(key)
+                if self._hold is not None:
+                    self._hold()
+                    list(pool.map(self._stores.objects.delete, gone))
+
+    def _drop_tokens(self) -> None:
+        dead = set(self._survey.dead_tokens())
+        for token in self._mark.tokens:
+            rows = sum(1 for _ in self._stores.staging.scan([token]))
+            if token in self._survey.roots.tokens:
+                self._count(Kind.STAGING, rows, gone=False)
+                continue
+            self._count(Kind.STAGING, rows, gone=True)
+            if self._hold is not None and token in dead:
+                self._hold()
+                self._stores.staging.drop(token)
+
+
+def _chunks(names: Iterator[Any]) -> Iterator[list[Any]]:
+    while chunk := list(islice(names, _CHUNK)):
+        yield chunk

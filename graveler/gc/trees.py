@@ -1,0 +1,92 @@
+"""From trees to ranges to addresses, each of them read once, where it is stored."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from graveler.committed import EMPTY_METARANGE
+from graveler.committed.table_check import TableKind
+from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.gc.addresses import keys_named
+from graveler.gc.scratch import Scratch
+from graveler.records import decode_entry, decode_range_info
+from graveler.repository import Stores
+from graveler.sstable.reader import TableReader
+
+__all__ = ["Progress", "Trees", "tell_nobody"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being looked at, how many are done, and how many are known of."""
+
+_WHAT: Final = "nothing is collected before it is mended: run `graveler fsck`"
+
+
+def tell_nobody(_what: str, _done: int, _known: int) -> None:
+    """Take no notice."""
+
+
+class Trees:
+    """Notes what trees name; reads the store itself, never the cache.
+
+    Attributes:
+        read: Tables read so far.
+    """
+
+    def __init__(self, stores: Stores, scratch: Scratch) -> None:
+        self._stores = stores
+        self._scratch = scratch
+        self.read = 0
+
+    def reach_tree(self, metarange: str) -> None:
+        """Note a tree that a kept commit names, its ranges, and the addresses in them.
+
+        Raises:
+            CorruptionError: A part of it is missing or damaged.
+        """
+        if metarange == EMPTY_METARANGE or not self._scratch.see(bytes.fromhex(metarange)):
+            return
+        for identifier in self._ranges(self._needed(bytes.fromhex(metarange))):
+            self._reach_range(identifier)
+
+    def reach_stray(self, identifier: bytes) -> None:
+        """Note a table that stays although no kept commit names it, and what it names.
+
+        Whoever writes the same table once more takes it over with all that it names. Of what
+        somebody else has deleted meanwhile, or nobody can read, nothing follows.
+        """
+        if not self._scratch.see(identifier):
+            return
+        try:
+            reader = self._open(identifier)
+            if reader.user_properties.get("type") == TableKind.METARANGE:
+                for found in list(self._ranges(reader)):
+                    self.reach_stray(found)
+            else:
+                self._scratch.add_addresses(list(self._addresses(reader)))
+        except (ObjectNotFoundError, CorruptionError):
+            return
+
+    def _reach_range(self, identifier: bytes) -> None:
+        if self._scratch.see(identifier):
+            self._scratch.add_addresses(self._addresses(self._needed(identifier)))
+
+    def _needed(self, identifier: bytes) -> TableReader:
+        try:
+            return self._open(identifier)
+        except ObjectNotFoundError as error:
+            raise CorruptionError(
+                f"table {identifier.hex()} of a kept commit is missing; {_WHAT}"
+            ) from error
+
+    def _open(self, identifier: bytes) -> TableReader:
+        self.read += 1
+        key = self._stores.ranges.key(identifier)
+        return TableReader(self._stores.objects.get(key), name=key)
+
+    @staticmethod
+    def _ranges(reader: TableReader) -> Iterator[bytes]:
+        return (decode_range_info(key, value).id for key, value in reader.items())
+
+    @staticmethod
+    def _addresses(reader: TableReader) -> Iterator[bytes]:
+        for key, value in reader.items():
+            yield from keys_named(decode_entry(key, value).address)
