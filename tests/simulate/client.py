@@ -1,13 +1,15 @@
 """The public face as a simulated process uses it, with everything noted in the history."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
+from unittest.mock import patch
 
 from graveler.errors import GravelerError, ObjectNotFoundError
 from graveler.lake.repository import Repository
 from graveler.model import Entry
 from graveler.records import decode_branch
 from graveler.repository import Branch
+from graveler.testing.faults import ProcessDied
 from tests.simulate.history import Operation
 from tests.simulate.processes import Process
 from tests.simulate.shared import Call
@@ -93,6 +95,20 @@ class Client:
 
         return self._do(operation, make)
 
+    def seal(self, branch: str = "main") -> None:
+        """Do what a committer does that dies before its commit is in."""
+        stores = self.repository.stores
+
+        def die_at_the_commit(*_: object, **__: object) -> NoReturn:
+            raise ProcessDied("while committing")
+
+        with patch.object(stores.refs.commits, "add", die_at_the_commit):
+            try:
+                _branch(self.repository, branch).commit("dies", committer="simulated")
+            except ProcessDied:
+                return
+        raise AssertionError("the committer did not come to its commit")
+
     def merge(
         self, source: str, into: str = "main", *, writes: Mapping[str, str | None] | None = None
     ) -> Any:
@@ -111,9 +127,11 @@ class Client:
         operation = self._operation("reset", branch)
         self._do(operation, lambda: _branch(self.repository, branch).reset())
 
-    def create_branch(self, name: str, source: str = "main") -> None:
-        """Make a branch."""
-        operation = self._operation("create", name)
+    def create_branch(
+        self, name: str, source: str = "main", *, contents: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a branch; `contents` says what it then holds."""
+        operation = self._operation("create", name, writes=dict(contents or {}))
 
         def create() -> None:
             self.repository.create_branch(name, source)
