@@ -37,7 +37,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Final
 from urllib.parse import quote
 
-from graveler.errors import InvalidInputError, NotFoundError
+from graveler.errors import InvalidInputError, NewerFormatError, NotFoundError
 
 __all__ = [
     "CONFIG_NAME",
@@ -127,10 +127,15 @@ def load_config(target: str | Path) -> LakeConfig:
 
 
 def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
-    if raw.get("format") != _FORMAT:
+    version = raw.get("format")
+    if type(version) is int and version > _FORMAT:
+        raise NewerFormatError(
+            f"{file} has format {version}, and this graveler knows formats up to {_FORMAT}: "
+            "upgrade graveler; the file was left as it is"
+        )
+    if version != _FORMAT:
         raise InvalidInputError(
-            f"{file} has format {raw.get('format')!r}; this graveler reads {_FORMAT}: "
-            "upgrade graveler, or correct the file"
+            f"{file} has format {version!r}; this graveler reads {_FORMAT}: correct the file"
         )
     tables: dict[str, Mapping[str, Any]] = {}
     for name, value in raw.items():

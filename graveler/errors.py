@@ -24,9 +24,11 @@ __all__ = [
     "GravelerError",
     "InternalError",
     "InvalidInputError",
+    "KVOutdatedError",
     "LakeLockedError",
     "MergeConflictError",
     "MissingDependencyError",
+    "NewerFormatError",
     "NoChangesError",
     "NotFoundError",
     "ObjectNotFoundError",
@@ -34,6 +36,7 @@ __all__ = [
     "PermissionDeniedError",
     "PreconditionFailedError",
     "ProtectedBranchError",
+    "ReadOnlyError",
     "RefNotFoundError",
     "RepositoryNotFoundError",
     "RetryableError",
@@ -58,9 +61,11 @@ class ErrorCode(StrEnum):
     GATE_FAILED = "gate-failed"
     INTERNAL = "internal"
     INVALID_INPUT = "invalid-input"
+    KV_OUTDATED = "kv-outdated"
     LAKE_LOCKED = "lake-locked"
     MERGE_CONFLICT = "merge-conflict"
     MISSING_DEPENDENCY = "missing-dependency"
+    NEWER_FORMAT = "newer-format"
     NO_CHANGES = "no-changes"
     NOT_FOUND = "not-found"
     OBJECT_NOT_FOUND = "object-not-found"
@@ -68,6 +73,7 @@ class ErrorCode(StrEnum):
     PERMISSION_DENIED = "permission-denied"
     PRECONDITION_FAILED = "precondition-failed"
     PROTECTED_BRANCH = "protected-branch"
+    READ_ONLY = "read-only"
     REF_NOT_FOUND = "ref-not-found"
     REPOSITORY_NOT_FOUND = "repository-not-found"
     RETRYABLE = "retryable"
@@ -151,10 +157,22 @@ class PermissionDeniedError(GravelerError, PermissionError):
     code = ErrorCode.PERMISSION_DENIED
 
 
+class ReadOnlyError(PermissionDeniedError):
+    """The lake can only be read from here: write where its folder and its disk allow it."""
+
+    code = ErrorCode.READ_ONLY
+
+
 class ProtectedBranchError(GravelerError):
     """The branch takes merges only: work on another one and merge it."""
 
     code = ErrorCode.PROTECTED_BRANCH
+
+
+class NewerFormatError(GravelerError):
+    """Upgrade graveler: a newer one wrote the record. It was left as it is."""
+
+    code = ErrorCode.NEWER_FORMAT
 
 
 class StateError(GravelerError):
@@ -179,6 +197,12 @@ class FencedError(StateError):
     """A newer attempt owns the branch: nothing of this write was acknowledged. Stop."""
 
     code = ErrorCode.FENCED
+
+
+class KVOutdatedError(StateError):
+    """The key-value store knows less than the object store: restore a newer backup of it."""
+
+    code = ErrorCode.KV_OUTDATED
 
 
 class LakeLockedError(StateError):

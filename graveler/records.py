@@ -26,13 +26,15 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from graveler.errors import CorruptionError
+from graveler.errors import CorruptionError, NewerFormatError
 from graveler.identity import entry_identity, record_id, unix_us
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
 
 __all__ = [
+    "FORMAT",
     "RECORD_ID_BYTES",
     "TOMBSTONE",
+    "check_format",
     "decode_branch",
     "decode_commit",
     "decode_entry",
@@ -54,9 +56,12 @@ __all__ = [
     "value_identity",
 ]
 
+FORMAT: Final = 1
+"""Of every record and table written here; what says nothing of its format is of the first."""
 RECORD_ID_BYTES: Final = 32
 TOMBSTONE: Final = b"\x00"
 _LIVE: Final = b"\x01"
+_LIVE_BYTE: Final = 1
 _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,11 +79,36 @@ def encode_json(value: Any) -> bytes:
 
 
 def decode_json(raw: bytes, what: str) -> Any:
-    """Return the value; `what` names it in the CorruptionError of bytes that are not JSON."""
+    """Return the value; `what` names it in the errors.
+
+    Raises:
+        CorruptionError: The bytes are not JSON.
+        NewerFormatError: It is a record, and its ``format`` is one we do not know.
+    """
     try:
-        return json.loads(raw.decode("utf-8", "surrogatepass"))
+        value = json.loads(raw.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise CorruptionError(f"{what} is not JSON: {raw[:60]!r}") from error
+    if type(value) is dict and "format" in value:
+        name = value.get("name", value.get("key"))
+        check_format(value.pop("format"), what if name is None else f"{what} of {name!r}")
+    return value
+
+
+def check_format(found: Any, what: str) -> None:
+    """Refuse what a newer graveler wrote: reading it would be guessing, writing it a loss.
+
+    Raises:
+        NewerFormatError: Its format is greater than ours.
+        CorruptionError: It is no format at all.
+    """
+    if type(found) is not int or found < 1:
+        raise CorruptionError(f"{what} has the format {found!r}: formats are 1, 2 and so on")
+    if found > FORMAT:
+        raise NewerFormatError(
+            f"{what} has format {found}, and this graveler knows formats up to {FORMAT}: "
+            "upgrade graveler; the record was left as it is"
+        )
 
 
 def from_unix_us(value: int) -> datetime:
@@ -192,7 +222,22 @@ def staged_value(raw: bytes) -> bytes | None:
         return raw[_HEADER:]
     if raw == TOMBSTONE:
         return None
-    raise CorruptionError(f"staged write starts with {raw[:1]!r}: expected 00 or 01")
+    raise _unknown_write(raw)
+
+
+def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
+    if len(raw) > 1 and raw[:1] > _LIVE:
+        return NewerFormatError(
+            f"a staged write is of kind {raw[0]}, and this graveler knows 0 and 1: upgrade "
+            "graveler; the write was left as it is"
+        )
+    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01")
+
+
+def _change_without_entry(key: bytes, raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
+    if raw != TOMBSTONE:
+        raise _unknown_write(raw)
+    return key, None, None
 
 
 def staged_changes(
@@ -201,7 +246,9 @@ def staged_changes(
     """Return (key, record id, value record) of staged writes; None twice for a deletion."""
     # slices written out: a commit passes here once for every entry
     return (
-        (key, raw[1:_HEADER], raw[_HEADER:]) if raw != TOMBSTONE else (key, None, None)
+        (key, raw[1:_HEADER], raw[_HEADER:])
+        if raw and raw[0] == _LIVE_BYTE
+        else _change_without_entry(key, raw)
         for key, raw in items
     )
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from graveler.errors import CorruptionError
 from graveler.identity import range_id, record_id
-from graveler.records import value_identity
+from graveler.records import check_format, value_identity
 from graveler.sstable.reader import TableReader
 
 __all__ = ["TableKind", "check_table", "table_properties"]
@@ -49,7 +49,11 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> byte
     Raises:
         CorruptionError: A block is damaged, keys do not ascend, the records give another
             id, or the properties do not describe them.
+        NewerFormatError: A newer graveler wrote it.
     """
+    what = f"{kind} {identifier.hex()}"
+    stated = reader.user_properties.get("format", "1")  # what says nothing is of the first format
+    check_format(int(stated) if stated.isdecimal() else stated, what)
     ids: list[bytes] = []
     first = last = b""
     size = 0

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator
 
 from graveler.errors import (
     AlreadyExistsError,
+    CorruptionError,
     OutcomeUnknownError,
     PreconditionFailedError,
     RefNotFoundError,
 )
 from graveler.kv.store import ABSENT, KVStore
 from graveler.names import check_tag
+from graveler.records import decode_json
 
 __all__ = ["Tags"]
 
@@ -27,7 +29,7 @@ class Tags:
     def find(self, name: str) -> str | None:
         """Return the commit id a tag names, or None."""
         stored = self._kv.get(self._partition, _PREFIX + check_tag(name).encode())
-        return None if stored is None else stored.value.decode()
+        return None if stored is None else _commit_id(name, stored.value)
 
     def create(self, name: str, commit_id: str) -> None:
         """Name a commit; naming the same commit again is no error.
@@ -59,4 +61,12 @@ class Tags:
         for key, value in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return
-            yield key[len(_PREFIX) :].decode(), value.decode()
+            name = key[len(_PREFIX) :].decode()
+            yield name, _commit_id(name, value)
+
+
+def _commit_id(name: str, raw: bytes) -> str:
+    if not raw.startswith(b"{"):
+        return raw.decode()
+    decode_json(raw, f"tag {name!r}")  # a newer graveler's is a record, and says so
+    raise CorruptionError(f"tag {name!r} names no commit: {raw[:80]!r}")

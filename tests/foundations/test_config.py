@@ -70,7 +70,7 @@ def test_a_lake_may_have_no_cache(tmp_path):
     ("text", "reason"),
     [
         ("", "format None"),
-        ("format = 2", "upgrade"),
+        ("format = 0", "format 0"),
         ("format = ", "not TOML"),
         ("\ufefformat = 1\n[kv", "not TOML"),
         ("format = 1", "'kv' is missing"),
