@@ -9,7 +9,7 @@ committer set out to commit and what is still sealed when it lands overlap: a su
 one is a prefix of the other. All the same: nobody was quicker. None at all: another one has
 committed everything, or somebody discarded it. Else an earlier committer has landed part of
 it, and the rest is committed upon that. The work of a committer that lost is not lost: its
-tree still holds where the head has not changed, or has changed by its own tokens only.
+tree still holds where the head has not changed since, or by its own tokens only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -175,6 +175,8 @@ class _Committer:
                 raise NoChangesError(f"branch {self._name!r}: nothing is staged")
         parent = stores.refs.commits.get(record.commit_id)
         tree = self._tree(parent, tokens)
+        if tree is None:
+            return None
         rest = replace(record, sealed_tokens=record.sealed_tokens[len(tokens) :])
         if tree == parent.metarange and not details.allow_empty:
             if not self._cleared(rest, predicate):
@@ -217,32 +219,42 @@ class _Committer:
             f"branch {self._name!r}: what was staged was discarded meanwhile, or equalled the head"
         )
 
-    def _tree(self, parent: Commit, tokens: tuple[str, ...]) -> str:
+    def _tree(self, parent: Commit, tokens: tuple[str, ...]) -> str | None:
+        """Return the tree of the tokens over `parent`, None where they were taken meanwhile."""
         if not tokens:
             return parent.metarange
+        built = self._built
+        if built is not None and self._only_ours_since(built, parent, tokens):
+            tree = built.tree
+        else:
+            tree = self._grown(parent, tokens)
+            # what another one takes along he may drop while we read it: only what is still
+            # sealed when it has been read was read whole
+            now = self._stores.refs.branches.get(self._name)
+            if overlap(tokens, now.sealed_tokens) != tokens:
+                return None
+        self._built = _Built(parent, tokens, tree)
+        return tree
+
+    def _grown(self, parent: Commit, tokens: tuple[str, ...]) -> str:
         stores, built = self._stores, self._built
         newest_first = tokens[::-1]
+        if built is None or built.tokens != tokens:
+            everything = staged_changes(stores.staging.scan(newest_first))
+            return apply(stores.ranges, parent.metarange, everything, stores.splitting).metarange
 
         def changes(first: bytes, last: bytes) -> Iterator[StagedChange]:
             staged = stores.staging.scan(newest_first, first)
             return staged_changes(takewhile(lambda item: item[0] <= last, staged))
 
-        if built is not None and self._only_ours_since(built, parent, tokens):
-            tree = built.tree
-        elif built is not None and built.tokens == tokens:
-            tree = reapply(
-                stores.ranges,
-                built.parent.metarange,
-                built.tree,
-                parent.metarange,
-                changes,
-                stores.splitting,
-            )
-        else:
-            everything = staged_changes(stores.staging.scan(newest_first))
-            tree = apply(stores.ranges, parent.metarange, everything, stores.splitting).metarange
-        self._built = _Built(parent, tokens, tree)
-        return tree
+        return reapply(
+            stores.ranges,
+            built.parent.metarange,
+            built.tree,
+            parent.metarange,
+            changes,
+            stores.splitting,
+        )
 
     def _only_ours_since(self, built: _Built, parent: Commit, tokens: tuple[str, ...]) -> bool:
         """Return whether the head has changed by nothing but tokens that the tree holds too."""

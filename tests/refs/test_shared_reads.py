@@ -1,0 +1,186 @@
+"""Reads that are shared: never older than the question, and never waited for when idle."""
+
+import os
+import threading
+from itertools import count
+
+import pytest
+
+from graveler.errors import BackendUnavailableError
+from graveler.refs.shared_reads import SharedReads
+
+PATIENCE = 30
+
+
+class Gate:
+    """A read that waits to be let through, and says how often it was made."""
+
+    def __init__(self):
+        self.begun = threading.Semaphore(0)
+        self.through = threading.Semaphore(0)
+        self.looks = count(1)
+        self.fails = {}
+
+    def read(self, key):
+        number = next(self.looks)
+        self.begun.release()
+        assert self.through.acquire(timeout=PATIENCE)
+        if number in self.fails:
+            raise self.fails[number]
+        return key, number
+
+
+class Asker(threading.Thread):
+    """Asks for one key; keeps the answer or the error."""
+
+    def __init__(self, reads, key="main"):
+        super().__init__(daemon=True)
+        self.reads, self.key = reads, key
+        self.answer = None
+        self.start()
+
+    def run(self):
+        try:
+            self.answer = self.reads.get(self.key)
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self.answer = error
+
+    def said(self):
+        self.join(PATIENCE)
+        assert not self.is_alive()
+        return self.answer
+
+
+def waiting(reads, key="main"):
+    """Whether somebody waits for the look after the one under way."""
+    look = reads._under_way.get(key)
+    return look is not None and look.next is not None
+
+
+def until(condition):
+    for _ in range(PATIENCE * 1000):
+        if condition():
+            return
+        threading.Event().wait(0.001)
+    pytest.fail("it never came about")
+
+
+def test_an_idle_read_is_made_at_once_by_who_asks():
+    makers = []
+    reads = SharedReads(lambda key: makers.append(threading.get_ident()) or key)
+    assert [reads.get("main"), reads.get("main")] == ["main", "main"]
+    assert makers == [threading.get_ident()] * 2
+    assert reads._under_way == {}
+
+
+def test_who_asks_while_a_read_is_under_way_shares_one_that_begins_afterwards():
+    gate = Gate()
+    reads = SharedReads(gate.read)
+    first = Asker(reads)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    others = [Asker(reads) for _ in range(5)]
+    until(lambda: waiting(reads))
+    threading.Event().wait(0.05)  # let all five join: a later one would make a third look
+    gate.through.release()
+    assert first.said() == ("main", 1)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    gate.through.release()
+    gate.through.release()  # for who came too late to join
+    answers = [other.said() for other in others]
+    assert all(answer[1] >= 2 for answer in answers)
+    assert len({answer[1] for answer in answers}) <= 2
+    assert reads._under_way == {}
+
+
+def test_other_keys_do_not_wait():
+    gate = Gate()
+    reads = SharedReads(gate.read)
+    slow = Asker(reads, "main")
+    assert gate.begun.acquire(timeout=PATIENCE)
+    other = Asker(reads, "dev")
+    assert gate.begun.acquire(timeout=PATIENCE)  # both are under way
+    gate.through.release()
+    gate.through.release()
+    assert {slow.said()[0], other.said()[0]} == {"main", "dev"}
+
+
+def test_an_error_is_raised_in_all_who_share_the_read():
+    gate = Gate()
+    reads = SharedReads(gate.read)
+    gate.fails[2] = BackendUnavailableError("no answer")
+    first = Asker(reads)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    second = Asker(reads)
+    until(lambda: waiting(reads))
+    third = Asker(reads)
+    gate.through.release()
+    assert first.said() == ("main", 1)
+    for _ in range(2):
+        gate.through.release()
+    said = [second.said(), third.said()]
+    assert any(isinstance(answer, BackendUnavailableError) for answer in said)
+    assert reads._under_way == {}
+
+
+def test_who_shared_a_read_that_was_interrupted_reads_again():
+    gate = Gate()
+    reads = SharedReads(gate.read)
+    gate.fails[2] = KeyboardInterrupt()
+    first = Asker(reads)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    others = [Asker(reads)]
+    until(lambda: waiting(reads))
+    others += [Asker(reads) for _ in range(3)]
+    threading.Event().wait(0.05)
+    for _ in range(6):
+        gate.through.release()
+    assert first.said() == ("main", 1)
+    answers = [other.said() for other in others]
+    assert sum(isinstance(answer, KeyboardInterrupt) for answer in answers) == 1
+    assert all(answer[1] > 2 for answer in answers if isinstance(answer, tuple))
+    assert reads._under_way == {}
+
+
+def test_no_answer_is_older_than_its_question():
+    written, reads_made = [0], [0]
+
+    def read(_):
+        reads_made[0] += 1
+        seen = written[0]
+        threading.Event().wait(0.0002)
+        return seen
+
+    reads = SharedReads(read)
+    stale = []
+
+    lock = threading.Lock()
+
+    def work():
+        for _ in range(100):
+            with lock:
+                written[0] += 1
+                least = written[0]
+            if reads.get("main") < least:
+                stale.append(least)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert stale == []
+    assert reads_made[0] < 800  # some were shared
+
+
+def test_a_forked_child_does_not_wait_for_the_looks_of_its_parent():
+    gate = Gate()
+    reads = SharedReads(gate.read)
+    asker = Asker(reads)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    child = os.fork()
+    if child == 0:
+        reads._read = lambda key: key
+        os._exit(0 if reads.get("main") == "main" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    gate.through.release()
+    assert asker.said() == ("main", 1)
