@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
+from typing import Final
 
 from graveler.clock import IdSource
 from graveler.errors import (
@@ -19,7 +21,8 @@ from graveler.refs.shared_reads import SharedReads
 
 __all__ = ["Branches"]
 
-_PREFIX = b"branch/"
+_PREFIX: Final = b"branch/"
+_decoded = lru_cache(maxsize=1024)(decode_branch)  # a branch is looked at again and again
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
 
 
@@ -53,7 +56,7 @@ class Branches:
     def find(self, name: str) -> BranchRecord | None:
         """Return the branch as it is now, or None."""
         stored = self._reads.get(name)
-        return None if stored is None else decode_branch(stored.value)
+        return None if stored is None else _decoded(stored.value)
 
     def get(self, name: str) -> BranchRecord:
         """Return the branch as it is now, or raise RefNotFoundError."""
@@ -66,7 +69,7 @@ class Branches:
             raise RefNotFoundError(
                 f"no branch {name!r}: `graveler branch list` shows those there are"
             )
-        return decode_branch(stored.value), stored.predicate
+        return _decoded(stored.value), stored.predicate
 
     def replace(
         self, record: BranchRecord, predicate: Predicate, *, action: str = "move"
@@ -92,7 +95,7 @@ class Branches:
         except OutcomeUnknownError:
             # the nonce tells whether what is there now is what we wrote
             seen = self._kv.get(self._partition, key)
-            if seen is not None and decode_branch(seen.value).nonce == written.nonce:
+            if seen is not None and _decoded(seen.value).nonce == written.nonce:
                 return written
             if predicate is not ABSENT and seen is not None and seen.predicate == predicate:
                 raise PreconditionFailedError(
