@@ -102,18 +102,28 @@ def commit(  # noqa: PLR0913 - the fields of a commit
         stores.refs.protection.check(name)
     details = _Details(message, metadata, committer, allow_empty)
     with owned(name, fence), stores.refs.turn(name):
+        return _commit(stores, name, fence, details)
+
+
+def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
+    earlier = None
+    for _ in range(_ATTEMPTS):
         seen, sealed = _seal(stores, name, fence)
-        earlier = None
-        if seen.staging_token == sealed.staging_token and len(sealed.sealed_tokens) >= MOST_SEALED:
-            # left behind by committers that died: landed first, so that they grow no more
-            earlier = _found(_Committer(stores, name, fence, details, seen, sealed))
-            seen, sealed = _seal(stores, name, fence)
-        try:
-            return _Committer(stores, name, fence, details, seen, sealed).run()
-        except NoChangesError:
-            if earlier is None:
-                raise
-            return earlier
+        work = _Committer(stores, name, fence, details, seen, sealed)
+        full = len(sealed.sealed_tokens) >= MOST_SEALED
+        if not full or sealed.staging_token != seen.staging_token:
+            break
+        # what committers that died left behind lands first, so that it grows no more; what is
+        # live, our own writes among it, is sealed after that
+        earlier = _found(work) or earlier
+    else:
+        raise ThrottledError(f"branch {name!r} is busy: {MOST_SEALED} commits are under way")
+    try:
+        return work.run()
+    except NoChangesError:
+        if earlier is None:
+            raise
+        return earlier
 
 
 def _found(committer: "_Committer") -> Commit | None:
