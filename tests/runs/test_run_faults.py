@@ -90,6 +90,7 @@ OPERATIONS = {
     "refused": (opened, lambda repo: handle(repo).publish([complete])),
     "park": (ready, lambda repo: handle(repo).park("lunch")),
     "abandon": (ready, lambda repo: handle(repo).abandon("never mind")),
+    "abandon-by-key": (ready, lambda repo: repo.runs.abandon(KEY, reason="never mind")),
     "whole": (base, whole),
 }
 
@@ -138,7 +139,7 @@ def keeps(operation, repo, failed, there):
     """Check that what was acknowledged is kept, in main or on the branch that will be resumed."""
     records = list(repo.runs.list())
     assert records or failed is not None
-    if not records or operation in ("abandon", "open-published"):
+    if not records or operation in ("abandon", "abandon-by-key", "open-published"):
         return
     (record,) = records
     if operation in ("open", "attach", "whole"):

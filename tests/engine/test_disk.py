@@ -1,0 +1,211 @@
+"""A disk that is full or fails, below objects or below the key-value store, at every point.
+
+Whatever is struck, the caller gets an error of ours that says what to do, the branch is old or
+new, the repository is sound, and once there is room again the operation is repeated and done.
+"""
+
+import errno
+import os
+import shutil
+import sqlite3
+import stat
+from contextlib import closing, contextmanager
+from itertools import count
+
+import pytest
+
+import graveler
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    NoChangesError,
+    OutcomeUnknownError,
+    StorageFullError,
+)
+from graveler.gc.fsck import fsck
+from graveler.lake.factory import init
+from graveler.model import Entry
+from tests.engine.worlds import SMALL, tree
+
+LONG = "x" * 9_000
+
+
+def prepared(folder, kv_uri="sqlite://kv.sqlite3"):
+    """A lake with history, a branch to merge, and staged writes."""
+    with init(folder, kv_uri=kv_uri) as lake:
+        repo = lake.create_repository("flights", splitting=SMALL)
+        main = repo.branch("main")
+        for number in range(20):
+            main.put(f"p{number:02}", b"0")
+        main.commit("base")
+        dev = repo.create_branch("dev")
+        dev.put("dev", b"1")
+        dev.delete("p03")
+        dev.commit("dev")
+        main.put("p10", b"1")
+        main.commit("main")
+        main.put("p05", b"1")
+        main.delete("p07")
+        main.put("new", b"1")
+    return folder
+
+
+def link_many(repo):
+    info = repo.stores.objects.put("data/linked", b"1")
+    repo.branch("main").link_many(
+        Entry(f"l{n}", "data/linked", 1, info.checksum, metadata={"note": LONG}) for n in range(5)
+    )
+
+
+def create_branches(repo):
+    for number in range(40):
+        repo.create_branch(f"more-{number}", exist_ok=True)
+
+
+OPERATIONS = {
+    "put": lambda repo: repo.branch("main").put("p01", b"put", metadata={"note": LONG}),
+    "link-many": link_many,
+    "commit": lambda repo: repo.branch("main").commit(f"commit {LONG}"),
+    "merge": lambda repo: repo.merge("dev", "main", message=f"merge {LONG}"),
+    "create-branches": create_branches,
+}
+
+
+def looks(folder):
+    """What can be seen by one who opens the lake afresh; it is sound."""
+    with graveler.open(folder) as lake:
+        repo = lake.repository("flights")
+        assert fsck(repo.stores, objects="checksum").sound
+        return [
+            (record.name, tree(repo.ref(record.name)), tree(repo.branch(record.name)))
+            for record in repo.branches(hidden=True)
+        ]
+
+
+def attempted(folder, operate):
+    """Do it in a lake opened for it; return the error, or None."""
+    try:
+        with graveler.open(folder) as lake:
+            operate(lake.repository("flights"))
+    except GravelerError as error:
+        return error
+    return None
+
+
+def repeated(folder, operate):
+    try:
+        with graveler.open(folder) as lake:
+            operate(lake.repository("flights"))
+    except NoChangesError:
+        pass  # it had landed
+    return looks(folder)
+
+
+@pytest.fixture
+def lakes(tmp_path):
+    """Makes a lake as it was once prepared; in one place, for its storage goes by full paths."""
+    folder, kept = tmp_path / "lake", tmp_path / "kept"
+    shutil.copytree(prepared(folder), kept)
+    with closing(sqlite3.connect(kept / "kv.sqlite3")) as connection:
+        connection.execute("VACUUM")  # what is free in it would be used first
+
+    def fresh():
+        shutil.rmtree(folder)
+        return shutil.copytree(kept, folder)
+
+    return fresh
+
+
+def strike_each(lakes, operate, limited, kinds, *, whole=True):
+    """Do it with less and less of a limit until it gets through; return the errors met.
+
+    Args:
+        lakes: Makes lakes.
+        operate: What is done.
+        limited: Context in which the disk fails, given the lake's folder and a number from 1.
+        kinds: Errors there may be.
+        whole: It is done in one step, or not at all.
+    """
+    folder = lakes()
+    old = looks(folder)
+    new = repeated(folder, operate)
+    errors: list[GravelerError] = []
+    for number in count(1):
+        folder = lakes()
+        with limited(folder, number):
+            error = attempted(folder, operate)
+        seen = looks(folder)
+        if error is None:
+            assert seen == new
+            return errors
+        assert type(error) in kinds, repr(error)
+        assert not whole or seen in (old, new)
+        assert repeated(folder, operate) == new
+        errors.append(error)
+    raise AssertionError("it never got through")
+
+
+def failing(name, code):
+    """A context in which one call of a function of `os` fails: the one of that number."""
+
+    @contextmanager
+    def limited(folder, number):
+        del folder
+        call, numbers = getattr(os, name), count(1)
+
+        def struck(descriptor, *given):
+            if next(numbers) != number:
+                return call(descriptor, *given)
+            if name == "fsync" and stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.ftruncate(descriptor, 0)  # what a disk could not flush, it may have lost
+            raise OSError(code, os.strerror(code))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, name, struck)
+            yield
+
+    return limited
+
+
+@contextmanager
+def full_database(folder, number):
+    """A context in which the database finds room for `number` - 1 more pages."""
+    with closing(sqlite3.connect(folder / "kv.sqlite3")) as connection:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connect = sqlite3.connect
+
+    def bounded(*given, **named):
+        connection = connect(*given, **named)
+        connection.execute(f"PRAGMA max_page_count = {pages + number - 1}").close()
+        return connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", bounded)
+        yield
+
+
+@pytest.mark.parametrize("operation", ["put", "commit", "merge"])
+def test_a_disk_without_room_for_objects(operation, lakes):
+    errors = strike_each(
+        lakes, OPERATIONS[operation], failing("write", errno.ENOSPC), {StorageFullError}
+    )
+    assert errors
+    assert all("free some space" in str(error) for error in errors)
+
+
+@pytest.mark.parametrize("operation", ["put", "commit", "merge"])
+def test_a_disk_that_cannot_flush_objects(operation, lakes):
+    kinds = {BackendUnavailableError, OutcomeUnknownError}
+    errors = strike_each(lakes, OPERATIONS[operation], failing("fsync", errno.EIO), kinds)
+    assert {type(error) for error in errors} == kinds
+    assert all("the disk" in str(error) for error in errors)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_database_without_room(operation, lakes):
+    whole = operation not in {"link-many", "create-branches"}
+    errors = strike_each(
+        lakes, OPERATIONS[operation], full_database, {StorageFullError}, whole=whole
+    )
+    assert errors
+    assert all("free space on its disk and repeat" in str(error) for error in errors)
