@@ -107,6 +107,7 @@ def _tell(out: Output, name: str, report: "FsckReport") -> None:
         "objects": report.objects,
     }
     looked = ", ".join(f"{number} {what}" for what, number in counts.items())
+    looked += f", {report.expired} expired" if report.expired else ""
     read = f" ({size_text(report.hashed)} read)" if report.hashed else ""
     found = len(report.problems)
     verdict = (

@@ -65,10 +65,14 @@ def _log(
         names.setdefault(record.commit_id, []).append(record.name)
     for tag, commit_id in repository.tags().items():
         names.setdefault(commit_id, []).append(f"tag {tag}")
+    expired = {name for name, record in repository.stores.refs.expired.list() if record.gone}
     history = repository.log(ref or session.default_branch, limit=limit, first_parent=first_parent)
     for commit in history:
         refs = names.get(commit.id, [])
-        session.out.show({**commit_shape(commit), "refs": refs}, _line(session.out, commit, refs))
+        gone = commit.id in expired
+        shape = {**commit_shape(commit), "refs": refs, "expired": gone}
+        line = _line(session.out, commit, refs)
+        session.out.show(shape, line + session.out.style("  expired", dim=True) if gone else line)
 
 
 def _line(out: Output, commit: Commit, refs: list[str]) -> str:

@@ -7,6 +7,7 @@ import typer
 from graveler.cli import (
     branches,
     checking,
+    collecting,
     comparing,
     demonstration,
     files,
@@ -52,7 +53,10 @@ def _shared(
     context.obj = Options(lake=lake, repo=repo, as_json=as_json, debug=debug)
 
 
-for _group in (lakes, branches, files, history, comparing, tags, runs, checking, demonstration):
+for _group in (
+    *(lakes, branches, files, history, comparing, tags, runs, checking, collecting),
+    demonstration,
+):
     _group.add_to(app)
 
 

@@ -11,8 +11,8 @@ from graveler.records import encode_json
 __all__ = ["LEASE_SECONDS", "Lease"]
 
 LEASE_SECONDS: Final = 60.0
-"""A holder that says nothing for so long is taken for dead. What a holder does between two
-words, a request to delete included, must take less than half of it."""
+"""A holder that says nothing for so long is taken for dead. A request to delete must have its
+effect within that time of the word before it."""
 
 _KEY: Final = b"lease"
 _LOOKS: Final = 60

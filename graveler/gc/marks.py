@@ -153,7 +153,7 @@ def _decode(raw: bytes) -> Mark:
     try:
         found.pop("format", None)
         for name in _TALLIES:
-            found[name] = {Kind(kind): Tally(*numbers) for kind, numbers in found[name].items()}
+            found[name] = {kind: Tally(*found[name][kind]) for kind in Kind if kind in found[name]}
         found["pages"] = {Kind(kind): number for kind, number in found["pages"].items()}
         found["state"] = MarkState(found["state"])
         found["tokens"] = tuple(found["tokens"])
@@ -181,7 +181,7 @@ class Marks:
         now = self._clock.now()
         nonce = self._ids.unique()
         mark = Mark(
-            id=f"{now:%Y%m%d-%H%M%S}-{nonce[-6:]}",
+            id=f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03}{nonce[-3:]}",
             state=MarkState.MARKING,
             created=unix_us(now),
             window=window,

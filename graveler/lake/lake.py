@@ -176,9 +176,7 @@ class Lake:
             kv=self._kv,
             objects=objects,
             ranges=RangeStore(
-                objects,
-                self._cache,
-                rescue=Rescuer(self._kv, uid, objects, clock=self._clock, ids=self._ids),
+                objects, self._cache, rescue=Rescuer(self._kv, uid, clock=self._clock)
             ),
             staging=StagingArea(self._kv, uid, self._background),
             refs=Refs(self._kv, uid, clock=self._clock, ids=self._ids),

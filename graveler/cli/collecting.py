@@ -1,0 +1,273 @@
+"""``graveler gc``: what nothing needs any more is condemned, and deleted a window later."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from graveler.cli.durations import duration_text, read_duration
+from graveler.cli.failure import UsageError
+from graveler.cli.output import printable, size_text
+from graveler.cli.session import Session
+from graveler.cli.shapes import moment
+from graveler.cli.verb import verb
+
+if TYPE_CHECKING:
+    from graveler.gc import Keep, Mark, Retention, Tally
+    from graveler.gc.trees import Progress
+
+__all__ = ["add_to"]
+
+_HELP: Final = """Garbage collection: what nothing needs any more.
+
+`gc mark` condemns it and deletes nothing; `gc sweep` deletes it once the undelete window is over
+and a fresh look still finds it needless; `gc undelete` takes the condemnation back. `gc run` does
+both, for a daily job."""
+
+_gc = typer.Typer(help=_HELP, no_args_is_help=True)
+
+_Mark = Annotated[str, typer.Argument(metavar="MARK", help="A mark, as `gc list` shows it.")]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only say what would go; condemn and delete nothing.")
+]
+_Grace = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="Leave alone what is younger: longer than a write takes to commit."
+    ),
+]
+_Window = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="From mark to sweep: longer than any operation on the lake takes."
+    ),
+]
+_Pattern = Annotated[
+    str,
+    typer.Argument(
+        metavar="[PATTERN]", help="Branches, as `main` or `run-*`; without one, all others."
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    app.add_typer(_gc, name="gc")
+
+
+@verb(_gc, "run")
+def _run(
+    session: Session, *, grace: _Grace = "1d", window: _Window = "7d", dry_run: _DryRun = False
+) -> None:
+    """Mark, then sweep every mark whose window is over."""
+    collector = session.repository.gc
+    times = {
+        "grace": read_duration("--grace", grace),
+        "window": read_duration("--window", window),
+    }
+    with _progress(session) as progress:
+        if dry_run:
+            _show_mark(session, collector.mark(**times, dry_run=True, progress=progress))
+            return
+        marks = collector.run(**times, progress=progress)
+    for mark in marks:
+        _show_mark(session, mark)
+
+
+@verb(_gc, "mark")
+def _mark(
+    session: Session, *, grace: _Grace = "1d", window: _Window = "7d", dry_run: _DryRun = False
+) -> None:
+    """Condemn what nothing needs; delete nothing."""
+    with _progress(session) as progress:
+        mark = session.repository.gc.mark(
+            grace=read_duration("--grace", grace),
+            window=read_duration("--window", window),
+            dry_run=dry_run,
+            progress=progress,
+        )
+    _show_mark(session, mark)
+
+
+@verb(_gc, "sweep")
+def _sweep(session: Session, mark: _Mark, *, dry_run: _DryRun = False) -> None:
+    """Delete what a mark condemned and what is still not needed; repeat it after a crash."""
+    with _progress(session) as progress:
+        found = session.repository.gc.sweep(mark, dry_run=dry_run, progress=progress)
+    _show_mark(session, found)
+
+
+@verb(_gc, "undelete")
+def _undelete(session: Session, mark: _Mark) -> None:
+    """Take a condemnation back: its commits can be named again, by a branch or a tag."""
+    found = session.repository.gc.undelete(mark)
+    session.out.show(
+        _shape(found),
+        f"mark {found.id} is taken back: name what you want to keep before the next mark",
+    )
+
+
+@verb(_gc, "list")
+def _list(session: Session) -> None:
+    """List the marks, oldest first."""
+    for mark in session.repository.gc.marks():
+        size = mark.bytes_freed if mark.swept else mark.bytes_condemned
+        out = session.out
+        out.show(
+            _shape(mark),
+            f"{out.style(mark.id, 'yellow')}  {mark.state:10}  {size_text(size):>10}{_ripe(mark)}",
+        )
+
+
+@verb(_gc, "show")
+def _show(session: Session, mark: _Mark) -> None:
+    """Show a mark: what it condemned, what became of it."""
+    _show_mark(session, session.repository.gc.get(mark))
+
+
+@verb(_gc, "rules")
+def _rules(session: Session) -> None:
+    """Show how much of the history of each branch is kept."""
+    _show_rules(session, session.repository.gc.rules)
+
+
+@verb(_gc, "keep")
+def _keep(
+    session: Session,
+    pattern: _Pattern = "",
+    *,
+    days: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Commits younger than that, and the one current then."),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(metavar="N", help="So many of the latest; the head counts.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="All of it, for ever.")] = False,
+) -> None:
+    """Set how much history is kept; with both numbers, what either of them keeps.
+
+    Heads, what tags name and what merges start from are always kept.
+    """
+    if everything == (days is not None or count is not None):
+        raise UsageError("give --days, --count or both, or --everything")
+    rules = session.repository.gc.keep(pattern or None, days=days, count=count)
+    _show_rules(session, rules)
+
+
+@verb(_gc, "forget")
+def _forget(session: Session, pattern: _Pattern = "") -> None:
+    """Take the rule of a pattern, or that of all others, away."""
+    _show_rules(session, session.repository.gc.forget(pattern or None))
+
+
+def _show_rules(session: Session, rules: "Retention") -> None:
+    shape = {
+        "default": _keep_shape(rules.default),
+        "patterns": {pattern: _keep_shape(keep) for pattern, keep in rules.patterns.items()},
+    }
+    width = max([len(pattern) for pattern in rules.patterns] + [len("all others")])
+    lines = [f"{printable(name):{width}}  {keep}" for name, keep in rules.patterns.items()]
+    others = "all others" if lines else "all branches"
+    session.out.show(shape, *lines, f"{others:{width}}  {rules.default}")
+
+
+def _keep_shape(keep: "Keep") -> dict[str, Any]:
+    return {"days": keep.days, "count": keep.count}
+
+
+def _show_mark(session: Session, mark: "Mark") -> None:
+    session.out.show(_shape(mark), *_lines(session, mark))
+
+
+def _lines(session: Session, mark: "Mark") -> Iterator[str]:
+    style = session.out.style
+    if mark.id:
+        yield f"mark {style(mark.id, 'yellow')}: {mark.state}{_ripe(mark)}"
+    else:
+        yield "dry run: nothing is condemned, nothing deleted"
+    done = bool(mark.freed)
+    tables = [("kept", mark.kept), ("condemned", mark.condemned)]
+    if done:
+        freed = "freed" if mark.swept else "would go"
+        tables += [(freed, mark.freed), ("spared", mark.spared)]
+    yield f"{'':12}" + "".join(f"{title:>22}" for title, _ in tables)
+    for kind in mark.condemned:
+        cells = "".join(f"{_cell(kind, table):>22}" for _, table in tables)
+        yield f"{kind:12}{cells}"
+    size = mark.bytes_freed if done else mark.bytes_condemned
+    word = "freed" if mark.swept else "would be freed"
+    yield style(f"{size_text(size)} {word}", bold=True)
+    if mark.unknown:
+        names = ", ".join(map(printable, mark.unknown_keys[:3]))
+        more = f" and {mark.unknown - 3} more" if mark.unknown > len(mark.unknown_keys[:3]) else ""
+        yield f"not graveler's, left alone: {names}{more}"
+
+
+def _cell(kind: str, tallies: "Mapping[Any, Tally]") -> str:
+    tally = tallies.get(kind)
+    if tally is None:
+        return ""
+    if not tally.count or kind == "commits":
+        return str(tally.count)
+    if kind == "staging":
+        return f"{tally.count} ({tally.size} rows)"
+    return f"{tally.count} ({size_text(tally.size)})"
+
+
+def _ripe(mark: "Mark") -> str:
+    if mark.state != "condemned":
+        return ""
+    return f", to be swept from {mark.ripe:%Y-%m-%d %H:%M} UTC on"
+
+
+def _shape(mark: "Mark") -> dict[str, Any]:
+    def tallies(found: "Mapping[Any, Tally]") -> dict[str, dict[str, int]]:
+        return {
+            str(kind): {
+                "count": tally.count,
+                **({} if kind == "commits" else {_MEASURE.get(kind, "bytes"): tally.size}),
+            }
+            for kind, tally in found.items()
+        }
+
+    return {
+        "id": mark.id or None,
+        "state": str(mark.state) if mark.id else "dry-run",
+        "created": moment(mark.made),
+        "window": duration_text(mark.window),
+        "grace": duration_text(mark.grace),
+        "ripe": moment(mark.ripe) if mark.marked else None,
+        "kept": tallies(mark.kept),
+        "condemned": tallies(mark.condemned),
+        "bytes_condemned": mark.bytes_condemned,
+        "freed": tallies(mark.freed),
+        "spared": tallies(mark.spared),
+        "bytes_freed": mark.bytes_freed,
+        "unknown": {"count": mark.unknown, "keys": list(mark.unknown_keys)},
+    }
+
+
+_MEASURE: Final = {"staging": "rows"}
+
+
+@contextmanager
+def _progress(session: Session) -> "Iterator[Progress]":
+    """Show a bar where a person watches."""
+    from graveler.gc.trees import tell_nobody  # noqa: PLC0415 - only when a verb needs it
+
+    if session.as_json or not sys.stderr.isatty():
+        yield tell_nobody
+        return
+    from rich.console import Console  # noqa: PLC0415 - a person waits anyway
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("gc")
+
+        def tell(what: str, done: int, known: int) -> None:
+            bar.update(task, description=f"gc: {what}", completed=done, total=known)
+
+        yield tell

@@ -1,0 +1,34 @@
+"""``7d``, ``36h``, ``90m``, ``30s``: lengths of time on the command line."""
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from graveler.cli.failure import UsageError
+
+__all__ = ["duration_text", "read_duration"]
+
+_SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
+
+
+def read_duration(option: str, text: str) -> timedelta:
+    """Return the length of time.
+
+    Raises:
+        UsageError: It is none.
+    """
+    match = _LENGTH.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{option} {text!r}: give a number and d, h, m or s, as in 7d or 36h")
+    if match[1] is None:
+        return timedelta(0)
+    return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+
+
+def duration_text(seconds: float) -> str:
+    """Return a length of time as people read it, in the largest unit that divides it."""
+    for unit, size in _SECONDS.items():
+        if seconds and not seconds % size:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"

@@ -1,0 +1,102 @@
+import pytest
+
+from graveler.clock import SequenceIds
+from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
+from graveler.gc.rules import KEEP_ALL, Keep, Retention, RetentionRules
+from graveler.kv.memory import MemoryKVStore
+from graveler.testing.faults import FaultyKVStore, Script, lost_reply
+
+
+@pytest.fixture
+def kv():
+    return MemoryKVStore()
+
+
+@pytest.fixture
+def rules(kv):
+    return RetentionRules(kv, "u", SequenceIds())
+
+
+def test_without_rules_everything_is_kept(rules):
+    assert rules.get().keeps_everything
+    assert rules.get().of("main") == KEEP_ALL
+
+
+def test_rules_are_kept_by_pattern(rules):
+    rules.set(Keep(days=30), "main")
+    rules.set(Keep(count=5), "release-*")
+    rules.set(Keep(days=2.5, count=1))
+    found = rules.get()
+    assert found.of("main") == Keep(days=30)
+    assert found.of("release-7") == Keep(count=5)
+    assert found.of("dev") == Keep(days=2.5, count=1)
+    assert not found.keeps_everything
+
+
+def test_a_branch_that_several_patterns_match_keeps_what_any_of_them_keeps():
+    found = Retention(patterns={"*": Keep(days=3), "r-*": Keep(days=1, count=7), "r-x": Keep()})
+    assert found.of("r-1") == Keep(days=3, count=7)
+    assert found.of("r-x") == KEEP_ALL
+    assert found.of("q") == Keep(days=3)
+
+
+def test_a_rule_can_be_changed_and_taken_away(rules):
+    rules.set(Keep(days=30), "main")
+    rules.set(Keep(days=3), "main")
+    rules.set(Keep(count=1))
+    assert rules.remove("main").of("main") == Keep(count=1)
+    assert rules.remove().keeps_everything
+    with pytest.raises(NotFoundError, match=r"no retention rule for 'main' \(there are: none\)"):
+        rules.remove("main")
+
+
+@pytest.mark.parametrize(
+    ("keep", "pattern", "says"),
+    [
+        (Keep(days=-1), None, "give 0 or more"),
+        (Keep(days=float("nan")), None, "give 0 or more"),
+        (Keep(count=0), None, "give 1 or more"),
+        (Keep(count=1), "", "pattern is empty"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused(rules, keep, pattern, says):
+    with pytest.raises(InvalidInputError, match=says):
+        rules.set(keep, pattern)
+    assert rules.get().keeps_everything
+
+
+def test_a_lost_reply_does_not_lose_a_rule(kv):
+    script = Script()
+    rules = RetentionRules(FaultyKVStore(kv, script), "u", SequenceIds())
+    for moment in ("before", "after"):
+        script.arm(2, lost_reply, moment=moment)
+        rules.set(Keep(days=1), moment)
+        assert script.disarm() == "set_if"
+    assert set(rules.get().patterns) == {"before", "after"}
+
+
+def test_two_who_change_rules_lose_neither(kv, rules):
+    script = Script()
+    other = RetentionRules(FaultyKVStore(kv, script), "u", SequenceIds(7))
+    script.arm(2, lambda _: rules.set(Keep(days=1), "a"))
+    other.set(Keep(days=2), "b")
+    assert set(rules.get().patterns) == {"a", "b"}
+
+
+def test_rules_that_cannot_be_read_are_damage(kv, rules):
+    kv.set("refs:u", b"settings/retention", b'{"format":1}')
+    with pytest.raises(CorruptionError, match="retention rules cannot be read"):
+        rules.get()
+
+
+@pytest.mark.parametrize(
+    ("keep", "text"),
+    [
+        (KEEP_ALL, "everything"),
+        (Keep(days=1), "1 day"),
+        (Keep(days=0.5, count=1), "0.5 days or 1 commit"),
+        (Keep(count=3), "3 commits"),
+    ],
+)
+def test_a_rule_reads_as_people_say_it(keep, text):
+    assert str(keep) == text
