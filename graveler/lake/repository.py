@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from graveler.config import default_committer
@@ -9,7 +10,16 @@ from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
-from graveler.refs import log, resolve, resolve_to_name, resolve_to_read
+from graveler.refs import (
+    RefMove,
+    all_moves,
+    branch_moves,
+    log,
+    resolve,
+    resolve_to_name,
+    resolve_to_read,
+    tag_moves,
+)
 from graveler.repository import (
     Branch,
     MergeResult,
@@ -19,7 +29,9 @@ from graveler.repository import (
     diffing,
     merging,
     reverting,
+    undoing,
 )
+from graveler.repository.witness import Witness
 from graveler.runs import Run, Runs
 
 if TYPE_CHECKING:
@@ -38,9 +50,10 @@ class Repository:
         runs: Its pipeline runs.
     """
 
-    def __init__(self, lake: "Lake", stores: Stores) -> None:
+    def __init__(self, lake: "Lake", stores: Stores, witness: Witness | None = None) -> None:
         self.lake = lake
         self.stores = stores
+        self._witness = witness
         self.runs = Runs(stores)
 
     def __repr__(self) -> str:
@@ -62,6 +75,20 @@ class Repository:
     def storage(self) -> str:
         """Root URI of its objects."""
         return self.stores.storage
+
+    def check_kv(self) -> None:
+        """Look whether the key-value store knows all that the object store remembers.
+
+        Raises:
+            KVOutdatedError: It does not, as one that was restored from an old backup.
+        """
+        if self._witness is not None:
+            self._witness.check()
+
+    def accept_kv(self) -> None:
+        """Go on from what the key-value store has, whatever it has forgotten."""
+        if self._witness is not None:
+            self._witness.accept()
 
     def branch(self, name: str) -> Branch:
         """Return a branch to read and write, or raise RefNotFoundError."""
@@ -100,7 +127,8 @@ class Repository:
 
         Args:
             expression: A branch (its committed head), a tag, a commit id or prefix, and
-                ``~N``, ``^N`` or ``@`` behind it.
+                ``~N``, ``^N`` or ``@`` behind it; ``main@{2}`` is where the branch was two
+                moves ago, ``main@{2013-01-01T05:00Z}`` where it was at that time.
         """
         return Ref(self.stores, resolve_to_read(self.stores.refs, expression), name=expression)
 
@@ -196,7 +224,7 @@ class Repository:
         return reverting.revert(
             self.stores,
             on,
-            self.commit(commit),
+            resolve_to_name(self.stores.refs, commit),
             parent=parent,
             wanted=reverting.Wanted(
                 message=message,
@@ -242,7 +270,7 @@ class Repository:
         return reverting.cherry_pick(
             self.stores,
             onto,
-            self.commit(commit),
+            resolve_to_name(self.stores.refs, commit),
             parent=parent,
             wanted=reverting.Wanted(
                 message=message,
@@ -252,6 +280,53 @@ class Repository:
                 allow_empty=allow_empty,
             ),
         )
+
+    def moves(
+        self, branch: str | None = None, *, limit: int | None = None, hidden: bool = False
+    ) -> Iterator[RefMove]:
+        """Yield what was done with a branch, or with all branches and tags, the latest first.
+
+        Args:
+            branch: Its name; it may be deleted. The lines go on with those of earlier branches
+                of that name.
+            limit: At most so many.
+            hidden: Where no branch is named: those of hidden branches and of runs, too.
+        """
+        refs = self.stores.refs
+        lines = all_moves(refs, hidden=hidden) if branch is None else branch_moves(refs, branch)
+        return islice(lines, limit)
+
+    def tag_moves(self, name: str) -> Iterator[RefMove]:
+        """Yield when and by whom a tag was made and deleted, the latest first."""
+        return tag_moves(self.stores.refs, name)
+
+    def undo(self, branch: str = "main", *, to: int = 1) -> Commit:
+        """Take the last move of a branch back: commit, merge, reset, or its deletion.
+
+        The branch is put where it was before; a deleted one is made again there. That is a
+        move of its own: a second undo takes the first one back. What is staged stays staged;
+        what was staged on a branch when it was deleted is gone.
+
+        Args:
+            branch: Its name.
+            to: Where to: so many moves ago, as ``main@{N}`` counts them.
+
+        Raises:
+            RefNotFoundError: The log does not go back so far.
+            PreconditionFailedError: The branch was moved meanwhile, and stays as it is.
+            ProtectedBranchError: The branch may not be put elsewhere.
+            FencedError: The branch is, or was, a run's.
+        """
+        return undoing.undo(self.stores, branch, to)
+
+    def undelete_tag(self, name: str) -> Commit:
+        """Make a deleted tag again, for the commit it named.
+
+        Raises:
+            RefNotFoundError: The log knows of no such tag.
+            AlreadyExistsError: There is a tag of that name.
+        """
+        return undoing.undelete_tag(self.stores, name)
 
     def tag(self, name: str, ref: str = "main") -> Commit:
         """Name the commit that `ref` names; a tag does not move."""

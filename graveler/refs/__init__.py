@@ -7,6 +7,7 @@ from graveler.refs.expression import resolve
 from graveler.refs.history import is_ancestor, log, merge_base
 from graveler.refs.mover import advance, backoff, move
 from graveler.refs.protection import Protection
+from graveler.refs.reflog import RefMove, all_moves, branch_moves, moves_ago, tag_moves
 from graveler.refs.refs import Refs
 from graveler.refs.tags import Tags
 
@@ -14,15 +15,20 @@ __all__ = [
     "Branches",
     "Commits",
     "Protection",
+    "RefMove",
     "Refs",
     "Tags",
     "advance",
+    "all_moves",
     "backoff",
+    "branch_moves",
     "is_ancestor",
     "log",
     "merge_base",
     "move",
+    "moves_ago",
     "resolve",
     "resolve_to_name",
     "resolve_to_read",
+    "tag_moves",
 ]

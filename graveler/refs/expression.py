@@ -1,20 +1,27 @@
-"""Ref expressions: ``main``, ``v1``, ``3f2a91``, ``main~2``, ``main^2``, ``main~^2~3``, ``main@``.
+"""Ref expressions: ``main``, ``v1``, ``3f2a91``, ``main~2``, ``main^2``, ``main@``, ``main@{1}``.
 
 A name is looked up as full commit id, branch, tag, then commit id prefix. ``~N`` goes N
 first parents back, ``^N`` to the N-th parent (``^0`` is the commit itself); both default to
-1 and may follow one another. ``@`` after a branch is its committed head.
+1 and may follow one another. ``@`` after a branch is its committed head. ``@{N}`` is where
+the branch was N moves ago, ``@{2013-01-01T05:00Z}`` where it was at that time, by its log;
+``~`` and ``^`` may follow these.
 """
 
 import re
+from datetime import datetime
 from typing import Final
 
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.model import Commit
+from graveler.refs.reflog import as_of, moves_ago
 from graveler.refs.refs import Refs
 
 __all__ = ["resolve"]
 
-_EXPRESSION: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(@|(?:[~^][0-9]{0,7})*)")
+_EXPRESSION: Final = re.compile(
+    r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:(@)|(?:@\{([^{}]{1,40})\})?((?:[~^][0-9]{0,7})*))"
+)
+_NUMBER: Final = re.compile(r"[0-9]{1,7}")
 _MODIFIER: Final = re.compile(r"([~^])([0-9]*)")
 _FULL_ID: Final = re.compile(r"[0-9a-f]{64}")
 _PREFIX: Final = re.compile(r"[0-9a-f]{4,63}")
@@ -31,13 +38,13 @@ def resolve(refs: Refs, expression: str) -> Commit:
     match = _EXPRESSION.fullmatch(expression)
     if match is None:
         raise InvalidInputError(
-            f"ref {expression[:200]!r}: give a branch, a tag or a commit id, then ~N, ^N or @ "
-            "(main, v1, 3f2a91c0, main~2, main^2, main@)"
+            f"ref {expression[:200]!r}: give a branch, a tag or a commit id, then ~N, ^N, @ or @{{…}} "
+            "(main, v1, 3f2a91c0, main~2, main^2, main@, main@{1}, main@{2013-01-01T05:00Z})"
         )
-    name, modifiers = match.groups()
-    if modifiers == "@":
+    name, at, when, modifiers = match.groups()
+    if at:
         return refs.commits.get(refs.branches.get(name).commit_id)
-    commit = _base(refs, name)
+    commit = _base(refs, name) if when is None else _then(refs, name, when, expression)
     for sign, digits in _MODIFIER.findall(modifiers):
         number = int(digits or 1)
         if number > _MOST_STEPS:
@@ -62,6 +69,26 @@ def _base(refs: Refs, name: str) -> Commit:
             "show those there are"
         )
     return commit
+
+
+def _then(refs: Refs, name: str, when: str, expression: str) -> Commit:
+    """Return the commit at which a branch was, so many moves ago or at a time."""
+    if _NUMBER.fullmatch(when):
+        refs.branches.get(name)
+        there = moves_ago(refs, name, int(when))
+        if there is None:
+            raise RefNotFoundError(f"ref {expression!r}: the branch was deleted by that move")
+        return refs.commits.get(there)
+    try:
+        moment = datetime.fromisoformat(when)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidInputError(
+            f"ref {expression!r}: between the braces give how many moves ago, or a time with its "
+            "zone in ISO 8601, as in 2013-01-01T05:00Z"
+        )
+    return refs.commits.get(as_of(refs, name, moment))
 
 
 def _back(refs: Refs, commit: Commit, sign: str, number: int, expression: str) -> Commit:

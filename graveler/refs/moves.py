@@ -1,35 +1,64 @@
-"""The log of moves: where every branch was, and since when.
+"""The log of moves: where every branch was, and since when; and which tags there were.
 
 The latest moves of a branch stand in its own record, so that a move and its line in the log
 are one compare-and-set. When the record holds ``KEPT`` of them, they are first written to a
 page of their own: ``<branch>/<born>/<number of the page>`` in the partition ``moves:<uid>``.
 A page written by who then loses the race says what is true all the same, for it holds only
-moves that were made. Before a branch is deleted, its latest moves and the deletion go to the
-page ``<branch>/<born>/deleted``, which counts once the record is gone.
+moves that were made. Before a branch is deleted, its latest moves and the deletion go to a
+page ``<branch>/<born>/deleted.<pages>.<moves>``, which counts once the record is gone; of
+several, by deleters that lost, that with the most moves.
+
+Tags have a line each for their making and their end, ``tag:<name>/<unique>``, written before
+what it says; who reads them leaves out what did not happen.
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.clock import Clock
+from graveler.clock import Clock, IdSource
 from graveler.config import default_committer
+from graveler.errors import CorruptionError
 from graveler.identity import unix_us
 from graveler.kv.store import KVStore
 from graveler.model import BranchRecord, Move
-from graveler.records import encode_moves
+from graveler.records import decode_json, decode_moves, encode_json, encode_moves
 
-__all__ = ["Moves"]
+__all__ = ["DELETED", "Life", "Moves"]
 
+DELETED: Final = "delete"
 _KEPT: Final = 8
+_TAG: Final = "tag:"
+_LAST: Final = "deleted."
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One branch from its making to its deletion, as its last page has it.
+
+    Attributes:
+        born: As its record had it.
+        moves: The latest, oldest first; the deletion is the last one.
+        pages: How many pages of older moves there are.
+        hidden: It was left out of listings.
+        run: A run owned it.
+    """
+
+    born: str
+    moves: tuple[Move, ...]
+    pages: int
+    hidden: bool
+    run: bool
 
 
 class Moves:
-    """The log of the branches of one repository."""
+    """The log of the branches and tags of one repository."""
 
-    def __init__(self, kv: KVStore, uid: str, clock: Clock) -> None:
+    def __init__(self, kv: KVStore, uid: str, clock: Clock, ids: IdSource) -> None:
         self._kv = kv
         self._partition = f"moves:{uid}"
         self._clock = clock
+        self._ids = ids
 
     def logged(self, record: BranchRecord, action: str) -> BranchRecord:
         """Return `record` with its present head as the latest of its moves."""
@@ -39,18 +68,111 @@ class Moves:
         if len(record.moves) < _KEPT:
             return replace(record, moves=(*record.moves, move))
         self._kv.set(
-            self._partition, _page(record, f"{record.pages:08d}"), encode_moves(record.moves)
+            self._partition,
+            _page(record.name, record.born, record.pages),
+            encode_moves(record.moves),
         )
         return replace(record, moves=(move,), pages=record.pages + 1)
 
     def deleting(self, record: BranchRecord) -> None:
         """Write down what the record of a branch says before it is removed."""
-        moves = (*record.moves, self._move("delete", record.commit_id))
-        self._kv.set(self._partition, _page(record, "deleted"), encode_moves(moves))
+        moves = (*record.moves, self._move(DELETED, record.commit_id))
+        key = f"{record.name}/{record.born}/{_LAST}{record.pages:08d}.{len(record.moves)}"
+        page = {"hidden": record.hidden, "moves": moves, "run": bool(record.fence)}
+        self._kv.set(self._partition, key.encode(), encode_json(page))
+
+    def of(self, record: BranchRecord) -> Iterator[Move]:
+        """Yield the moves of a branch that is there, the latest first."""
+        return self._backwards(record.name, record.born, record.moves, record.pages)
+
+    def of_life(self, name: str, life: Life) -> Iterator[Move]:
+        """Yield the moves of a deleted branch, the latest first; that is the deletion."""
+        return self._backwards(name, life.born, life.moves, life.pages)
+
+    def lives(self, name: str, *, but: str | None = None) -> list[Life]:
+        """Return the deleted branches of that name, the latest first.
+
+        Args:
+            name: Of the branches.
+            but: What the record says of its birth, where there is one.
+        """
+        found: dict[str, Life] = {}
+        prefix = f"{name}/"
+        for born in self._children(prefix):
+            if born == but:
+                continue
+            start = f"{prefix}{born}/{_LAST}".encode()
+            for key, value in self._kv.scan(self._partition, start):
+                if not key.startswith(start):
+                    break
+                pages = int(key[len(start) :].split(b".")[0])
+                found[born] = _decode_life(name, born, pages, value)  # the last one has the most
+        return [found[born] for born in sorted(found, reverse=True)]
+
+    def branches(self) -> Iterator[str]:
+        """Yield the names that the log has pages of, in order; most are of deleted branches."""
+        for name in self._children(""):
+            if not name.startswith(_TAG):
+                yield name
+
+    def add_tag(self, name: str, action: str, commit_id: str) -> bytes:
+        """Write down what will be done with a tag; return what `drop_tag` takes."""
+        key = f"{_TAG}{name}/{self._ids.unique()}".encode()
+        self._kv.set(self._partition, key, encode_moves([self._move(action, commit_id)]))
+        return key
+
+    def drop_tag(self, key: bytes) -> None:
+        """Take a line back that did not come true."""
+        self._kv.delete(self._partition, key)
+
+    def of_tags(self, name: str = "") -> Iterator[tuple[str, Move]]:
+        """Yield (tag, what was done or was to be done), the oldest first, of one tag or all."""
+        start = f"{_TAG}{name}/".encode() if name else _TAG.encode()
+        for key, value in self._kv.scan(self._partition, start):
+            if not key.startswith(start):
+                return
+            for move in decode_moves(value):
+                yield key[len(_TAG) :].partition(b"/")[0].decode(), move
+
+    def _backwards(
+        self, name: str, born: str, latest: tuple[Move, ...], pages: int
+    ) -> Iterator[Move]:
+        yield from reversed(latest)
+        for number in reversed(range(pages)):
+            stored = self._kv.get(self._partition, _page(name, born, number))
+            if stored is None:
+                return  # older ones were cleaned away
+            yield from reversed(decode_moves(stored.value))
+
+    def _children(self, prefix: str) -> Iterator[str]:
+        """Yield what stands between `prefix` and the next slash, each once."""
+        start = prefix.encode()
+        position = start
+        while True:
+            key = next((key for key, _ in self._kv.scan(self._partition, position or b"!")), None)
+            if key is None or not key.startswith(start):
+                return
+            child = key[len(start) :].partition(b"/")[0]
+            yield child.decode()
+            position = start + child + b"0"  # what comes after a slash
 
     def _move(self, action: str, commit_id: str) -> Move:
         return Move(unix_us(self._clock.now()), action, commit_id, default_committer())
 
 
-def _page(record: BranchRecord, name: str) -> bytes:
-    return f"{record.name}/{record.born}/{name}".encode()
+def _page(name: str, born: str, number: int) -> bytes:
+    return f"{name}/{born}/{number:08d}".encode()
+
+
+def _decode_life(name: str, born: str, pages: int, raw: bytes) -> Life:
+    fields = decode_json(raw, f"last page of the log of branch {name!r}")
+    try:
+        return Life(
+            born=born,
+            moves=tuple(Move(*move) for move in fields["moves"]),
+            pages=pages,
+            hidden=fields["hidden"],
+            run=fields["run"],
+        )
+    except (KeyError, TypeError) as error:
+        raise CorruptionError(f"log of branch {name!r} cannot be read: {raw[:120]!r}") from error

@@ -26,11 +26,11 @@ class Refs:
         self._turns = f"{uid}/"
         self.clock = clock
         self.ids = ids
-        self.moves = Moves(kv, uid, clock)
+        self.moves = Moves(kv, uid, clock, ids)
         self.commits = Commits(kv, partition)
         self.expired = ExpiredCommits(kv, uid)
         self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
-        self.tags = Tags(kv, partition, named=self.expired.keep)
+        self.tags = Tags(kv, partition, self.moves, named=self.expired.keep)
         self.protection = Protection(kv, partition, ids)
 
     def turn(self, branch: str) -> AbstractContextManager[bool]:

@@ -12,6 +12,7 @@ from graveler.errors import (
 from graveler.kv.store import ABSENT, KVStore
 from graveler.names import check_tag
 from graveler.records import decode_json
+from graveler.refs.moves import DELETED, Moves
 
 __all__ = ["Tags"]
 
@@ -21,8 +22,11 @@ _PREFIX = b"tag/"
 class Tags:
     """The tags of one repository."""
 
-    def __init__(self, kv: KVStore, partition: str, *, named: Callable[[str], None]) -> None:
+    def __init__(
+        self, kv: KVStore, partition: str, moves: Moves, *, named: Callable[[str], None]
+    ) -> None:
         self._named = named
+        self._moves = moves
         self._kv = kv
         self._partition = partition
 
@@ -31,19 +35,22 @@ class Tags:
         stored = self._kv.get(self._partition, _PREFIX + check_tag(name).encode())
         return None if stored is None else _commit_id(name, stored.value)
 
-    def create(self, name: str, commit_id: str) -> None:
+    def create(self, name: str, commit_id: str, *, action: str = "create") -> None:
         """Name a commit; naming the same commit again is no error.
 
         Raises:
             AlreadyExistsError: The name stands for another commit.
         """
         key = _PREFIX + check_tag(name).encode()
+        line = self._moves.add_tag(name, action, commit_id)
         try:
             self._kv.set_if(self._partition, key, commit_id.encode(), ABSENT)
         except (PreconditionFailedError, OutcomeUnknownError) as error:
             there = self.find(name)
             if there is None and isinstance(error, OutcomeUnknownError):
                 raise
+            if isinstance(error, PreconditionFailedError):
+                self._moves.drop_tag(line)
             if there != commit_id:
                 raise AlreadyExistsError(
                     f"tag {name!r} names commit {there}: delete it first, or choose another name"
@@ -52,9 +59,21 @@ class Tags:
 
     def delete(self, name: str) -> None:
         """Remove a tag, or raise RefNotFoundError."""
-        if self.find(name) is None:
-            raise RefNotFoundError(f"no tag {name!r}")
-        self._kv.delete(self._partition, _PREFIX + name.encode())
+        key = _PREFIX + check_tag(name).encode()
+        while True:
+            stored = self._kv.get(self._partition, key)
+            if stored is None:
+                raise RefNotFoundError(
+                    f"no tag {name!r}: `graveler tag list` shows those there are"
+                )
+            self._moves.add_tag(name, DELETED, _commit_id(name, stored.value))
+            try:
+                self._kv.delete_if(self._partition, key, stored.predicate)
+            except (PreconditionFailedError, OutcomeUnknownError):
+                if self.find(name) is None:
+                    return
+                continue  # another one made it anew meanwhile, or nothing was removed
+            return
 
     def list(self) -> Iterator[tuple[str, str]]:
         """Yield (name, commit id), by name."""

@@ -126,7 +126,9 @@ def _parent(stores: Stores, commit: Commit, number: int | None, what: str) -> Co
         raise InvalidInputError(
             f"{what} of {commit.id[:12]}: parent {number}: it has {count}, counted from 1"
         )
-    return stores.refs.commits.get(commit.parents[(number or 1) - 1])
+    parent = stores.refs.commits.get(commit.parents[(number or 1) - 1])
+    stores.refs.expired.check_nameable(parent.id)
+    return parent
 
 
 def _land(

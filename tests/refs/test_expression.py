@@ -75,7 +75,7 @@ def test_a_parent_that_is_not_there_is_told_with_how_many_there_are(repo):
 @pytest.mark.parametrize(
     "expression",
     [
-        *("", "~1", "main~x", "main@{1}", "a/b", "main~1@", "é", "main\n", " main", "x" * 300),
+        *("", "~1", "main~x", "main@{x}", "a/b", "main~1@", "é", "main\n", " main", "x" * 300),
         *("main~-1", "main~" + "9" * 5000, "main^" + "1" * 5000, "main~~99999999"),
     ],
     ids=repr,

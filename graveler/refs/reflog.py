@@ -1,0 +1,171 @@
+"""Reading the log of moves: where a ref was, move by move or at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from itertools import groupby
+
+from graveler.errors import RefNotFoundError
+from graveler.identity import unix_us
+from graveler.model import Move
+from graveler.records import from_unix_us
+from graveler.refs.moves import DELETED
+from graveler.refs.refs import Refs
+
+__all__ = ["RefMove", "all_moves", "as_of", "branch_moves", "moves_ago", "tag_moves"]
+
+
+@dataclass(frozen=True, slots=True)
+class RefMove:
+    """One line of the log: a branch was made, moved or deleted, or a tag made or deleted.
+
+    Attributes:
+        ref: Name of the branch or tag.
+        kind: ``branch`` or ``tag``.
+        position: How many lines of the same ref came after it: ``main@{2}`` is where the
+            branch was put by the one at 2.
+        at: When, by the clock of who moved it.
+        action: ``create``, ``commit``, ``merge``, ``publish``, ``reset``, ``undo``, ``delete``, …
+        before: The commit it was at before; None where it was not there, or nobody knows.
+        after: The commit it was at since; None where it was deleted.
+        actor: Who, as far as known.
+    """
+
+    ref: str
+    kind: str
+    position: int
+    at: datetime
+    action: str
+    before: str | None
+    after: str | None
+    actor: str
+
+
+def branch_moves(refs: Refs, name: str) -> Iterator[RefMove]:
+    """Yield what was done with the branch, the latest first; with those of its name before it.
+
+    Reads no more of the log than is asked for.
+    """
+    for position, (move, older) in enumerate(_lines(refs, name)):
+        before = None if older is None else older.commit
+        yield _line(name, "branch", position, move, before)
+
+
+def tag_moves(refs: Refs, name: str) -> Iterator[RefMove]:
+    """Yield what was done with the tag, the latest first."""
+    moves = [move for _, move in refs.moves.of_tags(name)]
+    true = list(_true(moves, refs.tags.find(name)))
+    for position, move in enumerate(reversed(true)):
+        yield _line(name, "tag", position, move, None)
+
+
+def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
+    """Yield what was done with all branches and tags, the latest first.
+
+    Args:
+        refs: The repository's refs.
+        hidden: Those too that are left out of listings, as the branches of runs.
+    """
+    shown = {record.name: record.hidden for record in refs.branches.list()}
+    for name in refs.moves.branches():
+        if name not in shown:
+            lives = refs.moves.lives(name)
+            shown[name] = bool(lives) and lives[0].hidden
+    logs = [
+        branch_moves(refs, name) for name, is_hidden in shown.items() if hidden or not is_hidden
+    ]
+    tags = dict.fromkeys(tag for tag, _ in refs.moves.of_tags())
+    logs += [tag_moves(refs, tag) for tag in tags]
+    # within one log order counts, whatever the clocks said
+    return merge(*logs, key=lambda move: move.at, reverse=True)
+
+
+def moves_ago(refs: Refs, name: str, number: int) -> str | None:
+    """Return the commit at which the branch was `number` moves ago, None if it was deleted then.
+
+    Raises:
+        RefNotFoundError: The log does not go back so far.
+    """
+    line = None
+    for line in branch_moves(refs, name):
+        if line.position == number:
+            return line.after
+    if line is None:
+        raise RefNotFoundError(f"no branch {name!r} that moved is in the log of moves")
+    if line.position == number - 1 and line.before is not None:
+        return line.before
+    raise RefNotFoundError(
+        f"{name}@{{{number}}}: the log of branch {name!r} has {line.position + 1} "
+        f"{'move' if not line.position else 'moves'}, the first at {line.at.isoformat()}"
+    )
+
+
+def as_of(refs: Refs, name: str, when: datetime) -> str:
+    """Return the commit at which the branch was at a time, by its log.
+
+    Where clocks jumped, that is the latest move whose time is not after `when`.
+
+    Raises:
+        RefNotFoundError: There was no such branch then, or there is none now.
+    """
+    refs.branches.get(name)
+    moment = unix_us(when)
+    line = None
+    for line in branch_moves(refs, name):
+        if unix_us(line.at) <= moment:
+            if line.after is None:
+                raise RefNotFoundError(
+                    f"no branch {name!r} at {when.isoformat()}: it was deleted at "
+                    f"{line.at.isoformat()}, and made again later"
+                )
+            return line.after
+    since = "it has no log yet" if line is None else f"its log begins at {line.at.isoformat()}"
+    raise RefNotFoundError(f"no branch {name!r} at {when.isoformat()}: {since}")
+
+
+def _line(name: str, kind: str, position: int, move: Move, before: str | None) -> RefMove:
+    deleted = move.action == DELETED
+    return RefMove(
+        ref=name,
+        kind=kind,
+        position=position,
+        at=from_unix_us(move.at_us),
+        action=move.action,
+        before=move.commit if deleted else before,
+        after=None if deleted else move.commit,
+        actor=move.actor,
+    )
+
+
+def _lines(refs: Refs, name: str) -> Iterator[tuple[Move, Move | None]]:
+    record = refs.branches.find(name)
+    if record is not None:
+        yield from _with_older(refs.moves.of(record))
+    for life in refs.moves.lives(name, but=None if record is None else record.born):
+        yield from _with_older(refs.moves.of_life(name, life))
+
+
+def _with_older(latest_first: Iterator[Move]) -> Iterator[tuple[Move, Move | None]]:
+    move = next(latest_first, None)
+    while move is not None:
+        older = next(latest_first, None)
+        yield move, older
+        move = older
+
+
+def _true(moves: list[Move], now: str | None) -> Iterator[Move]:
+    """Yield the lines of a tag that came true: each was written before it was done.
+
+    A tag is made and deleted in turns; of several of one kind in a row, one is true.
+    """
+    turns = [list(turn) for _, turn in groupby(moves, key=lambda move: move.action == DELETED)]
+    if turns and turns[-1][-1].action == DELETED and now is not None:
+        turns.pop()  # whoever wrote it did not come to delete the tag
+    for number, turn in enumerate(turns):
+        if turn[0].action == DELETED:
+            yield turn[-1]
+            continue
+        ended = turns[number + 1][-1].commit if number + 1 < len(turns) else now
+        made = [move for move in turn if move.commit == ended]
+        yield from made[-1:]

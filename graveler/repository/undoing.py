@@ -1,0 +1,118 @@
+"""Undo: a branch back where it was before a move, a deleted branch or tag made again.
+
+The log says where it was. An undo is a move like others and stands in the log too, so that
+the next one takes it back.
+"""
+
+from dataclasses import replace
+
+from graveler.errors import (
+    AlreadyExistsError,
+    FencedError,
+    InvalidInputError,
+    PreconditionFailedError,
+    RefNotFoundError,
+)
+from graveler.model import BranchRecord, Commit, Move
+from graveler.refs import move, moves_ago, tag_moves
+from graveler.repository.stores import Stores
+from graveler.repository.writing import check_fence
+
+__all__ = ["undelete_tag", "undo"]
+
+_ACTION = "undo"
+
+
+def undo(stores: Stores, name: str, to: int) -> Commit:
+    """Put the branch where it was `to` moves ago; make it again there if it was deleted.
+
+    What is staged stays staged, over the head as ever. What was staged when the branch was
+    deleted is gone.
+
+    Raises:
+        RefNotFoundError: The log does not go back so far, or the branch was not there then.
+        PreconditionFailedError: The branch was moved meanwhile; it stays where it is.
+        FencedError: The branch is or was a run's.
+        ProtectedBranchError: The branch may not be moved so.
+    """
+    if to < 1:
+        raise InvalidInputError(f"undo of {name!r} to {to}: give how many moves ago, from 1")
+    record = stores.refs.branches.find(name)
+    commit_id = moves_ago(stores.refs, name, to)
+    if commit_id is None:
+        raise RefNotFoundError(
+            f"undo of {name!r}: it was not there {_moves(to)} ago, but deleted: choose another "
+            f"line of `graveler reflog {name}` with --to"
+        )
+    target = stores.refs.commits.get(commit_id)
+    stores.refs.expired.check_nameable(target.id)
+    if record is None:
+        return _undelete(stores, name, target)
+    stores.refs.protection.check(name, "reset")
+    seen = _latest(record)
+
+    def change(there: BranchRecord) -> BranchRecord:
+        check_fence(there, "")
+        if (there.born, _latest(there)) != (record.born, seen):
+            raise PreconditionFailedError(
+                f"undo of {name!r}: the branch was moved meanwhile and stays where it is; "
+                f"look at `graveler reflog {name}`, then try again"
+            )
+        return there if there.commit_id == target.id else replace(there, commit_id=target.id)
+
+    def landed(now: BranchRecord) -> bool:
+        since = now.moves.index(seen) + 1 if seen in now.moves else 0
+        return any(
+            (later.action, later.commit) == (_ACTION, target.id) for later in now.moves[since:]
+        )
+
+    move(stores.refs, name, change, action=_ACTION, landed=landed)
+    return target
+
+
+def _moves(number: int) -> str:
+    return f"{number} {'move' if number == 1 else 'moves'}"
+
+
+def _latest(record: BranchRecord) -> Move | None:
+    return record.moves[-1] if record.moves else None
+
+
+def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
+    life = stores.refs.moves.lives(name)[0]
+    if life.run:
+        raise FencedError(
+            f"undo of {name!r}: the branch was a run's: open the run again, or make a branch of "
+            f"your own from commit {target.id[:12]}"
+        )
+    record = BranchRecord(
+        name=name,
+        commit_id=target.id,
+        staging_token=stores.ids.unique(),
+        hidden=life.hidden,
+    )
+    try:
+        stores.refs.branches.create(record, action=_ACTION)
+    except AlreadyExistsError:
+        raise PreconditionFailedError(
+            f"undo of {name!r}: a branch of that name was made meanwhile; it stays as it is"
+        ) from None
+    return target
+
+
+def undelete_tag(stores: Stores, name: str) -> Commit:
+    """Make a deleted tag again, for the commit it named last.
+
+    Raises:
+        RefNotFoundError: The log knows of no such tag.
+        AlreadyExistsError: There is a tag of that name.
+    """
+    line = next(tag_moves(stores.refs, name), None)
+    if line is None:
+        raise RefNotFoundError(f"no tag {name!r}, and none is in the log of moves")
+    if line.before is None:
+        raise AlreadyExistsError(f"tag {name!r} was not deleted: it names commit {line.after}")
+    commit = stores.refs.commits.get(line.before)
+    stores.refs.expired.check_nameable(commit.id)
+    stores.refs.tags.create(name, commit.id, action=_ACTION)
+    return commit
