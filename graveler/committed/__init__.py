@@ -5,7 +5,7 @@ from graveler.committed.diff import RawChange, diff
 from graveler.committed.merge import CONFLICT, Earlier, Merged, Resolve, Unresolved, merge
 from graveler.committed.metarange import EMPTY_METARANGE, get, scan
 from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore, StoreStats
+from graveler.committed.range_store import RangeStore, Rescue, StoreStats
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.spans import differing_spans
 from graveler.committed.splitting import Splitting
@@ -22,6 +22,7 @@ __all__ = [
     "RangeStore",
     "RangeWriter",
     "RawChange",
+    "Rescue",
     "Resolve",
     "Splitting",
     "StagedChange",

@@ -5,16 +5,26 @@ while its child on the line is younger than the threshold: so those younger than
 kept, and the one that was current when it passed. Heads are always kept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from graveler.gc.graph import CommitGraph
+from graveler.gc.graph import Node
 from graveler.gc.rules import Keep
 
-__all__ = ["Line", "kept_commits"]
+__all__ = ["History", "Line", "kept_commits"]
 
 _DAY_US: Final = 86_400_000_000
+
+
+class History(Protocol):
+    """The commits, by id."""
+
+    def get(self, identifier: str, /) -> Node:
+        """Return a commit."""
+
+    def ancestors(self, heads: Iterable[str], /) -> Iterator[str]:
+        """Yield the heads and all that they descend from, each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,7 @@ class Line:
     merged: bool = False
 
 
-def kept_commits(graph: CommitGraph, lines: Iterable[Line], now: int) -> set[str]:
+def kept_commits(graph: History, lines: Iterable[Line], now: int) -> set[str]:
     """Return the commits that the lines keep.
 
     Args:
@@ -51,7 +61,7 @@ def kept_commits(graph: CommitGraph, lines: Iterable[Line], now: int) -> set[str
 
 
 def _walk(
-    graph: CommitGraph, line: Line, now: int, kept: set[str], walked: dict[str, tuple[float, int]]
+    graph: History, line: Line, now: int, kept: set[str], walked: dict[str, tuple[float, int]]
 ) -> None:
     days = line.keep.days
     threshold = float("inf") if days is None else now - days * _DAY_US

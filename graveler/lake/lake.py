@@ -15,9 +15,9 @@ from graveler.errors import (
     PreconditionFailedError,
     RepositoryNotFoundError,
 )
-from graveler.gc import Rescuer
 from graveler.kv.store import ABSENT, KVStore
 from graveler.lake.repository import Repository
+from graveler.lake.rescuing import rescuer
 from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
@@ -176,7 +176,7 @@ class Lake:
             kv=self._kv,
             objects=objects,
             ranges=RangeStore(
-                objects, self._cache, rescue=Rescuer(self._kv, uid, clock=self._clock)
+                objects, self._cache, rescue=rescuer(self._kv, uid, self._clock)
             ),
             staging=StagingArea(self._kv, uid, self._background),
             refs=Refs(self._kv, uid, clock=self._clock, ids=self._ids),
