@@ -13,6 +13,7 @@ from graveler.cli.output import Output, printable, size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import environment
+from graveler.errors import KVOutdatedError
 
 if TYPE_CHECKING:
     from graveler.gc import FsckReport, Problem
@@ -48,6 +49,7 @@ def _fsck(
     if checksums and no_objects:
         raise UsageError("--checksums and --no-objects: give one of them")
     shapes = []
+    outdated = _outdated(session)
     for repository in _repositories(session):
         with _progress(session, repository.name) as progress:
             report = fsck(
@@ -59,10 +61,24 @@ def _fsck(
         shapes.append({"repository": repository.name, **asdict(report)})
         if not session.as_json:
             _tell(session.out, repository.name, report)
-    sound = not any(shape["problems"] for shape in shapes)
-    session.out.show({"sound": sound, "repositories": shapes})
+    sound = not outdated and not any(shape["problems"] for shape in shapes)
+    session.out.show({"sound": sound, "outdated": outdated, "repositories": shapes})
     if not sound:
         raise typer.Exit(ERROR)
+
+
+def _outdated(session: Session) -> list[str]:
+    """Tell where the key-value store knows less than the object store remembers."""
+    told = []
+    checks = [session.lake.check_kv, *(one.check_kv for one in _repositories(session))]
+    for check in checks:
+        try:
+            check()
+        except KVOutdatedError as error:
+            told.append(str(error))
+            if not session.as_json:
+                session.out.line(session.out.style(f"outdated: {printable(str(error))}", "red"))
+    return told
 
 
 def _repositories(session: Session) -> "list[Repository]":

@@ -56,9 +56,18 @@ def _create(
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="No error where it exists already.")
     ] = False,
+    accept_storage: Annotated[
+        bool,
+        typer.Option(
+            "--accept-storage",
+            help="Take a storage that holds the history of a repository unknown to this lake.",
+        ),
+    ] = False,
 ) -> None:
     """Make a repository with a first, empty commit on its branch main."""
-    session.lake.create_repository(name, storage=storage or None, exist_ok=exist_ok)
+    session.lake.create_repository(
+        name, storage=storage or None, exist_ok=exist_ok, accept_storage=accept_storage
+    )
     shape = _shape(session, name)
     session.out.show(shape, f"made repository {name}, its objects in {shape['storage']}")
 
@@ -68,6 +77,20 @@ def _list(session: Session) -> None:
     """List the repositories."""
     for name in session.lake.repositories():
         session.out.show(_shape(session, name), name)
+
+
+@verb(_repo, "accept")
+def _accept(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Which; else as --repo says.")] = "",
+) -> None:
+    """Go on from a key-value store that has forgotten what came after a backup."""
+    repository = session.lake.repository(name) if name else session.repository
+    repository.accept_kv()
+    session.out.show(
+        {"repository": repository.name, "accepted": True},
+        f"{repository.name} goes on from what its key-value store has; next: graveler fsck",
+    )
 
 
 @verb(_repo, "show")

@@ -25,6 +25,7 @@ from graveler.identity import unix_us
 from graveler.objects.store import ObjectInfo
 from graveler.refs import Refs, merge_base
 from graveler.repository import Stores
+from graveler.repository.witness import WITNESSES
 
 __all__ = ["Survey"]
 
@@ -168,7 +169,7 @@ class Survey:
                     f"{self._stores.storage} is collected by another repository too ({other}): "
                     "each would delete what the other one needs; give each a storage of its own"
                 )
-            elif not info.key.startswith(own):
+            elif not info.key.startswith((own, WITNESSES)):
                 self.unknown.add(info.key)
 
     def _lines(self, rules: Retention) -> Iterator[Line]:

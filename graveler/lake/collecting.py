@@ -16,6 +16,7 @@ _NOT_OVER: Final = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
 
 def collector(repository: "Repository") -> GarbageCollector:
     """Return the garbage collector of a repository."""
+    repository.check_kv()  # what it has forgotten would be taken for garbage
     lake = repository.lake
 
     def runs() -> Iterator[RunRoot]:

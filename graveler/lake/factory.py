@@ -96,4 +96,5 @@ def connect(
         clock=clock,
         ids=ids or RandomIds(clock),
         background=background or OneThread(),
+        witnessed=True,
     )

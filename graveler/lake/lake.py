@@ -1,6 +1,7 @@
 """A lake: its repositories, and the drivers they share."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -11,7 +12,11 @@ from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splittin
 from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
     AlreadyExistsError,
+    BackendUnavailableError,
+    InvalidInputError,
+    KVOutdatedError,
     OutcomeUnknownError,
+    PermissionDeniedError,
     PreconditionFailedError,
     RepositoryNotFoundError,
 )
@@ -25,6 +30,8 @@ from graveler.objects.store import ObjectStore
 from graveler.records import decode_json, encode_json
 from graveler.refs import Refs
 from graveler.repository import Stores
+from graveler.repository.watched_kv import WatchedKVStore
+from graveler.repository.witness import Count, Witness, forget, witnesses
 from graveler.staging import StagingArea
 
 __all__ = ["Lake"]
@@ -40,6 +47,14 @@ class Lake:
 
     Attributes:
         location: What ``graveler.open`` takes to reach the same lake from another process.
+
+    Args:
+        config: Its settings.
+        kv: Its key-value store.
+        clock: Time.
+        ids: Unique names.
+        background: Where clean-up is handed over.
+        witnessed: Whether it is told when `kv` knows less than the object store remembers.
     """
 
     def __init__(
@@ -50,6 +65,7 @@ class Lake:
         clock: Clock,
         ids: IdSource,
         background: Background,
+        witnessed: bool = False,
     ) -> None:
         self.location = config.location
         self._config = config
@@ -59,6 +75,7 @@ class Lake:
         self._background = background
         self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
         self._stores: dict[str, ObjectStore] = {}
+        self._witnesses: dict[str, Witness] | None = {} if witnessed else None
 
     def __repr__(self) -> str:
         return f"<Lake {self.location}>"
@@ -76,6 +93,8 @@ class Lake:
 
     def close(self) -> None:
         """Finish the clean-up, give back files and connections; may be called twice."""
+        for witness in (self._witnesses or {}).values():
+            witness.close()
         self._background.close()
         while self._stores:
             self._stores.popitem()[1].close()
@@ -94,6 +113,8 @@ class Lake:
         """Return a repository, or raise RepositoryNotFoundError."""
         stored = self._kv.get(_PARTITION, _PREFIX + check_repository(name).encode())
         if stored is None:
+            with suppress(BackendUnavailableError, InvalidInputError, PermissionDeniedError):
+                self._check_storage(f"{self._config.storage_uri}/{name}", name)
             there = ", ".join(self.repositories()) or "none"
             raise RepositoryNotFoundError(
                 f"no repository {name!r} in {self.location} (there are: {there}): "
@@ -109,6 +130,7 @@ class Lake:
         default_branch: str = "main",
         exist_ok: bool = False,
         splitting: Splitting | None = None,
+        accept_storage: bool = False,
     ) -> Repository:
         """Make a repository with an empty first commit on its default branch.
 
@@ -119,9 +141,12 @@ class Lake:
             default_branch: Name of the first branch.
             exist_ok: Return the repository that has the name, if one has.
             splitting: Where its ranges end; the lake's setting where not given.
+            accept_storage: Take the storage although it holds the history of a repository
+                that the key-value store knows nothing of.
 
         Raises:
             AlreadyExistsError: The name is taken.
+            KVOutdatedError: The storage holds such a history.
         """
         key = _PREFIX + check_repository(name).encode()
         check_branch(default_branch)
@@ -135,8 +160,12 @@ class Lake:
             "default_branch": default_branch,
             "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
         }
-        repository = self._open(name, settings)
-        refs = repository.stores.refs
+        if accept_storage:
+            self._forget_strangers(settings["storage"])
+        else:
+            self._check_storage(settings["storage"], name)
+        # not witnessed yet: until the last write below there is nothing to forget
+        refs = Refs(self._kv, uid, clock=self._clock, ids=self._ids)
         root = refs.commits.add(
             metarange=EMPTY_METARANGE,
             parents=(),
@@ -155,9 +184,9 @@ class Lake:
             if there is None and isinstance(error, OutcomeUnknownError):
                 raise
             if there is not None and there.value == encode_json(settings):
-                return repository
+                return self._open(name, settings)
             return self._taken(name, exist_ok=exist_ok)
-        return repository
+        return self._open(name, settings)
 
     def _taken(self, name: str, *, exist_ok: bool) -> Repository:
         if not exist_ok:
@@ -168,6 +197,8 @@ class Lake:
         uid = settings["uid"]
         objects = self._open_store(settings["storage"])
         low, high, raggedness = settings["splitting"]
+        witness = self._witness(name, uid, objects)
+        watched = self._kv if witness is None else WatchedKVStore(self._kv, witness.moving)
         stores = Stores(
             name=name,
             uid=uid,
@@ -175,17 +206,65 @@ class Lake:
             default_branch=settings["default_branch"],
             kv=self._kv,
             objects=objects,
-            ranges=RangeStore(
-                objects, self._cache, rescue=rescuer(self._kv, uid, self._clock)
-            ),
+            ranges=RangeStore(objects, self._cache, rescue=rescuer(self._kv, uid, self._clock)),
             staging=StagingArea(self._kv, uid, self._background),
-            refs=Refs(self._kv, uid, clock=self._clock, ids=self._ids),
+            refs=Refs(watched, uid, clock=self._clock, ids=self._ids),
             splitting=Splitting(low, high, raggedness),
             clock=self._clock,
             ids=self._ids,
             open_store=self._open_store,
         )
-        return Repository(self, stores)
+        return Repository(self, stores, witness)
+
+    def _witness(self, name: str, uid: str, objects: ObjectStore) -> Witness | None:
+        if self._witnesses is None:
+            return None
+        witness = self._witnesses.get(uid)
+        if witness is None:
+            made = Witness(
+                name, uid, self._kv, objects, clock=self._clock, background=self._background
+            )
+            witness = self._witnesses.setdefault(uid, made)
+        return witness
+
+    def _strangers(self, storage: str) -> dict[str, Count]:
+        """Return the repositories of which the storage has a witness and we no record."""
+        found = dict(witnesses(self._open_store(storage)))
+        if found:
+            for name in self.repositories():
+                found.pop(self.repository(name).stores.uid, None)
+        return found
+
+    def check_kv(self) -> None:
+        """Look whether the key-value store has forgotten every repository there was.
+
+        Raises:
+            KVOutdatedError: It knows of none, and the lake's storage is not empty.
+        """
+        if self._witnesses is None or self.repositories():
+            return
+        storage = self._open_store(self._config.storage_uri)
+        for info in storage.list():
+            raise KVOutdatedError(
+                f"the key-value store of {self.location} knows of no repository, but its storage "
+                f"is not empty (there is {storage.uri(info.key)}, of {info.mtime:%Y-%m-%d}): it "
+                "was emptied, or restored from an old backup: restore a newer one"
+            )
+
+    def _check_storage(self, storage: str, name: str) -> None:
+        if self._witnesses is None:
+            return
+        for uid, count in self._strangers(storage).items():
+            raise KVOutdatedError(
+                f"{storage} holds the history of a repository {uid}, count {count}, which the "
+                "key-value store knows nothing of: it was emptied or restored from an old backup, "
+                "or belongs to another lake. Restore a newer backup; or make a new repository "
+                f"there all the same with `graveler repo create {name} --accept-storage`"
+            )
+
+    def _forget_strangers(self, storage: str) -> None:
+        for uid in self._strangers(storage):
+            forget(self._open_store(storage), uid)
 
     def _open_store(self, uri: str) -> ObjectStore:
         store = self._stores.get(uri)
