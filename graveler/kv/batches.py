@@ -1,16 +1,17 @@
-"""How drivers cut long reads and long writes: pages of a scan, chunks of ``set_many``."""
+"""How drivers cut what is long: pages of a scan, chunks of ``set_many``, groups of ``get_each``."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from graveler.kv.store import MAX_KEY_BYTES, check_key, check_partition
 
-__all__ = ["chunks", "pages"]
+__all__ = ["chunks", "groups", "pages"]
 
 _FIRST_PAGE: Final = 64
 _LARGEST_PAGE: Final = 1024
 _CHUNK: Final = 10_000
+_GROUP: Final = 500
 
 
 def pages(
@@ -49,3 +50,12 @@ def chunks(
             if not 1 <= len(key) <= MAX_KEY_BYTES:
                 check_key(partition, key)
         yield chunk
+
+
+def groups(partitions: Sequence[str], key: bytes, size: int = _GROUP) -> Iterator[list[str]]:
+    """Yield the different ones of `partitions`, up to `size` at once, each checked with `key`."""
+    for partition in partitions:
+        check_key(partition, key)
+    source = iter(dict.fromkeys(partitions))
+    while group := list(islice(source, size)):
+        yield group

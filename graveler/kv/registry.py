@@ -41,7 +41,11 @@ def _rocksdb(uri: str) -> KVStore:
 
 
 def _postgres(uri: str) -> KVStore:
-    return _driver("sql", "PostgresKVStore")(uri)
+    return _driver("postgres", "PostgresKVStore")(uri)
+
+
+def _mysql(uri: str) -> KVStore:
+    return _driver("mysql", "MySQLKVStore")(uri)
 
 
 _DRIVERS: Final[dict[str, Callable[[str], KVStore]]] = {
@@ -50,6 +54,9 @@ _DRIVERS: Final[dict[str, Callable[[str], KVStore]]] = {
     "rocksdb": _rocksdb,
     "postgresql": _postgres,
     "postgresql+psycopg": _postgres,
+    "mysql": _mysql,
+    "mysql+pymysql": _mysql,
+    "mariadb": _mysql,
 }
 
 
@@ -58,8 +65,9 @@ def open_kv(uri: str) -> KVStore:
 
     Args:
         uri: ``mem://`` (a new, empty store each time), ``sqlite:///folder/file.sqlite3``,
-            ``rocksdb:///folder`` or ``postgresql://user@host/database``. Paths are absolute
-            and may be percent-encoded, as ``Path.as_uri`` gives them.
+            ``rocksdb:///folder``, ``postgresql://user@host/database`` or
+            ``mysql://user@host/database``. Paths are absolute and may be percent-encoded, as
+            ``Path.as_uri`` gives them.
 
     Raises:
         InvalidInputError: No driver of that name, or the path is not usable.

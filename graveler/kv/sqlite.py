@@ -10,7 +10,7 @@ up with BackendUnavailableError.
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -27,7 +27,7 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.kv.batches import chunks, pages
+from graveler.kv.batches import chunks, groups, pages
 from graveler.kv.forking import abandon, watch
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.store import (
@@ -55,6 +55,7 @@ CREATE TABLE IF NOT EXISTS kv (
     PRIMARY KEY (partition, key)
 ) STRICT, WITHOUT ROWID"""
 _GET: Final = "SELECT value FROM kv WHERE partition = ? AND key = ?"
+_GET_EACH: Final = "SELECT partition, value FROM kv WHERE key = ? AND partition IN (%s)"
 _SET: Final = (
     "INSERT INTO kv VALUES (?, ?, ?)"
     " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
@@ -168,6 +169,15 @@ class SQLiteKVStore(KVStore):
         check_key(partition, key)
         row = self._run(lambda c: c.execute(_GET, (partition, key)).fetchone())
         return None if row is None else Stored(row[0], row[0])
+
+    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
+        self._check_open()
+        found: dict[str, bytes] = {}
+        for group in groups(partitions, key):
+            statement = _GET_EACH % ", ".join("?" * len(group))
+            found.update(self._run(lambda c: c.execute(statement, (key, *group)).fetchall()))  # noqa: B023
+        values = (found.get(partition) for partition in partitions)
+        return [None if value is None else Stored(value, value) for value in values]
 
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
         self._check_open()

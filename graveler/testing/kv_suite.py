@@ -66,6 +66,7 @@ def _increment(store: KVStore, times: int) -> int:
 def _calls(store: KVStore, partition: str, key: bytes) -> list[Callable[[], object]]:
     return [
         lambda: store.get(partition, key),
+        lambda: store.get_each([partition], key),
         lambda: store.set(partition, key, b"v"),
         lambda: store.set_many(partition, [(b"fine", b"v"), (key, b"v")]),
         lambda: store.set_if(partition, key, b"v", ABSENT),
@@ -147,6 +148,37 @@ class KVStoreSuite:
         for call in _calls(store, "p", key):
             with pytest.raises(InvalidInputError):
                 call()
+
+    # One key of many partitions
+
+    def test_get_each_is_get_of_each(self, store: KVStore) -> None:
+        for number in range(0, 700, 2):
+            store.set(f"p{number}", b"k", b"%d" % number)
+            store.set(f"p{number}", b"other", b"-")
+        names = [f"p{number}" for number in range(700)]
+        assert store.get_each(names, b"k") == [store.get(name, b"k") for name in names]
+        found = [stored and stored.value for stored in store.get_each(names[::-1], b"k")]
+        assert found == [b"%d" % n if n % 2 == 0 else None for n in reversed(range(700))]
+
+    def test_get_each_takes_a_partition_twice_and_none_at_all(self, store: KVStore) -> None:
+        store.set("p", b"k", b"")
+        found = store.get_each(["p", "q", "p"], b"k")
+        assert [stored and stored.value for stored in found] == [b"", None, b""]
+        assert store.get_each([], b"k") == []
+
+    def test_what_get_each_returns_is_good_for_set_if(self, store: KVStore) -> None:
+        store.set("p", b"k", b"old")
+        (stored,) = store.get_each(["p"], b"k")
+        assert stored is not None
+        store.set_if("p", b"k", b"new", stored.predicate)
+        with pytest.raises(PreconditionFailedError):
+            store.set_if("p", b"k", b"newer", stored.predicate)
+
+    def test_get_each_tells_tricky_names_apart(self, store: KVStore) -> None:
+        for number, name in enumerate(_TRICKY_NAMES):
+            store.set(name, b"\x00\xff", b"%d" % number)
+        found = [stored and stored.value for stored in store.get_each(_TRICKY_NAMES, b"\x00\xff")]
+        assert found == [b"%d" % number for number in range(len(_TRICKY_NAMES))]
 
     # Many at once
 
@@ -573,6 +605,8 @@ class KVStoreSuite:
             lambda: store.set_many("p", []),
             lambda: store.drop("p"),
             lambda: store.scan("p"),
+            lambda: store.get_each(["p"], b"k"),
+            lambda: store.turn("main", 0).__enter__(),
         ]
         for call in calls:
             with pytest.raises(StateError, match="closed"):

@@ -33,3 +33,10 @@ class TestPostgreSQL(KVStoreSuite):
     def store(self, postgres_url: str) -> Iterator[KVStore]:
         with open_kv(postgres_url) as store:
             yield store
+
+
+class TestMySQL(KVStoreSuite):
+    @pytest.fixture
+    def store(self, mysql_url: str) -> Iterator[KVStore]:
+        with open_kv(mysql_url) as store:
+            yield store

@@ -1,7 +1,5 @@
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Thread
 from urllib.parse import urlencode
@@ -18,77 +16,15 @@ from graveler.errors import (
     InternalError,
     InvalidInputError,
     OutcomeUnknownError,
+    PermissionDeniedError,
     PreconditionFailedError,
     StorageFullError,
 )
-from graveler.kv.sql import _CREATE, _CREATION_LOCK, PostgresKVStore
+from graveler.kv.postgres import _CREATE, _CREATION_LOCK, PostgresKVStore
 from graveler.kv.store import ABSENT, PRESENT
+from tests.kv.wires import Wire
 
 _OURS = "FROM pg_stat_activity WHERE application_name = 'graveler'"
-
-
-class Wire:
-    """A wire to the server that can be cut: at once, or when the next reply comes."""
-
-    def __init__(self, server: Path) -> None:
-        self._server = str(server / ".s.PGSQL.5432")
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._ends: list[socket.socket] = []
-        self._threads: list[Thread] = []
-        self.port = self._listener.getsockname()[1]
-        self.replies_to_lose = 0
-        self._start(self._accept)
-
-    def cut(self) -> None:
-        # Closing alone would not wake the thread that accepts.
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for end in self._ends:
-            self._hang_up(end)
-
-    def close(self) -> None:
-        self.cut()
-        for thread in self._threads:
-            thread.join(timeout=60)
-        for end in self._ends:
-            end.close()
-
-    def _start(self, work: Callable[..., None], *arguments: object) -> None:
-        thread = Thread(target=work, args=arguments)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self._server)
-                self._ends += [client, server]
-                self._start(self._requests, client, server)
-                self._start(self._replies, server, client)
-
-    def _requests(self, client: socket.socket, server: socket.socket) -> None:
-        with suppress(OSError):
-            while request := client.recv(65536):
-                server.sendall(request)
-        self._hang_up(server)
-
-    def _replies(self, server: socket.socket, client: socket.socket) -> None:
-        with suppress(OSError):
-            while reply := server.recv(65536):
-                if self.replies_to_lose:
-                    self.replies_to_lose -= 1
-                    break
-                client.sendall(reply)
-        self._hang_up(client)
-        self._hang_up(server)
-
-    @staticmethod
-    def _hang_up(end: socket.socket) -> None:
-        with suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
@@ -99,7 +35,7 @@ def store(postgres_url: str) -> Iterator[PostgresKVStore]:
 
 @pytest.fixture
 def wire(postgres_socket: Path) -> Iterator[Wire]:
-    wire = Wire(postgres_socket)
+    wire = Wire(postgres_socket / ".s.PGSQL.5432")
     yield wire
     wire.close()
 
@@ -273,7 +209,7 @@ def test_a_transaction_that_the_server_took_back_is_repeated(
         ("XX001", CorruptionError),
         ("XX002", CorruptionError),
         ("25006", InvalidInputError),
-        ("42501", InvalidInputError),
+        ("42501", PermissionDeniedError),
         ("22012", InternalError),
     ],
 )
@@ -303,7 +239,7 @@ def test_a_role_that_may_not_make_the_table_is_told(postgres_url: str) -> None:
         connection.execute(f"CREATE ROLE {role} LOGIN")
         connection.execute(f"GRANT USAGE ON SCHEMA {schema[0]} TO {role}")
         try:
-            with pytest.raises(InvalidInputError, match="grant it"):
+            with pytest.raises(PermissionDeniedError, match="grant it"):
                 PostgresKVStore(postgres_url.replace("postgres@", f"{role}@"))
             # A table made by somebody else is all that it needs.
             PostgresKVStore(postgres_url).close()

@@ -23,7 +23,7 @@ def rocksdb_uri(tmp_path: Path) -> str:
     return f"rocksdb://{tmp_path}/new/kv"
 
 
-@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url", "mysql_url"])
 def test_processes_lose_no_increment(
     uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
 ) -> None:
@@ -39,7 +39,7 @@ def test_processes_lose_no_increment(
         assert int(stored.value) == PROCESSES * INCREMENTS
 
 
-@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url", "mysql_url"])
 def test_processes_may_make_a_new_store_at_once(
     uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
 ) -> None:
@@ -47,7 +47,7 @@ def test_processes_may_make_a_new_store_at_once(
     assert [worker.communicate(timeout=60) for worker in workers] == [("open\n", "")] * PROCESSES
 
 
-@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url", "mysql_url"])
 def test_one_process_at_a_time_has_the_turn(
     uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
 ) -> None:
@@ -63,7 +63,7 @@ def test_one_process_at_a_time_has_the_turn(
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url", "mysql_url"])
 def test_the_turn_of_a_process_that_dies_is_free(
     uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
 ) -> None:
@@ -78,7 +78,7 @@ def test_the_turn_of_a_process_that_dies_is_free(
             assert had
 
 
-@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url"])
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url", "mysql_url"])
 def test_a_fork_within_a_turn_leaves_it_to_the_parent(
     uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
 ) -> None:
@@ -159,6 +159,7 @@ def test_rocksdb_lets_one_process_in(rocksdb_uri: str, start_worker: StartWorker
     [
         ("sqlite_uri", "[b'child', b'parent'] by its own connection"),
         ("postgres_url", "[b'child', b'parent'] by its own connection"),
+        ("mysql_url", "[b'child', b'parent'] by its own connection"),
         ("rocksdb_uri", "lake-locked"),
     ],
 )

@@ -37,6 +37,14 @@ def test_a_store_on_a_server_is_found_again(scheme: str, postgres_url: str) -> N
         assert list(store.scan("p")) == [(b"k", b"v")]
 
 
+@pytest.mark.parametrize("scheme", ["mysql", "mysql+pymysql", "mariadb"])
+def test_a_store_on_mysql_is_found_again(scheme: str, mysql_url: str) -> None:
+    uri = mysql_url.replace("mysql", scheme, 1)
+    _written(open_kv(uri))
+    with open_kv(uri) as store:
+        assert list(store.scan("p")) == [(b"k", b"v")]
+
+
 @pytest.mark.parametrize("name", ["with space", "100%", "a?b=c", "a#b", "über"])
 @pytest.mark.parametrize("scheme", ["sqlite", "rocksdb"])
 def test_a_path_may_hold_what_needs_encoding(scheme: str, name: str, tmp_path: Path) -> None:
@@ -46,10 +54,10 @@ def test_a_path_may_hold_what_needs_encoding(scheme: str, name: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "uri", ["mysql://root:secret@host/db", "/lake/kv.sqlite3", "", "sqlite:/kv", "mem:"]
+    "uri", ["mongodb://root:secret@host/db", "/lake/kv.sqlite3", "", "sqlite:/kv", "mem:"]
 )
 def test_an_unknown_driver_is_answered_with_those_known(uri: str) -> None:
-    known = "mem://, sqlite://, rocksdb://, postgresql://, postgresql.psycopg://"
+    known = "mem://, sqlite://, rocksdb://, postgresql://, .*mysql://, .*mariadb://"
     with pytest.raises(InvalidInputError, match=known) as caught:
         open_kv(uri)
     assert "secret" not in str(caught.value)
@@ -61,26 +69,35 @@ def test_what_follows_the_scheme_must_fit_it(uri: str) -> None:
         open_kv(uri)
 
 
-@pytest.mark.parametrize("module", ["sqlalchemy", "psycopg"])
-def test_a_missing_extra_is_named(module: str) -> None:
+@pytest.mark.parametrize(
+    ("uri", "module", "message"),
+    [
+        ("postgresql://localhost/db", "sqlalchemy", "PostgreSQL needs {}: {}[postgres]"),
+        ("postgresql://localhost/db", "psycopg", "PostgreSQL needs {}: {}[postgres]"),
+        ("mysql://localhost/db", "sqlalchemy", "MySQL needs {}: {}[mysql]"),
+        ("mysql://localhost/db", "pymysql", "MySQL needs {}: {}[mysql]"),
+    ],
+)
+def test_a_missing_extra_is_named(uri: str, module: str, message: str) -> None:
     script = (
         f"import sys; sys.modules[{module!r}] = None\n"
         "from graveler.errors import MissingDependencyError\n"
         "from graveler.kv import open_kv\n"
-        "try: open_kv('postgresql://localhost/db')\n"
+        f"try: open_kv({uri!r})\n"
         "except MissingDependencyError as error: print(error)"
     )
     command = [sys.executable, "-W", "error", "-c", script]
     output = subprocess.run(
         command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
     ).stdout
-    assert output == f'PostgreSQL needs {module}: pip install "graveler[postgres]"\n'
+    assert output == message.format(module, 'pip install "graveler') + '"\n'
 
 
 def test_a_driver_is_loaded_when_it_is_asked_for() -> None:
     script = (
         "import sys, graveler.kv\n"
-        "print({'sqlite3', 'rocksdict', 'sqlalchemy', 'psycopg'} & set(sys.modules))"
+        "heavy = {'sqlite3', 'rocksdict', 'sqlalchemy', 'psycopg', 'pymysql', 'boto3'}\n"
+        "print(heavy & set(sys.modules))"
     )
     output = subprocess.check_output(
         [sys.executable, "-c", script], cwd=Path(__file__).parents[2], text=True

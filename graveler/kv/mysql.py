@@ -1,0 +1,262 @@
+"""MySQL and MariaDB, through SQLAlchemy and PyMySQL."""
+
+# The statements are put together from constants.
+# ruff: noqa: S608
+
+import select
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, Final
+
+from graveler.clock import Clock, IdSource
+from graveler.errors import (
+    BackendUnavailableError,
+    CorruptionError,
+    InternalError,
+    InvalidInputError,
+    MissingDependencyError,
+    PermissionDeniedError,
+    StorageFullError,
+    ThrottledError,
+)
+
+try:
+    from pymysql.constants import CR, ER
+    from sqlalchemy import Engine, TextClause, bindparam, create_engine, event, text
+    from sqlalchemy.engine import Connection, make_url
+    from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, IntegrityError
+
+    from graveler.kv.server_turns import SessionLocks
+    from graveler.kv.sql import POOL, Failure, SQLKVStore, Statements
+except ImportError as error:
+    raise MissingDependencyError(
+        f'MySQL needs {error.name}: pip install "graveler[mysql]"'
+    ) from error
+
+__all__ = ["MySQLKVStore"]
+
+_CONNECT: Final[dict[str, Any]] = {
+    "connect_timeout": 10,
+    # Above the server's own bound, so that it is the server who ends a statement.
+    "read_timeout": 70,
+    "write_timeout": 70,
+    "charset": "utf8mb4",
+    "binary_prefix": True,  # else the server reads a value as text, and complains
+    "program_name": "graveler",
+}
+_SESSION: Final = (
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+    # No locks on the gaps between rows: writers of neighbours do not meet.
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION innodb_lock_wait_timeout = 15",
+    "SET SESSION lock_wait_timeout = 30",
+)
+_BOUND_MARIADB: Final = "SET SESSION max_statement_time = 60"
+_BOUND_MYSQL: Final = "SET SESSION max_execution_time = 60000"  # reads; writes: lock waits
+_LONGEST_TURN_WAIT: Final = 50.0  # below the bounds above
+
+# The rows lie in the order of the key: a scan reads neighbours. The key's 2,048 bytes are
+# within the 3,072 that InnoDB indexes. VARBINARY compares bytes, to the last one.
+_CREATE: Final = text(
+    "CREATE TABLE IF NOT EXISTS graveler_kv (`partition` VARBINARY(1024) NOT NULL,"
+    " `key` VARBINARY(1024) NOT NULL, value LONGBLOB NOT NULL, PRIMARY KEY (`partition`, `key`))"
+    " ENGINE = InnoDB ROW_FORMAT = DYNAMIC"
+)
+_EXISTS: Final = text(
+    "SELECT COUNT(*) FROM information_schema.tables"
+    " WHERE table_schema = DATABASE() AND table_name = 'graveler_kv'"
+)
+_PACKET: Final = text("SELECT @@max_allowed_packet")
+_TAKE_TURN: Final = text("SELECT GET_LOCK(CONCAT(:name, MD5(DATABASE())), :seconds)")
+_GIVE_TURN: Final = text("SELECT RELEASE_LOCK(CONCAT(:name, MD5(DATABASE())))")
+_WHERE: Final = " WHERE `partition` = :partition AND `key` = :key"
+_INSERT: Final = "INSERT INTO graveler_kv VALUES (:partition, :key, :value)"
+
+_LATER: Final = Failure(BackendUnavailableError, repeat=True)
+_GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
+_CROWDED: Final = Failure(ThrottledError, "use fewer connections, or allow for more", repeat=True)
+_FULL: Final = Failure(StorageFullError, "free space on the server's disk and repeat")
+_DAMAGED: Final = Failure(CorruptionError, "restore the database from a backup")
+_DENIED: Final = Failure(PermissionDeniedError, "grant it to the user")
+_READ_ONLY: Final = Failure(InvalidInputError, "give the URL of the server that takes writes")
+_KILLED: Final = 1927  # of MariaDB, which PyMySQL does not name, as the next ones
+_DISCONNECTED: Final = 4031
+_SOCKET_DENIED: Final = 1698
+_DAMAGED_INDEX: Final = (1712, 1877)
+_READ_ONLY_INNODB: Final = (1792, 1836)
+_FAILURES: Final = {
+    # The connection broke, the server is stopping, or somebody ended the connection.
+    **dict.fromkeys((0, CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR), _GONE),
+    **dict.fromkeys(
+        (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_SERVER_LOST_EXTENDED), _GONE
+    ),
+    **dict.fromkeys((ER.SERVER_SHUTDOWN, _KILLED, _DISCONNECTED), _GONE),
+    # What became of it, nobody says.
+    ER.ERROR_DURING_COMMIT: Failure(BackendUnavailableError, lost=True),
+    # The statement was taken back: another one was in its way.
+    **dict.fromkeys((ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK), _LATER),
+    # Taken back as well: it took too long, or an operator ended it, or the disk did.
+    **dict.fromkeys((ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT), Failure(BackendUnavailableError)),
+    **dict.fromkeys((ER.QUERY_INTERRUPTED, ER.GET_ERRNO), Failure(BackendUnavailableError)),
+    **dict.fromkeys((ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS), _CROWDED),
+    ER.USER_LIMIT_REACHED: _CROWDED,
+    **dict.fromkeys((ER.DISK_FULL, ER.RECORD_FILE_FULL), _FULL),
+    **dict.fromkeys((ER.NOT_KEYFILE, ER.CRASHED_ON_USAGE, *_DAMAGED_INDEX), _DAMAGED),
+    **dict.fromkeys((ER.DBACCESS_DENIED_ERROR, ER.ACCESS_DENIED_ERROR, _SOCKET_DENIED), _DENIED),
+    **dict.fromkeys((ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR), _DENIED),
+    ER.SPECIFIC_ACCESS_DENIED_ERROR: _DENIED,
+    **dict.fromkeys((ER.OPTION_PREVENTS_STATEMENT, *_READ_ONLY_INNODB), _READ_ONLY),
+    ER.BAD_DB_ERROR: Failure(InvalidInputError, "make the database, or name another one"),
+    ER.NET_PACKET_TOO_LARGE: Failure(InvalidInputError, "raise the server's max_allowed_packet"),
+}
+
+
+class MySQLKVStore(SQLKVStore):
+    """A key-value store in the table ``graveler_kv`` of MySQL 8 or MariaDB 10.5 and later.
+
+    Args:
+        url: ``mysql://user:password@host:port/database``, with PyMySQL's own parameters as its
+            query.
+        clock: Where pauses come from.
+        ids: Where the jitter of the pauses comes from.
+
+    Raises:
+        InvalidInputError: The URL cannot be read, or there is no such database.
+        PermissionDeniedError: The user may not make the table.
+        BackendUnavailableError: The server does not answer.
+    """
+
+    _sql = Statements(
+        get=text("SELECT value FROM graveler_kv" + _WHERE),
+        get_each=text(
+            "SELECT `partition`, value FROM graveler_kv"
+            " WHERE `partition` IN :partitions AND `key` = :key"
+        ).bindparams(bindparam("partitions", expanding=True)),
+        set=text(_INSERT + " ON DUPLICATE KEY UPDATE value = VALUES(value)"),
+        set_absent=text(_INSERT),
+        set_present=text("UPDATE graveler_kv SET value = :value" + _WHERE),
+        set_equal=text(
+            "UPDATE graveler_kv SET value = :value" + _WHERE + " AND value = :predicate"
+        ),
+        delete=text("DELETE FROM graveler_kv" + _WHERE),
+        delete_equal=text("DELETE FROM graveler_kv" + _WHERE + " AND value = :predicate"),
+        page=text(
+            "SELECT `key`, value FROM graveler_kv"
+            " WHERE `partition` = :partition AND `key` >= :start ORDER BY `key` LIMIT :limit"
+        ),
+        partition=text(
+            "SELECT `partition` FROM graveler_kv WHERE `partition` >= :start"
+            " ORDER BY `partition`, `key` LIMIT 1"
+        ),
+        drop=text(
+            "DELETE FROM graveler_kv WHERE `partition` = :partition ORDER BY `key` LIMIT :limit"
+        ),
+    )
+
+    def __init__(
+        self, url: str, *, clock: Clock | None = None, ids: IdSource | None = None
+    ) -> None:
+        try:
+            self._url = make_url(url).set(drivername="mysql+pymysql")
+        except (ArgumentError, ValueError) as error:
+            # The URL stays out of the message: it may hold a password.
+            raise InvalidInputError(
+                "cannot read the MySQL URL: give mysql://user:password@host/database"
+            ) from error
+        if not self._url.database:
+            raise InvalidInputError("the MySQL URL names no database: give mysql://host/database")
+        self._longest = 0
+        super().__init__(
+            f"mysql://{self._url.host or 'localhost'}/{self._url.database}",
+            SessionLocks(_take_turn, _give_turn),
+            clock=clock,
+            ids=ids,
+        )
+
+    def _new_engine(self, patience: int) -> Engine:
+        arguments = {name: value for name, value in _CONNECT.items() if name not in self._url.query}
+        engine = create_engine(
+            self._url,
+            isolation_level="AUTOCOMMIT",
+            pool_timeout=patience,
+            connect_args=arguments,
+            **POOL,
+        )
+        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "checkout", _on_checkout)
+        return engine
+
+    def _prepare(self) -> None:
+        # Quoting doubles a byte at the worst, and a condition comes with the old value.
+        self._longest = self._run(lambda c: int(c.execute(_PACKET).scalar_one())) // 4 - 4096
+        if not self._run(lambda c: c.execute(_EXISTS).scalar_one()):
+            self._run(lambda c: c.execute(_CREATE).rowcount)
+
+    def _write_rows(self, partition: Any, rows: list[tuple[bytes, bytes]]) -> None:
+        parameters = [{"partition": partition, "key": key, "value": value} for key, value in rows]
+        # PyMySQL makes statements of up to a megabyte of them.
+        self._run(lambda c: c.execute(self._sql.set, parameters).rowcount)
+
+    def _rows(self, connection: Connection, statement: TextClause, parameters: Any) -> int:
+        try:
+            return super()._rows(connection, statement, parameters)
+        except IntegrityError as error:
+            if statement is self._sql.set_absent and _number(error) == ER.DUP_ENTRY:
+                return 0  # the key is there
+            raise
+
+    def _failure(self, error: DBAPIError) -> Failure:
+        number = _number(error)
+        if number in _FAILURES:
+            return _FAILURES[number]
+        if error.connection_invalidated:
+            return _GONE
+        return Failure(InternalError, f"error {number}")
+
+    def _check_value(self, key: bytes, value: bytes) -> None:
+        if len(value) > self._longest:
+            raise InvalidInputError(
+                f"value of {len(value)} bytes for {key!r}: {self._name} takes up to "
+                f"{self._longest}; raise its max_allowed_packet"
+            )
+
+    def _coded(self, partition: str) -> Any:
+        return partition.encode()
+
+    def _decoded(self, partition: Any) -> str:
+        return bytes(partition).decode()
+
+
+def _number(error: DBAPIError) -> int:
+    arguments = getattr(error.orig, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else -1
+
+
+def _take_turn(connection: Connection, name: str, patience: float) -> bool:
+    parameters = {"name": _short(name), "seconds": min(patience, _LONGEST_TURN_WAIT)}
+    return bool(connection.execute(_TAKE_TURN, parameters).scalar_one() == 1)
+
+
+def _give_turn(connection: Connection, name: str) -> None:
+    connection.execute(_GIVE_TURN, {"name": _short(name)})
+
+
+def _short(name: str) -> str:
+    # The server's names have 64 characters, of which the database's take 32.
+    return sha256(name.encode()).hexdigest()[:32]
+
+
+def _on_connect(connection: Any, _record: Any) -> None:
+    bound = _BOUND_MARIADB if "MariaDB" in connection.get_server_info() else _BOUND_MYSQL
+    with connection.cursor() as cursor:
+        for statement in (*_SESSION, bound):
+            cursor.execute(statement)
+
+
+def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:
+    # What an idle connection has to say is a farewell, or its end.
+    looking = select.poll()
+    with suppress(AttributeError):
+        looking.register(connection._sock, select.POLLIN)
+        if looking.poll(0):
+            raise DisconnectionError

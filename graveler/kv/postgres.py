@@ -1,0 +1,222 @@
+"""PostgreSQL, through SQLAlchemy and psycopg: many hosts on one lake."""
+
+from typing import Any, Final
+
+from graveler.clock import Clock, IdSource
+from graveler.errors import (
+    BackendUnavailableError,
+    CorruptionError,
+    InternalError,
+    InvalidInputError,
+    MissingDependencyError,
+    PermissionDeniedError,
+    StorageFullError,
+    ThrottledError,
+)
+
+try:
+    import psycopg
+    from sqlalchemy import Engine, create_engine, event, text
+    from sqlalchemy.engine import Connection, make_url
+    from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
+
+    from graveler.kv.server_turns import SessionLocks
+    from graveler.kv.sql import POOL, Failure, SQLKVStore, Statements
+except ImportError as error:
+    raise MissingDependencyError(
+        f'PostgreSQL needs {error.name}: pip install "graveler[postgres]"'
+    ) from error
+
+__all__ = ["PostgresKVStore"]
+
+_CREATION_LOCK: Final = 0x67726176656C6572  # "graveler", for pg_advisory_xact_lock
+_SESSION: Final = (
+    "SELECT set_config('statement_timeout', '60s', false), set_config('lock_timeout', '30s', false)"
+)
+_CONNECT: Final[dict[str, Any]] = {
+    "connect_timeout": 10,
+    # A peer that vanished without a word is given up after a minute, not after hours.
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+    "application_name": "graveler",
+}
+
+_EXISTS: Final = text("SELECT to_regclass('graveler_kv') IS NOT NULL")
+_LOCK: Final = text("SELECT pg_advisory_xact_lock(:lock)")
+_CREATE: Final = text(
+    'CREATE TABLE IF NOT EXISTS graveler_kv (partition text COLLATE "C" NOT NULL,'
+    " key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (partition, key))"
+)
+_SET_MANY: Final = text(
+    "INSERT INTO graveler_kv SELECT :partition, key, value"
+    " FROM unnest(CAST(:keys AS bytea[]), CAST(:values AS bytea[])) AS item (key, value)"
+    " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
+)
+_TURN: Final = "hashtextextended(:name, CAST('graveler_kv'::regclass AS bigint))"
+_TAKE_TURN: Final = text(
+    f"SELECT set_config('lock_timeout', :milliseconds, false), pg_advisory_lock({_TURN})"
+)
+_GIVE_TURN: Final = text(f"SELECT pg_advisory_unlock({_TURN})")
+
+_NO_ROOM: Final = Failure(StorageFullError, "free space on the server's disk and repeat")
+_KINDS: Final = {
+    "53100": _NO_ROOM,
+    "53300": Failure(ThrottledError, "the server has no connection left", repeat=True),
+    "XX001": Failure(CorruptionError, "restore the database from a backup"),
+    "XX002": Failure(CorruptionError, "rebuild the index of graveler_kv"),
+    "42501": Failure(PermissionDeniedError, "grant it to the role"),
+    "25006": Failure(InvalidInputError, "give the URL of the server that takes writes"),
+    # Serialization failure, deadlock, a lock waited for too long: nothing was done.
+    "40001": Failure(BackendUnavailableError, repeat=True),
+    "40P01": Failure(BackendUnavailableError, repeat=True),
+    "55P03": Failure(BackendUnavailableError, repeat=True),
+}
+_GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
+_TROUBLED: Final = frozenset({"53", "57", "58"})  # resources, the operator, the system
+_NOT_READY: Final = frozenset({"57P01", "57P02", "57P03"})  # stopping, crashed, starting
+
+
+class _BinaryCursor(psycopg.Cursor[Any]):
+    """A cursor that fetches bytes as bytes, not as twice as many hex digits."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.format = psycopg.pq.Format.BINARY
+
+
+class PostgresKVStore(SQLKVStore):
+    """A key-value store in the table ``graveler_kv``, made when missing.
+
+    Args:
+        url: ``postgresql://user:password@host:port/database``, with libpq's own parameters
+            as its query.
+        clock: Where pauses come from.
+        ids: Where the jitter of the pauses comes from.
+
+    Raises:
+        InvalidInputError: The URL cannot be read, or the role may not make the table.
+        BackendUnavailableError: The server does not answer.
+    """
+
+    _sql = Statements(
+        get=text("SELECT value FROM graveler_kv WHERE partition = :partition AND key = :key"),
+        get_each=text(
+            "SELECT partition, value FROM graveler_kv"
+            " WHERE partition = ANY(:partitions) AND key = :key"
+        ),
+        set=text(
+            "INSERT INTO graveler_kv VALUES (:partition, :key, :value)"
+            " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
+        ),
+        set_absent=text(
+            "INSERT INTO graveler_kv VALUES (:partition, :key, :value) ON CONFLICT DO NOTHING"
+        ),
+        set_present=text(
+            "UPDATE graveler_kv SET value = :value WHERE partition = :partition AND key = :key"
+        ),
+        set_equal=text(
+            "UPDATE graveler_kv SET value = :value"
+            " WHERE partition = :partition AND key = :key AND value = :predicate"
+        ),
+        delete=text("DELETE FROM graveler_kv WHERE partition = :partition AND key = :key"),
+        delete_equal=text(
+            "DELETE FROM graveler_kv"
+            " WHERE partition = :partition AND key = :key AND value = :predicate"
+        ),
+        page=text(
+            "SELECT key, value FROM graveler_kv WHERE partition = :partition AND key >= :start"
+            " ORDER BY key LIMIT :limit"
+        ),
+        partition=text(
+            "SELECT partition FROM graveler_kv WHERE partition >= :start ORDER BY partition LIMIT 1"
+        ),
+        drop=text(
+            "DELETE FROM graveler_kv WHERE partition = :partition AND key IN (SELECT key"
+            " FROM graveler_kv WHERE partition = :partition ORDER BY key LIMIT :limit)"
+        ),
+    )
+
+    def __init__(
+        self, url: str, *, clock: Clock | None = None, ids: IdSource | None = None
+    ) -> None:
+        try:
+            self._url = make_url(url).set(drivername="postgresql+psycopg")
+        except (ArgumentError, ValueError) as error:
+            # The URL stays out of the message: it may hold a password.
+            raise InvalidInputError(
+                "cannot read the PostgreSQL URL: give postgresql://user:password@host/database"
+            ) from error
+        host = self._url.host or self._url.query.get("host", "localhost")
+        super().__init__(
+            f"postgresql://{host}/{self._url.database or ''}",
+            SessionLocks(_take_turn, _give_turn),
+            clock=clock,
+            ids=ids,
+        )
+
+    def _new_engine(self, patience: int) -> Engine:
+        arguments = {name: value for name, value in _CONNECT.items() if name not in self._url.query}
+        engine = create_engine(
+            self._url,
+            isolation_level="AUTOCOMMIT",
+            pool_timeout=patience,
+            connect_args={**arguments, "cursor_factory": _BinaryCursor},
+            **POOL,
+        )
+        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "checkout", _on_checkout)
+        return engine
+
+    def _prepare(self) -> None:
+        if self._run(lambda c: c.execute(_EXISTS).scalar_one()):
+            return
+
+        def create(connection: Connection) -> None:
+            # Two that open an empty database at once: the second waits, then finds the table.
+            transactional = connection.execution_options(isolation_level="READ COMMITTED")
+            with transactional.begin():
+                transactional.execute(_LOCK, {"lock": _CREATION_LOCK})
+                transactional.execute(_CREATE)
+
+        self._run(create)
+
+    def _write_rows(self, partition: Any, rows: list[tuple[bytes, bytes]]) -> None:
+        keys, values = [key for key, _ in rows], [value for _, value in rows]
+        self._write(_SET_MANY, partition=partition, keys=keys, values=values)
+
+    def _failure(self, error: DBAPIError) -> Failure:
+        state = getattr(error.orig, "sqlstate", None) or ""
+        if state in _KINDS:
+            return _KINDS[state]
+        no_word = isinstance(error.orig, psycopg.OperationalError) and not state
+        if error.connection_invalidated or no_word or state in _NOT_READY:
+            return _GONE
+        if state[:2] in _TROUBLED:
+            return Failure(BackendUnavailableError)
+        return Failure(InternalError, f"SQLSTATE {state or 'none'}")
+
+
+def _take_turn(connection: Connection, name: str, patience: float) -> bool:
+    # No waiting at all would be no bound at all: 0 switches the timeout off.
+    milliseconds = str(max(round(patience * 1000), 1))
+    connection.execute(_TAKE_TURN, {"name": name, "milliseconds": milliseconds})
+    return True
+
+
+def _give_turn(connection: Connection, name: str) -> None:
+    connection.execute(_GIVE_TURN, {"name": name})
+
+
+def _on_connect(connection: Any, _record: Any) -> None:
+    connection.execute(_SESSION)
+
+
+def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:
+    try:
+        # The first look takes in the server's farewell, the second meets the end.
+        connection.pgconn.consume_input()
+        connection.pgconn.consume_input()
+    except psycopg.OperationalError as error:
+        raise DisconnectionError from error

@@ -1,0 +1,71 @@
+"""What lies between a store and its server, and may break."""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+
+class Wire:
+    """A wire to the server that can be cut: at once, or when the next reply comes."""
+
+    def __init__(self, server: Path) -> None:
+        self._server = str(server)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._ends: list[socket.socket] = []
+        self._threads: list[Thread] = []
+        self.port = self._listener.getsockname()[1]
+        self.replies_to_lose = 0
+        self._start(self._accept)
+
+    def cut(self) -> None:
+        # Closing alone would not wake the thread that accepts.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for end in self._ends:
+            self._hang_up(end)
+
+    def close(self) -> None:
+        self.cut()
+        for thread in self._threads:
+            thread.join(timeout=60)
+        for end in self._ends:
+            end.close()
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = Thread(target=work, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(self._server)
+                self._ends += [client, server]
+                self._start(self._requests, client, server)
+                self._start(self._replies, server, client)
+
+    def _requests(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError):
+            while request := client.recv(65536):
+                server.sendall(request)
+        self._hang_up(server)
+
+    def _replies(self, server: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while reply := server.recv(65536):
+                if self.replies_to_lose:
+                    self.replies_to_lose -= 1
+                    break
+                client.sendall(reply)
+        self._hang_up(client)
+        self._hang_up(server)
+
+    @staticmethod
+    def _hang_up(end: socket.socket) -> None:
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
