@@ -1,0 +1,321 @@
+"""Revert, cherry-pick, hard reset and undo, with another process at work between their calls."""
+
+import itertools
+
+import pytest
+
+from graveler.errors import (
+    GravelerError,
+    MergeConflictError,
+    NoChangesError,
+    PreconditionFailedError,
+    RefNotFoundError,
+)
+from graveler.model import Commit, Entry
+from tests.engine.worlds import interleave, tree
+
+BASE = {"base": "0", "bad": "1"}
+
+
+def start(repo):
+    """main with a commit to take back, a branch beside it, and a staged write."""
+    main = repo.branch("main")
+    main.put("base", b"0")
+    main.commit("base")
+    dev = repo.create_branch("dev")
+    dev.put("dev", b"d")
+    dev.commit("dev")
+    main.put("bad", b"1")
+    main.commit("bad")
+    repo.tag("bad")
+    main.put("staged", b"s")
+
+
+def main_of(world):
+    return world.repo(scripted=False).branch("main")
+
+
+def committed(world, ref="main"):
+    return tree(world.repo(scripted=False).ref(ref))
+
+
+def log_of(world):
+    return list(world.repo(scripted=False).moves("main"))
+
+
+def assert_chained(world):
+    """The log of moves has no gap, and ends where the branch is."""
+    lines = log_of(world)
+    for later, earlier in itertools.pairwise(lines):
+        assert later.before == earlier.after
+    assert lines[0].after == main_of(world).head.id
+
+
+def revert(repo):
+    return repo.revert("bad")
+
+
+def pick(repo):
+    return repo.cherry_pick("dev")
+
+
+def reset(repo):
+    return repo.branch("main").reset(to="main~1")
+
+
+def undo(repo):
+    return repo.undo("main")
+
+
+def put(repo):
+    return repo.branch("main").put("w", b"new")
+
+
+def commit(repo):
+    return repo.branch("main").commit("theirs")
+
+
+def merge(repo):
+    return repo.merge("dev", "main").commit
+
+
+def soft_reset(repo):
+    return repo.branch("main").reset()
+
+
+@pytest.mark.parametrize("mover", [revert, pick])
+def test_a_write_beside_a_revert_or_pick_stays_staged(mover):
+    def check(world, made, entry):
+        assert isinstance(made, Commit)
+        assert isinstance(entry, Entry)
+        assert made == main_of(world).head
+        staged = {change.path for change in main_of(world).uncommitted()}
+        assert staged == {"staged", "w"}
+        assert_chained(world)
+
+    interleave(start, mover, put, check)
+    interleave(start, put, mover, lambda world, entry, made: check(world, made, entry))
+
+
+@pytest.mark.parametrize("mover", [revert, pick])
+def test_a_commit_beside_a_revert_or_pick_lands_too(mover):
+    def check(world, made, theirs):
+        assert {type(made), type(theirs)} == {Commit}
+        expected = BASE | {"staged": "s"}
+        expected = expected | {"dev": "d"} if mover is pick else {"base": "0", "staged": "s"}
+        assert committed(world) == expected == tree(main_of(world))
+        ids = [commit.id for commit in world.repo(scripted=False).log("main")]
+        assert {made.id, theirs.id} <= set(ids)
+        assert_chained(world)
+
+    interleave(start, mover, commit, check)
+    interleave(start, commit, mover, lambda world, theirs, made: check(world, made, theirs))
+
+
+def test_a_merge_beside_a_revert_lands_too():
+    def check(world, made, merged):
+        assert committed(world) == {"base": "0", "dev": "d"}
+        ids = [commit.id for commit in world.repo(scripted=False).log("main")]
+        assert {made.id, merged.id} <= set(ids)
+        assert_chained(world)
+
+    interleave(start, revert, merge, check)
+    interleave(start, merge, revert, lambda world, merged, made: check(world, made, merged))
+
+
+def test_of_two_that_revert_the_same_one_has_nothing_to_do():
+    def check(world, mine, theirs):
+        assert isinstance(mine, NoChangesError)
+        assert main_of(world).head == theirs
+        assert committed(world) == {"base": "0"}
+
+    interleave(start, revert, revert, check)
+
+
+def test_a_revert_that_what_came_between_is_in_the_way_of_says_so():
+    def change(repo):
+        repo.branch("main").put("bad", b"2")
+        return repo.branch("main").commit("changed")
+
+    def check(world, made, theirs):
+        assert isinstance(made, MergeConflictError)
+        assert main_of(world).head == theirs
+
+    interleave(start, revert, change, check)
+
+
+@pytest.mark.parametrize("mover", [revert, pick, undo, reset])
+def test_a_branch_that_is_deleted_meanwhile_is_gone(mover):
+    def on_dev(repo):
+        if mover is reset:
+            return repo.branch("dev").reset(to="dev~1")
+        if mover is undo:
+            return repo.undo("dev")
+        if mover is revert:
+            return repo.revert("dev", on="dev")
+        return repo.cherry_pick("bad", onto="dev")
+
+    def check(world, outcome, _):
+        repo = world.repo(scripted=False)
+        names = [record.name for record in repo.branches()]
+        if "dev" in names:  # what was undone was the deletion
+            assert mover is undo
+            assert committed(world, "dev") == {"base": "0", "dev": "d"}
+        elif isinstance(outcome, GravelerError):
+            assert isinstance(outcome, RefNotFoundError)
+        last = next(repo.moves("dev"))
+        assert (last.after is None) == ("dev" not in names)
+
+    def delete(repo):
+        return repo.delete_branch("dev")
+
+    interleave(start, on_dev, delete, check)
+    interleave(start, delete, on_dev, lambda world, outcome, made: check(world, made, outcome))
+
+
+def test_a_write_beside_a_hard_reset_went_with_it_or_is_staged_on_the_new_head():
+    """Acknowledged after the reset, it is there; before, it may have gone with it."""
+
+    def check_put(world, entry, outcome):
+        assert isinstance(entry, Entry)
+        assert outcome is None
+        assert committed(world) == {"base": "0"}
+        assert set(tree(main_of(world))) == {"base", "w"}
+
+    def check_reset(world, outcome, entry):
+        assert outcome is None
+        assert isinstance(entry, Entry)
+        assert committed(world) == {"base": "0"}
+        assert set(tree(main_of(world))) <= {"base", "w"}
+
+    # the put ends after the reset did, but where it had ended before: then no call was left
+    interleave(start, put, reset, check_put)
+    interleave(start, reset, put, check_reset)
+
+
+def test_a_commit_beside_a_hard_reset_is_before_it_or_finds_nothing():
+    def check(world, made, outcome):
+        assert outcome is None
+        assert "staged" not in committed(world)
+        assert list(main_of(world).uncommitted()) == []
+        if isinstance(made, Commit):  # acknowledged: it was made, and the log knows of it
+            assert made.id in {line.after for line in log_of(world)}
+            assert committed(world, made.id)["staged"] == "s"
+        else:
+            assert isinstance(made, NoChangesError)
+        assert_chained(world)
+
+    def to_base(repo):
+        repo.branch("main").reset(to="bad~1")
+
+    interleave(start, commit, to_base, check)
+
+    def check_reset(world, outcome, made):
+        assert outcome is None
+        assert committed(world) == {"base": "0"}
+        assert tree(main_of(world)) == {"base": "0"}
+        assert isinstance(made, Commit | NoChangesError)
+        assert_chained(world)
+
+    interleave(start, to_base, commit, check_reset)
+
+
+def test_a_hard_reset_by_steps_goes_back_from_where_the_branch_is():
+    def check(world, outcome, theirs):
+        assert outcome is None
+        head = main_of(world).head
+        lines = log_of(world)
+        number = [line.action for line in lines].index("reset")
+        # one step back from what it was when it moved, whatever came between
+        moved = lines[number]
+        assert world.repo(scripted=False).commit(f"{moved.before}~1").id == moved.after
+        assert head.id == (theirs.id if number else moved.after)
+        assert_chained(world)
+
+    interleave(start, reset, merge, check)
+
+
+def test_a_merge_beside_a_hard_reset_is_there_or_was_taken_back():
+    def to_base(repo):
+        repo.branch("main").reset(to="bad~1")
+
+    def check(world, merged, outcome):
+        assert isinstance(merged, Commit)
+        assert outcome is None
+        assert main_of(world).head.id == merged.id  # it ends after the reset
+        assert committed(world) == {"base": "0", "dev": "d"}
+        assert_chained(world)
+
+    interleave(start, merge, to_base, check)
+
+
+def test_two_resets_at_once_leave_nothing_staged():
+    def check(world, outcome, other):
+        assert outcome is other is None
+        assert list(main_of(world).uncommitted()) == []
+        assert committed(world) == {"base": "0"}
+
+    interleave(start, reset, soft_reset, check)
+    interleave(start, soft_reset, reset, check)
+
+
+def test_an_undo_never_takes_back_what_its_caller_has_not_seen():
+    def check(world, outcome, theirs):
+        assert isinstance(theirs, Commit)
+        lines = log_of(world)
+        assert_chained(world)
+        if isinstance(outcome, PreconditionFailedError):
+            assert "undo" not in [line.action for line in lines]
+            assert main_of(world).head == theirs
+            return
+        (undone,) = [line for line in lines if line.action == "undo"]
+        # one move, the latest; where that is theirs, it was there before anything was read
+        assert undone.after == lines[lines.index(undone) + 1].before
+
+    for other in (merge, commit):
+        interleave(start, undo, other, check)
+
+
+def test_an_undo_is_not_disturbed_by_writes_and_sealing():
+    def check(world, outcome, entry):
+        assert isinstance(outcome, Commit)
+        assert isinstance(entry, Entry)
+        assert committed(world) == {"base": "0"}
+        assert tree(main_of(world)) == {"base": "0", "staged": "s", "w": "new"}
+
+    interleave(start, undo, put, check)
+
+
+def test_of_two_that_undo_a_deletion_one_does():
+    def prepare(repo):
+        start(repo)
+        repo.delete_branch("dev")
+
+    def undelete(repo):
+        return repo.undo("dev")
+
+    def check(world, outcome, theirs):
+        (made,) = [one for one in (outcome, theirs) if isinstance(one, Commit)]
+        (failed,) = [one for one in (outcome, theirs) if isinstance(one, GravelerError)]
+        assert isinstance(failed, PreconditionFailedError | RefNotFoundError)
+        assert committed(world, "dev") == {"base": "0", "dev": "d"}
+        assert made == world.repo(scripted=False).commit("dev")
+
+    interleave(prepare, undelete, undelete, check)
+
+
+def test_a_slow_deleter_does_not_write_over_the_last_page_of_the_log():
+    """It looked, and wrote after the branch had moved and another one had deleted it."""
+
+    def move_and_delete(repo):
+        repo.branch("dev").put("more", b"m")
+        head = repo.branch("dev").commit("more")
+        repo.delete_branch("dev")
+        return head
+
+    def check(world, outcome, head):
+        assert outcome is None or isinstance(outcome, RefNotFoundError)
+        if isinstance(head, Commit):
+            assert world.repo(scripted=False).undo("dev") == head
+
+    interleave(start, lambda repo: repo.delete_branch("dev"), move_and_delete, check)

@@ -1,0 +1,90 @@
+"""A fault at every call of an undo: the branch is where it was or where it had been."""
+
+import logging
+
+import pytest
+
+from graveler.errors import AlreadyExistsError
+from tests.engine.worlds import FAULTS, World, struck_worlds, tree
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    caplog.set_level(logging.CRITICAL)
+
+
+def start(repo):
+    """A log that fills its record, so that the next move writes a page; a staged write."""
+    main = repo.branch("main")
+    for number in range(7):
+        main.put("a", str(number).encode())
+        main.commit(str(number))
+    dev = repo.create_branch("dev")
+    dev.put("dev", b"d")
+    dev.commit("dev")
+    repo.tag("v1")
+    main.put("staged", b"s")
+
+
+def deleted(repo):
+    start(repo)
+    repo.delete_branch("dev")
+    repo.delete_tag("v1")
+
+
+def deletion(repo):
+    repo.delete_branch("dev")
+    repo.delete_tag("v1")
+
+
+OPERATIONS = {
+    "undo": (start, lambda repo: repo.undo("main")),
+    "undo-far": (start, lambda repo: repo.undo("main", to=5)),
+    "undelete": (deleted, lambda repo: repo.undo("dev")),
+    "undelete-tag": (deleted, lambda repo: repo.undelete_tag("v1")),
+    "delete": (start, lambda repo: repo.delete_branch("dev")),
+    "delete-tag": (start, lambda repo: repo.delete_tag("v1")),
+    "tag": (start, lambda repo: repo.tag("v2", "dev")),
+}
+
+
+def snapshot(repo):
+    seen = {record.name: tree(repo.branch(record.name)) for record in repo.branches()}
+    seen["tags"] = repo.tags()
+    for name in ("main", "dev"):
+        seen["log", name] = [(line.action, line.before, line.after) for line in repo.moves(name)]
+    for name in ("v1", "v2"):
+        lines = list(repo.tag_moves(name))
+        seen["log", name] = [(line.action, line.before, line.after) for line in lines]
+    return seen
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_branch_and_log_are_old_or_new_together(operation, fault):
+    prepare, operate = OPERATIONS[operation]
+    world = World()
+    prepare(world.repo(scripted=False))
+    old = snapshot(world.repo(scripted=False))
+    operate(world.repo(scripted=False))
+    new = snapshot(world.repo(scripted=False))
+    assert old != new
+    for struck, what, failed in struck_worlds(fault, prepare, operate):
+        seen = snapshot(struck.repo(scripted=False))
+        assert seen in (old, new), what
+        if failed is None:
+            assert seen == new, f"{what}: acknowledged, but not there"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_tag_that_was_not_made_is_not_in_the_log(fault):
+    """The name is taken: what was written down beforehand is taken back, or not believed."""
+
+    def make(repo):
+        with pytest.raises(AlreadyExistsError):
+            repo.tag("v1", "dev")
+
+    for world, what, _ in struck_worlds(fault, start, make):
+        repo = world.repo(scripted=False)
+        (line,) = repo.tag_moves("v1")
+        assert line.after == repo.tags()["v1"], what
