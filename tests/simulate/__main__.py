@@ -2,11 +2,11 @@
 
 import sys
 
+from tests.simulate.conditions import simulating
 from tests.simulate.explore import explore
 from tests.simulate.judging import judge
 from tests.simulate.run import schedule_of
 from tests.simulate.scenarios import every_scenario, find
-from tests.simulate.trees import remembered_trees
 
 
 def replay(name: str, text: str) -> int:
@@ -29,7 +29,7 @@ def replay(name: str, text: str) -> int:
 
 
 def main() -> int:
-    with remembered_trees():
+    with simulating():
         if sys.argv[1:2] == ["replay"]:
             return replay(*sys.argv[2:4])
         for scenario in every_scenario():

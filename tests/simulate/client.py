@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 from unittest.mock import patch
 
-from graveler.errors import GravelerError, ObjectNotFoundError
+from graveler.errors import GravelerError, NoChangesError, ObjectNotFoundError
 from graveler.lake.repository import Repository
 from graveler.model import Entry
 from graveler.records import decode_branch
@@ -14,18 +14,22 @@ from tests.simulate.history import Operation
 from tests.simulate.processes import Process
 from tests.simulate.shared import Call
 
-_OPERATIONS = 64
+_OPERATIONS = 128
 
 
 class Client:
     """What one process can do; each method is one operation.
 
     Writes are links to files that no one reads: the value of a path is its entry's address.
+
+    Attributes:
+        told: Whether the last operation went well, as far as the process knows.
     """
 
     def __init__(self, process: Process, repository: Repository) -> None:
         self.process = process
         self.repository = repository
+        self.told = True
         self._number = 0
 
     def put(self, path: str, value: str, branch: str = "main") -> None:
@@ -87,7 +91,7 @@ class Client:
                 made = _branch(self.repository, branch).commit(
                     operation.message, committer="simulated", allow_empty=allow_empty
                 )
-            except GravelerError:
+            except NoChangesError:
                 raw = self.process.seen.get(key)
                 operation.head = "" if raw is None else decode_branch(raw).commit_id
                 raise
@@ -183,6 +187,7 @@ class Client:
         if process.scheduled:
             process.ended = operation
         process.history.end(operation)
+        self.told = operation.error is None
         return operation.result
 
 

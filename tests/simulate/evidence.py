@@ -25,6 +25,7 @@ class Evidence:
         commits: By id.
         heads: Of the branches that are there, after the last commit.
         sealed: Their sealed tokens, after the last commit.
+        orphans: Tokens with staged writes that no branch names.
         broken: What was seen to go wrong on the way.
         struck: Bits of the operations that met a fault.
         allowed: Names of errors that any operation may end with.
@@ -34,6 +35,7 @@ class Evidence:
     commits: Mapping[str, CommitFacts] = field(default_factory=dict)
     heads: Mapping[str, str] = field(default_factory=dict)
     sealed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    orphans: Sequence[str] = ()
     broken: Sequence[str] = ()
     struck: int = 0
     allowed: frozenset[str] = frozenset()

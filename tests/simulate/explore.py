@@ -9,9 +9,7 @@ is gone on from once, with Godefroid's rule for states that were reached with ot
 asleep. The space has no cycles, for a process never forgets.
 """
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -55,17 +53,6 @@ class _Node:
     step: Step | None = field(default=None)
 
 
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Let Python look for garbage rarely while the block runs: a schedule leaves little."""
-    before = gc.get_threshold()
-    gc.set_threshold(200_000, 10, 10)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 Judge = Callable[[Scenario, Run], str]
 """Says what is wrong with a run that has ended, or ""."""
 
@@ -87,13 +74,6 @@ def explore(
         seconds: At most for so long.
         deepest: More steps than that in one schedule are no progress.
     """
-    with rare_collections():
-        return _explore(scenario, judge, most, seconds, deepest)
-
-
-def _explore(
-    scenario: Scenario, judge: Judge, most: int | None, seconds: float | None, deepest: int
-) -> Outcome:
     outcome = Outcome()
     began = perf_counter()
     visited: dict[int, frozenset[Choice]] = {}

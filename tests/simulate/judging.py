@@ -1,8 +1,11 @@
 """From a run that has ended to what is wrong with it."""
 
+from collections.abc import Iterable
+
 from graveler.committed import EMPTY_METARANGE
 from graveler.errors import GravelerError
 from graveler.lake.repository import Repository
+from graveler.model import BranchRecord
 from tests.simulate.checkers import verdict
 from tests.simulate.client import Client, contents
 from tests.simulate.evidence import CommitFacts, Evidence
@@ -46,6 +49,7 @@ def gather(scenario: Scenario, run: Run) -> Evidence:
         commits=_commits(repository, [*heads.values(), *told]),
         heads=heads,
         sealed={name: record.sealed_tokens for name, record in records.items()},
+        orphans=_orphans(run, records.values()),
         broken=run.watch.broken,
         struck=run.struck,
         allowed=scenario.errors,
@@ -53,6 +57,12 @@ def gather(scenario: Scenario, run: Run) -> Evidence:
 
 
 _MAKERS = frozenset({"commit", "merge", "revert"})
+
+
+def _orphans(run: Run, records: Iterable[BranchRecord]) -> list[str]:
+    named = {token for r in records for token in (r.staging_token, *r.sealed_tokens)}
+    staged = (name for name in run.world.shared.partitions if name.startswith("staging:"))
+    return [token for name in staged if (token := name.rpartition(":")[2]) not in named]
 
 
 def _commits(repository: Repository, start: list[str]) -> dict[str, CommitFacts]:

@@ -44,6 +44,12 @@ def _branches(c: Client) -> None:
         c.commit(name)
 
 
+def _branches_sealed(c: Client) -> None:
+    _branches(c)
+    c.put("j", "sealed")
+    c.seal()
+
+
 def _dev(c: Client) -> None:
     c.put("k", "old")
     c.commit()
@@ -89,6 +95,10 @@ def _merge(source: str) -> Program:
 
 def _recreate(c: Client) -> None:
     c.delete_branch("dev")
+    c.create_branch("dev", contents={"k": "old"})
+
+
+def _create(c: Client) -> None:
     c.create_branch("dev", contents={"k": "old"})
 
 
@@ -142,6 +152,11 @@ SMALL: tuple[Scenario, ...] = (
         _start,
     ),
     Scenario(
+        "delete-committed",
+        {"writer": _delete("k"), "committer": _commit, "reader": _read},
+        _start,
+    ),
+    Scenario(
         "sealed-left",
         {"writer": _put("j", "new"), "committer": _commit, "reader": _read},
         _sealed,
@@ -175,6 +190,11 @@ SMALL: tuple[Scenario, ...] = (
         _branches,
     ),
     Scenario(
+        "merge-sealed",
+        {"merger": _merge("one"), "committer": _commit, "reader": lambda c: c.read("j")},
+        _branches_sealed,
+    ),
+    Scenario(
         "two-merges",
         {"first": _merge("one"), "second": _merge("two"), "lister": _list},
         _branches,
@@ -203,6 +223,14 @@ SMALL: tuple[Scenario, ...] = (
         },
         _dev,
         errors=_GONE,
+    ),
+    Scenario(
+        "two-creators",
+        {
+            "one": _in_turn(_create, _put("a", "one", "dev"), lambda c: c.list("dev")),
+            "two": _in_turn(_create, _put("b", "two", "dev")),
+        },
+        _in_turn(_put("k", "old"), _commit),
     ),
     Scenario(
         "tag-commit",

@@ -15,10 +15,12 @@ from tests.simulate.checkers.contents import (
 from tests.simulate.checkers.progress import (
     everything_is_committed_at_rest,
     nothing_is_sealed_at_rest,
+    nothing_staged_is_left_behind,
     only_expected_errors,
     operations_end,
 )
 from tests.simulate.checkers.refs import (
+    commits_are_news,
     commits_land_once,
     commits_stay_in_history,
     nothing_immutable_was_written,
@@ -37,12 +39,14 @@ CHECKERS: tuple[Checker, ...] = (
     commits_hold_what_came_before,
     commits_stay_in_history,
     commits_land_once,
+    commits_are_news,
     refs_hold_still,
     nothing_immutable_was_written,
     only_expected_errors,
     operations_end,
     nothing_is_sealed_at_rest,
     everything_is_committed_at_rest,
+    nothing_staged_is_left_behind,
 )
 
 

@@ -7,6 +7,7 @@ from tests.simulate.history import Operation, precedes
 
 CALLS_ALONE = 60
 CALLS_FOR_EACH_BESIDE = 40
+CALLS_OF_A_WRITE = 3
 
 _SURPRISES = {
     "commit": {"NoChangesError"},
@@ -62,3 +63,17 @@ def everything_is_committed_at_rest(evidence: Evidence) -> Iterator[str]:
             tree = dict(evidence.commits[evidence.heads[branch]].tree)
             if tree != listed.result:
                 yield f"{branch} showed {listed.result} and committed {tree}"
+
+
+def nothing_staged_is_left_behind(evidence: Evidence) -> Iterator[str]:
+    """What is staged goes with the commit that has it, or with its branch.
+
+    But for what a writer writes under a token that another process has sealed meanwhile, or
+    a process leaves that dies: that is for a later sweep.
+    """
+    writes = evidence.of_kind("put", "delete")
+    overtaken = any(write.calls > CALLS_OF_A_WRITE or write.error for write in writes)
+    died = any(not operation.done for operation in evidence.operations)
+    if not overtaken and not died and not evidence.struck:
+        for token in evidence.orphans:
+            yield f"there are staged writes under {token}, which no branch names"

@@ -34,3 +34,13 @@ def commits_land_once(evidence: Evidence) -> Iterator[str]:
 def nothing_immutable_was_written(evidence: Evidence) -> Iterator[str]:
     """Commits and tags are written once; a token that was given up is never named again."""
     return iter(evidence.broken)
+
+
+def commits_are_news(evidence: Evidence) -> Iterator[str]:
+    """Who is told of a commit is told of one that was not there when he began."""
+    made = {op.message: op for op in evidence.of_kind("commit", "merge", "revert")}
+    for operation in evidence.of_kind("commit"):
+        if operation.ok:
+            maker = made.get(evidence.commits[operation.result].message)
+            if maker is None or precedes(maker, operation):
+                yield f"it was there before: {operation}"

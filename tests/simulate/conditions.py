@@ -1,0 +1,26 @@
+"""The conditions under which schedules are run."""
+
+import gc
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.simulate.trees import remembered_trees
+
+__all__ = ["simulating"]
+
+
+@contextmanager
+def simulating() -> Iterator[None]:
+    """Remember trees, look for garbage rarely, and do not log the clean-up that faults stop."""
+    thresholds = gc.get_threshold()
+    log = logging.getLogger("graveler.background")
+    was_off = log.disabled
+    gc.set_threshold(200_000, 10, 10)  # a schedule leaves little, and there are many
+    log.disabled = True
+    try:
+        with remembered_trees():
+            yield
+    finally:
+        log.disabled = was_off
+        gc.set_threshold(*thresholds)

@@ -1,0 +1,335 @@
+"""Ways to get the protocol wrong. Every one must be found out."""
+
+from tests.simulate.mutating import Edit, Mutant
+
+_PRESENT = '__import__("graveler.kv.store").kv.store.PRESENT'
+_COMMIT = "repository.committing:_Committer"
+
+
+def _one(name: str, where: str, old: str, new: str, *scenarios: str) -> Mutant:
+    return Mutant(name, (Edit(where, old, new),), scenarios)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    # writers
+    _one(
+        "a writer is content with any token at its second look",
+        "repository.writing:_stage",
+        "if record.staging_token == token:",
+        "if record.staging_token:",
+        "write-commit",
+    ),
+    _one(
+        "a write is acknowledged before the second look",
+        "repository.writing:_stage",
+        "        record = _branch(stores, name, fence)\n        if record",
+        "        return\n        if record",
+        "write-commit",
+    ),
+    _one(
+        "a writer repeats its write under the dead token",
+        "repository.writing:_stage",
+        "token = record.staging_token",
+        "token = token if attempt else record.staging_token",
+        "write-commit",
+    ),
+    # readers
+    _one(
+        "a reader does not look again",
+        "repository.reading:find",
+        "return settled(stores, name, read)",
+        "return read(stores.refs.branches.get(name))",
+        "sealed-left",
+        "write-commit-read",
+    ),
+    _one(
+        "a lister does not look again",
+        "repository.reading:scan_branch",
+        "settled(stores, name, read)",
+        "read(stores.refs.branches.get(name))",
+        "write-commit-list",
+    ),
+    _one(
+        "the second look is the first record",
+        "repository.reading:settled",
+        "now = stores.refs.branches.get(name)",
+        "now = record",
+        "write-commit-read",
+    ),
+    _one(
+        "the second look sees the live token only",
+        "repository.reading:settled",
+        "(now.staging_token, now.sealed_tokens, now.commit_id) == (\n"
+        "            record.staging_token,\n"
+        "            record.sealed_tokens,\n"
+        "            record.commit_id,\n"
+        "        )",
+        "now.staging_token == record.staging_token",
+        "sealed-left",
+        "write-commit-read",
+    ),
+    _one(
+        "a reader asks the oldest token first",
+        "repository.reading:newest_first",
+        "[record.staging_token, *reversed(record.sealed_tokens)]",
+        "[*record.sealed_tokens, record.staging_token]",
+        "sealed-left",
+    ),
+    _one(
+        "a staged deletion shows what was committed",
+        "repository.reading:find",
+        "if write is not None:",
+        "if write is not None and staged_value(write) is not None:",
+        "delete-committed",
+    ),
+    # sealing
+    _one(
+        "nothing is sealed",
+        "repository.committing:_seal",
+        "staging_token=stores.ids.unique()",
+        "staging_token=live",
+        "write-commit",
+    ),
+    _one(
+        "sealing forgets what was sealed before",
+        "repository.committing:_seal",
+        "(*record.sealed_tokens, live)",
+        "(live,)",
+        "sealed-left",
+    ),
+    _one(
+        "sealing puts the newest token first",
+        "repository.committing:_seal",
+        "(*record.sealed_tokens, live)",
+        "(live, *record.sealed_tokens)",
+        "sealed-left",
+    ),
+    _one(
+        "a branch is moved without a condition",
+        "refs.mover:move",
+        "refs.branches.replace(new, predicate",
+        f"refs.branches.replace(new, {_PRESENT}",
+        "write-two-commits",
+        "each-writes-and-commits",
+    ),
+    # committing
+    _one(
+        "a commit lands without a condition",
+        "refs.mover:advance",
+        "refs.branches.replace(record, predicate",
+        f"refs.branches.replace(record, {_PRESENT}",
+        "write-two-commits",
+        "each-writes-and-commits",
+    ),
+    _one(
+        "a commit clears every sealed token",
+        f"{_COMMIT}._try",
+        "sealed_tokens=record.sealed_tokens[len(tokens) :]",
+        "sealed_tokens=()",
+        "each-writes-and-commits",
+    ),
+    _one(
+        "a commit gives a token back",
+        f"{_COMMIT}._try",
+        "sealed_tokens=record.sealed_tokens[len(tokens) :]",
+        "sealed_tokens=record.sealed_tokens",
+        "write-commit",
+    ),
+    _one(
+        "a retry keeps the base it began with",
+        f"{_COMMIT}._try",
+        "parent = stores.refs.commits.get(record.commit_id)",
+        "parent = stores.refs.commits.get(self._seen.commit_id)",
+        "each-writes-and-commits",
+        "merge-commit",
+    ),
+    _one(
+        "a retry keeps the parent it began with",
+        f"{_COMMIT}._try",
+        "parents=(parent.id,)",
+        "parents=(self._seen.commit_id,)",
+        "each-writes-and-commits",
+        "merge-commit",
+    ),
+    _one(
+        "a commit lets the oldest write win",
+        f"{_COMMIT}._grown",
+        "newest_first = tokens[::-1]",
+        "newest_first = tokens",
+        "sealed-left",
+    ),
+    _one(
+        "a commit leaves deletions out",
+        f"{_COMMIT}._grown",
+        "staged_changes(stores.staging.scan(newest_first))",
+        'staged_changes(i for i in stores.staging.scan(newest_first) if i[1] != b"\\x00")',
+        "delete-committed",
+    ),
+    _one(
+        "tokens are dropped before the commit is in",
+        f"{_COMMIT}._try",
+        "moved = replace(rest, commit_id=made.id)",
+        "self._drop(tokens); moved = replace(rest, commit_id=made.id)",
+        "write-commit-read",
+        "write-commit+1",
+    ),
+    _one(
+        "committed tokens are never dropped",
+        f"{_COMMIT}._drop",
+        "for token in tokens:",
+        "for token in ():",
+        "write-commit",
+    ),
+    _one(
+        "finished work is kept whatever the head has become",
+        f"{_COMMIT}._only_ours_since",
+        "return parent.id == built.parent.id and landed + tokens == built.tokens",
+        "return True",
+        "merge-commit",
+        "each-writes-and-commits",
+    ),
+    _one(
+        "finished work is kept though its tokens were being dropped",
+        f"{_COMMIT}._tree",
+        "if overlap(tokens, now.sealed_tokens) != tokens:",
+        "if False:",
+        "each-writes-and-commits",
+        "write-two-commits",
+    ),
+    _one(
+        "a committer whose writes were discarded is told the head",
+        f"{_COMMIT}._taken",
+        "raise NoChangesError(",
+        "return commits.get(record.commit_id)\n        raise NoChangesError(",
+        "reset-commit",
+    ),
+    Mutant(
+        "the commit record is written when the branch names it",
+        (
+            Edit(
+                "refs.commits:Commits.add",
+                "self._kv.set(self._partition, _PREFIX + commit.id.encode(), encode_commit(commit))",
+                "Commits._later = lambda: self._kv.set("
+                "self._partition, _PREFIX + commit.id.encode(), encode_commit(commit))",
+            ),
+            Edit(
+                "refs.mover:advance",
+                "    except PreconditionFailedError:",
+                "        type(refs.commits)._later()\n    except PreconditionFailedError:",
+            ),
+        ),
+        ("write-commit-read", "write-commit+1"),
+    ),
+    # lost replies
+    _one(
+        "after a lost reply any record counts as ours",
+        "refs.branches:Branches.replace",
+        "if seen is not None and _decoded(seen.value).nonce == written.nonce:",
+        "if seen is not None:",
+        "write-commit+1",
+    ),
+    _one(
+        "a lost write counts as made",
+        "refs.branches:Branches.replace",
+        "if predicate is not ABSENT and seen is not None and seen.predicate == predicate:",
+        "if predicate is not ABSENT and seen is not None and seen.predicate == predicate:\n"
+        "                return written",
+        "write-commit+1",
+    ),
+    # resets, branches, tags
+    Mutant(
+        "a reset keeps the live token",
+        (
+            Edit(
+                "repository.branching:reset",
+                "dropped = (record.staging_token, *record.sealed_tokens)",
+                "dropped = record.sealed_tokens",
+            ),
+            Edit(
+                "repository.branching:reset",
+                "staging_token=stores.ids.unique(), ",
+                "",
+            ),
+        ),
+        ("reset-sealed",),
+    ),
+    Mutant(
+        "a reset leaves what is sealed",
+        (
+            Edit(
+                "repository.branching:reset",
+                "dropped = (record.staging_token, *record.sealed_tokens)",
+                "dropped = (record.staging_token,)",
+            ),
+            Edit("repository.branching:reset", ", sealed_tokens=()", ""),
+        ),
+        ("reset-sealed",),
+    ),
+    _one(
+        "a reset writes without a condition",
+        "repository.branching:reset",
+        "move(stores.refs, name, change,",
+        f"stores.refs.branches.replace(change(stores.refs.branches.get(name)), {_PRESENT})\n"
+        "        (lambda *_, **__: None)(stores.refs, name, change,",
+        "reset-commit",
+    ),
+    _one(
+        "a branch is deleted without a condition",
+        "refs.branches:Branches.delete",
+        "self._kv.delete_if(self._partition, _PREFIX + record.name.encode(), predicate)",
+        "self._kv.delete(self._partition, _PREFIX + record.name.encode())",
+        "delete-branch",
+    ),
+    _one(
+        "what is staged on a deleted branch stays",
+        "repository.branching:drop_branch",
+        "for token in dropped:",
+        "for token in ():",
+        "delete-branch",
+    ),
+    _one(
+        "a branch is made without a condition",
+        "refs.branches:Branches.create",
+        "ABSENT, action",
+        "(ABSENT if self.find(record.name) is None else " + _PRESENT + "), action",
+        "two-creators",
+    ),
+    _one(
+        "a tag is set without a condition",
+        "refs.tags:Tags.create",
+        "self._kv.set_if(self._partition, key, commit_id.encode(), ABSENT)",
+        "self._kv.set(self._partition, key, commit_id.encode())",
+        "tag-commit",
+    ),
+    # merging
+    _one(
+        "the base of a merge is the target's head",
+        "repository.merging:build_merge",
+        "base = merge_base(commits, source.id, dest.id)",
+        "base = dest",
+        "two-merges",
+    ),
+    _one(
+        "a merge lands without a condition",
+        "repository.merging:merge_into",
+        "commit_id=made.id), predicate,",
+        f"commit_id=made.id), {_PRESENT},",
+        "two-merges",
+        "merge-commit",
+    ),
+    _one(
+        "a merge is landed on a head it was not made for",
+        "repository.merging:merge_into",
+        "dest = refs.commits.get(record.commit_id)",
+        "dest = dest if attempt else refs.commits.get(record.commit_id)",
+        "two-merges",
+        "merge-commit",
+    ),
+    _one(
+        "a merge discards what is staged",
+        "repository.merging:merge_into",
+        "replace(record, commit_id=made.id)",
+        "replace(record, commit_id=made.id, sealed_tokens=())",
+        "merge-sealed",
+    ),
+)

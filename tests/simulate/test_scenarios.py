@@ -1,0 +1,42 @@
+"""The first schedules of every small scenario; `make simulate` goes through all of them."""
+
+import pytest
+
+from tests.simulate.conditions import simulating
+from tests.simulate.explore import explore
+from tests.simulate.judging import judge
+from tests.simulate.random_runs import check_seed
+from tests.simulate.scenarios import SMALL, every_scenario, find
+
+_SCHEDULES = 300
+_SEEDS = 40
+
+
+@pytest.fixture(autouse=True)
+def _simulated():
+    with simulating():
+        yield
+
+
+@pytest.mark.parametrize("name", [scenario.name for scenario in every_scenario()])
+def test_every_schedule_keeps_every_promise(name):
+    found = explore(find(name), judge, most=_SCHEDULES)
+    assert found.violation == "", f"python -m tests.simulate replay {name} '{found.schedule}'"
+    assert found.complete or found.schedules == _SCHEDULES
+
+
+@pytest.mark.parametrize("first", range(0, 240, _SEEDS))
+def test_larger_worlds_keep_every_promise(first):
+    for seed in range(first, first + _SEEDS):
+        assert check_seed(seed).violation == "", f"python -m tests.simulate replay random {seed}"
+
+
+def test_there_is_a_process_of_every_kind():
+    assert len(SMALL) >= 12
+    processes = {name for scenario in SMALL for name in scenario.names}
+    assert {"writer", "committer", "reader", "lister", "merger", "deleter", "reset"} <= processes
+
+
+def test_a_scenario_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="no scenario 'nothing'"):
+        find("nothing")
