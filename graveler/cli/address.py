@@ -1,10 +1,13 @@
 """``REF:PATH``: how the command line names a file of a tree."""
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 from graveler.cli.failure import UsageError
 
 __all__ = ["Address"]
+
+_PARTS: Final = re.compile(r"([^:{]*@\{[^{}]*\}[^:]*|[^:]*):?(.*)", re.DOTALL)
 
 
 class Address(NamedTuple):
@@ -20,9 +23,8 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Split at the first colon: a ref has none, a path may have many."""
-        ref, _, path = text.partition(":")
-        return cls(ref, path)
+        """Split at the first colon that is not in the braces of a time; a path may have many."""
+        return cls(*_PARTS.findall(text)[0])
 
     @classmethod
     def of_file(cls, text: str) -> "Address":

@@ -1,4 +1,4 @@
-"""``graveler branch``: branches, and which of them take merges only."""
+"""``graveler branch``: branches, and what may not be done to some of them."""
 
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
@@ -8,6 +8,7 @@ import typer
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.model import BranchRecord
+from graveler.refs.protection import ACTIONS, USUAL
 
 __all__ = ["add_to"]
 
@@ -33,10 +34,13 @@ def _create(
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="No error where it exists already.")
     ] = False,
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="Leave it out of listings, but for list --all.")
+    ] = False,
 ) -> None:
     """Make a branch; it copies nothing."""
     branch = session.repository.create_branch(
-        name, source or session.default_branch, exist_ok=exist_ok
+        name, source or session.default_branch, exist_ok=exist_ok, hidden=hidden
     )
     head = branch.head.id
     session.out.show({"name": name, "commit": head}, f"made branch {name} at {head[:12]}")
@@ -47,14 +51,14 @@ def _list(
     session: Session,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Those of runs and their steps too.")
+        bool, typer.Option("--all", "-a", help="Hidden ones and those of runs and their steps too.")
     ] = False,
 ) -> None:
     """List the branches and their heads."""
-    patterns = session.repository.protected()
+    rules = session.repository.protection()
     out = session.out
     for record in session.repository.branches(hidden=everything):
-        shape = _shape(record, patterns)
+        shape = _shape(record, rules)
         note = "  (protected)" if shape["protected"] else ""
         head = out.style(record.commit_id[:12], "yellow")
         out.show(shape, f"{head}  {record.name}{note}")
@@ -68,21 +72,47 @@ def _delete(session: Session, name: _Name) -> None:
 
 
 @verb(_branch, "reset")
-def _reset(session: Session, name: _Name) -> None:
-    """Discard what is staged on a branch."""
+def _reset(
+    session: Session,
+    name: _Name,
+    *,
+    hard: Annotated[
+        str, typer.Option(metavar="REF", help="Put the branch at that commit, too.")
+    ] = "",
+) -> None:
+    """Discard what is staged on a branch; with --hard, put it at another commit in the same step.
+
+    `graveler undo` puts it back; what was staged is gone.
+    """
     branch = session.repository.branch(name)
     dropped = sum(1 for _ in branch.uncommitted())
-    branch.reset()
+    branch.reset(to=hard or None)
+    head = branch.head.id
     session.out.show(
-        {"name": name, "discarded": dropped},
-        f"discarded {dropped} uncommitted {'change' if dropped == 1 else 'changes'} on {name}",
+        {"name": name, "discarded": dropped, "commit": head},
+        f"discarded {dropped} uncommitted {'change' if dropped == 1 else 'changes'} on {name}"
+        + (f", now at {head[:12]}" if hard else ""),
     )
 
 
 @verb(_branch, "protect")
-def _protect(session: Session, pattern: _Pattern) -> None:
-    """Let branches that match take merges only."""
-    session.repository.protect(pattern)
+def _protect(
+    session: Session,
+    pattern: _Pattern,
+    *,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="|".join(ACTIONS),
+            help=f"What to forbid; repeat for more. Else {', '.join(USUAL)}.",
+        ),
+    ] = None,
+) -> None:
+    """Let branches that match only go forward, by merges; or forbid what is said.
+
+    Merging includes publishing runs, reverting cherry-picks, and resetting undo.
+    """
+    session.repository.protect(pattern, against)
     _show_protected(session)
 
 
@@ -94,15 +124,25 @@ def _unprotect(session: Session, pattern: _Pattern) -> None:
 
 
 def _show_protected(session: Session) -> None:
-    patterns = session.repository.protected()
-    session.out.show({"protected": patterns}, f"protected: {', '.join(patterns) or '(none)'}")
+    rules = session.repository.protection()
+    lines = [f"protected: {pattern} against {', '.join(what)}" for pattern, what in rules.items()]
+    session.out.show(
+        {"protected": list(rules), "against": rules}, *(lines or ["protected: (none)"])
+    )
 
 
-def _shape(record: BranchRecord, patterns: list[str]) -> dict[str, Any]:
+def _shape(record: BranchRecord, rules: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+    against = {
+        action
+        for pattern, actions in rules.items()
+        if fnmatchcase(record.name, pattern)
+        for action in actions
+    }
     return {
         "name": record.name,
         "commit": record.commit_id,
         "hidden": record.hidden,
-        "protected": any(fnmatchcase(record.name, pattern) for pattern in patterns),
+        "protected": bool(against),
+        "against": [action for action in ACTIONS if action in against],
         "attempt": record.attempt,
     }

@@ -15,6 +15,7 @@ from graveler.cli import (
     lakes,
     runs,
     tags,
+    undoing,
 )
 from graveler.cli.session import Options
 from graveler.cli.verb import DebugOption, JsonOption, LakeOption, RepoOption
@@ -54,7 +55,7 @@ def _shared(
 
 
 for _group in (
-    *(lakes, branches, files, history, comparing, tags, runs, checking, collecting),
+    *(lakes, branches, files, history, comparing, undoing, tags, runs, checking, collecting),
     demonstration,
 ):
     _group.add_to(app)

@@ -40,6 +40,15 @@ def _list(session: Session) -> None:
         session.out.show({"name": name, "commit": commit}, f"{head}  {name}")
 
 
+@verb(_tag, "undelete")
+def _undelete(session: Session, name: _Name) -> None:
+    """Make a deleted tag again, for the commit it named."""
+    commit = session.repository.undelete_tag(name)
+    session.out.show(
+        {"name": name, "commit": commit.id}, f"tagged {commit.id[:12]} as {name} again"
+    )
+
+
 @verb(_tag, "delete")
 def _delete(session: Session, name: _Name) -> None:
     """Remove a tag; the commit stays."""

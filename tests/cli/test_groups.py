@@ -72,13 +72,48 @@ def test_branches_of_runs_are_listed_only_when_asked_for(cli, runs):
 
 
 def test_a_protected_branch_takes_merges_only(cli, history):
-    assert cli("branch", "protect", "ma*", "--json").json == {"protected": ["ma*"]}
+    said = cli("branch", "protect", "ma*", "--json").json
+    assert said == {
+        "protected": ["ma*"],
+        "against": {"ma*": ["write", "commit", "reset", "delete"]},
+    }
     assert "(protected)" in cli("branch", "list").out
     said = cli("put", "graveler.toml", "main:x", "--json")
     assert (said.code, said.error["code"]) == (1, ErrorCode.PROTECTED_BRANCH)
     assert cli("merge", "dev", "main").code == 0
     assert cli("branch", "unprotect", "ma*").out == "protected: (none)\n"
     assert cli("put", "graveler.toml", "main:x").code == 0
+
+
+def test_a_branch_is_protected_against_what_is_said(cli, history):
+    said = cli("branch", "protect", "dev", "--against", "merge", "--against", "delete")
+    assert said.out == "protected: dev against merge, delete\n"
+    dev, main = cli("branch", "list", "--json").lines
+    assert (dev["protected"], dev["against"]) == (True, ["merge", "delete"])
+    assert (main["protected"], main["against"]) == (False, [])
+    for refused in (("merge", "main", "dev"), ("branch", "delete", "dev")):
+        said = cli(*refused, "--json")
+        assert (said.code, said.error["code"]) == (1, ErrorCode.PROTECTED_BRANCH)
+    assert cli("put", "graveler.toml", "dev:x").code == 0
+    assert cli("branch", "protect", "dev", "--against", "flying").code == 1
+
+
+def test_a_hidden_branch_is_listed_with_all(cli, history):
+    assert cli("branch", "create", "quiet", "--hidden").code == 0
+    assert "quiet" not in cli("branch", "list").out
+    (quiet,) = [one for one in cli("branch", "list", "-a", "--json").lines if one["hidden"]]
+    assert quiet["name"] == "quiet"
+
+
+def test_a_hard_reset_puts_the_branch_elsewhere(cli, history):
+    history.branch("dev").put("x", b"1")
+    said = cli("branch", "reset", "dev", "--hard", "dev~1", "--json").json
+    assert said == {"name": "dev", "discarded": 1, "commit": history.commit("main").id}
+    assert list(history.branch("dev").uncommitted()) == []
+    at = history.commit("main~1").id[:12]
+    said = cli("branch", "reset", "dev", "--hard", "main~1")
+    assert said.out == f"discarded 0 uncommitted changes on dev, now at {at}\n"
+    assert cli("branch", "reset", "dev", "--hard", "nowhere").code == 1
 
 
 def test_a_reset_discards_what_is_staged(cli, history):
@@ -97,6 +132,9 @@ def test_tags_are_made_listed_and_deleted(cli, history):
     assert [line.split()[1] for line in cli("tag", "list").out.splitlines()] == ["v1", "v2"]
     assert cli("tag", "delete", "v1").code == 0
     assert cli("tag", "delete", "v1").code == 1
+    named = history.commit("main").id
+    assert cli("tag", "undelete", "v1", "--json").json == {"name": "v1", "commit": named}
+    assert cli("tag", "undelete", "v1").code == 1
 
 
 def test_runs_are_listed_with_state_and_reason(cli, runs):

@@ -1,0 +1,125 @@
+"""revert, cherry-pick, reflog and undo."""
+
+import pytest
+
+from graveler.cli.address import Address
+from graveler.errors import ErrorCode
+
+
+@pytest.fixture
+def bad(history):
+    """A commit on main that is to be taken back."""
+    history.branch("main").put("bad.csv", b"x")
+    history.branch("main").commit("bad")
+    return history
+
+
+def test_a_commit_is_taken_back(cli, bad):
+    said = cli("revert", "main", "--json").json
+    assert said["id"] == bad.commit("main").id
+    assert said["metadata"] == {"graveler.revert": bad.commit("main~1").id}
+    assert not bad.ref("main").exists("bad.csv")
+    again = cli("revert", "main~1")
+    assert (again.code, again.out) == (1, "")
+    assert "would change nothing" in again.err
+    assert cli("revert", "main~1", "--allow-empty", "-m", "again", "--meta", "a=b").code == 0
+    assert bad.commit("main").message == "again"
+    assert bad.commit("main").metadata["a"] == "b"
+
+
+def test_a_commit_is_done_again_on_another_branch(cli, bad):
+    said = cli("cherry-pick", "main", "dev")
+    assert said.out == f"picked main: dev is at {bad.commit('dev').id[:12]}\n"
+    assert bad.ref("dev").exists("bad.csv")
+    assert bad.commit("dev").message == "bad"
+    shown = cli("cherry-pick", "dev~1", "-m", "theirs", "--json").json  # onto the default branch
+    assert (shown["id"], shown["message"]) == (bad.commit("main").id, "theirs")
+
+
+@pytest.mark.parametrize("verb", ["revert", "cherry-pick"])
+def test_a_merge_is_not_guessed_about(cli, bad, verb):
+    bad.merge("dev", into="main")
+    said = cli(verb, "main", "--json")
+    assert (said.code, said.error["code"]) == (1, ErrorCode.INVALID_INPUT)
+    assert "which parent" in said.error["message"]
+    assert cli(verb, "main", "--parent", "1", "--allow-empty").code == 0
+
+
+@pytest.mark.parametrize("verb", ["revert", "cherry-pick"])
+def test_a_conflict_is_told_as_one(cli, conflict, verb):
+    said = cli(verb, "dev", "main")
+    assert said.code == 3
+    assert "readme.txt" in said.err
+    assert cli(verb, "dev", "main", "--strategy", "ours").code == 2
+    assert cli(verb, "dev", "main", "--strategy", "source-wins").code == 0
+
+
+def test_the_reflog_shows_where_a_branch_was(cli, bad, monkeypatch):
+    monkeypatch.setenv("GRAVELER_COMMITTER", "ann\x1b[2K")
+    bad.branch("main").reset(to="main~1")
+    first, second, *_ = lines = cli("reflog", "main").out.splitlines()
+    there, back = bad.commit("main~0").id[:12], bad.commit("main@{1}").id[:12]
+    assert first.startswith(there)
+    assert first.endswith(f"  main@{{0}}: reset from {back}, by ann\\x1b[2K")
+    assert second.startswith(back)
+    assert len(lines) == 4
+    assert lines[-1].split("main@{3}: ")[1].startswith("create from (nothing)")
+    shapes = cli("reflog", "main", "--json").lines
+    assert [shape["action"] for shape in shapes] == ["reset", "commit", "commit", "create"]
+    assert shapes[0]["after"] == shapes[1]["before"] == bad.commit("main").id
+    assert shapes[0]["at"].endswith("+00:00")
+    assert len(cli("reflog", "main", "-n", "2").out.splitlines()) == 2
+
+
+def test_the_reflog_of_all_has_tags_and_deleted_branches(cli, runs):
+    runs.delete_branch("dev")
+    lines = cli("reflog").out.splitlines()
+    assert lines[0].startswith("(nothing)     ")
+    assert "dev@{0}: delete from" in lines[0]
+    assert any("tag v1: create" in line for line in lines)
+    assert not any("run-hour" in line for line in lines)
+    assert any("run-hour" in line for line in cli("reflog", "--all").out.splitlines())
+
+
+def test_an_undo_puts_a_branch_back(cli, bad):
+    before, head = bad.commit("main~1").id, bad.commit("main").id
+    assert cli("undo", "main").out == f"main is at {before[:12]} again\n"
+    assert cli("undo", "main", "--json").json == {"name": "main", "commit": head}
+    assert cli("undo", "main", "--to", "2").code == 0
+    assert bad.commit("main").id == head
+    assert cli("undo", "main", "--to", "99").code == 1
+    assert cli("undo", "main", "--to", "0").code == 2
+
+
+def test_a_deleted_branch_comes_back(cli, history):
+    head = history.commit("dev").id
+    assert cli("branch", "delete", "dev").code == 0
+    assert cli("undo", "dev", "--json").json == {"name": "dev", "commit": head}
+    assert history.commit("dev").id == head
+
+
+def test_a_place_in_the_log_is_a_ref(cli, bad):
+    assert cli("show", "main@{1}", "--json").json["id"] == bad.commit("main~1").id
+    assert cli("ls", "main@{1}", "--json").out == cli("ls", "main~1", "--json").out
+    assert cli("get", "main@{0}:bad.csv").raw == b"x"
+    time = next(bad.moves("main")).at.isoformat()
+    assert cli("get", f"main@{{{time}}}:bad.csv").raw == b"x"
+
+
+@pytest.mark.parametrize(
+    ("text", "ref", "path"),
+    [
+        ("main:a:b", "main", "a:b"),
+        (":a", "", "a"),
+        ("main", "main", ""),
+        ("", "", ""),
+        ("main:", "main", ""),
+        ("main@{2013-01-01T05:00Z}:a:b", "main@{2013-01-01T05:00Z}", "a:b"),
+        ("main@{1}~2:a", "main@{1}~2", "a"),
+        ("main@{2013-01-01T05:00Z}", "main@{2013-01-01T05:00Z}", ""),
+        ("main:a@{x:y}\nb", "main", "a@{x:y}\nb"),
+        ("main@{1:a", "main@{1", "a"),
+    ],
+)
+def test_an_address_is_cut_behind_its_ref(text, ref, path):
+    assert Address.parse(text) == (ref, path)
