@@ -8,6 +8,7 @@ from typing import Final
 from graveler.clock import IdSource
 from graveler.errors import (
     AlreadyExistsError,
+    BackendUnavailableError,
     OutcomeUnknownError,
     PreconditionFailedError,
     RefNotFoundError,
@@ -22,6 +23,7 @@ from graveler.refs.shared_reads import SharedReads
 __all__ = ["Branches"]
 
 _PREFIX: Final = b"branch/"
+_TRIES: Final = 3
 _decoded = lru_cache(maxsize=1024)(decode_branch)  # a branch is looked at again and again
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
 
@@ -87,24 +89,39 @@ class Branches:
         Raises:
             PreconditionFailedError: The branch has moved; nothing was written.
             OutcomeUnknownError: The reply was lost and somebody wrote since.
+            BackendUnavailableError: The write was lost again and again; nothing was written.
         """
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
-        key = _PREFIX + written.name.encode()
-        try:
-            self._kv.set_if(self._partition, key, encode_branch(written), predicate)
-        except OutcomeUnknownError:
-            # the nonce tells whether what is there now is what we wrote
-            seen = self._kv.get(self._partition, key)
-            if seen is not None and _decoded(seen.value).nonce == written.nonce:
-                return written
-            if predicate is not ABSENT and seen is not None and seen.predicate == predicate:
-                raise PreconditionFailedError(
-                    f"branch {written.name!r}: the write was lost on its way; repeat it"
-                ) from None
-            raise
+        self._write(written, predicate)
         if action not in _MAKES_A_COMMIT and written.moves is not record.moves:
             self._named(written.commit_id)
         return written
+
+    def _write(self, written: BranchRecord, predicate: Predicate) -> None:
+        """Write a record whose nonce is new, for certain or not at all."""
+        value = encode_branch(written)
+        key = _PREFIX + written.name.encode()
+        unknown: OutcomeUnknownError | None = None
+        for _ in range(_TRIES):
+            try:
+                self._kv.set_if(self._partition, key, value, predicate)
+            except PreconditionFailedError:
+                if unknown is None:
+                    raise
+            except OutcomeUnknownError as error:
+                unknown = error
+            else:
+                return
+            # the nonce tells whether what is there now is what we wrote
+            seen = self._kv.get(self._partition, key)
+            if seen is not None and _decoded(seen.value).nonce == written.nonce:
+                return
+            if (ABSENT if seen is None else seen.predicate) != predicate:
+                raise unknown
+        raise BackendUnavailableError(
+            f"branch {written.name!r}: none of {_TRIES} writes arrived, and nothing was changed "
+            f"({unknown})"
+        ) from unknown
 
     def create(self, record: BranchRecord, *, action: str = "create") -> BranchRecord:
         """Write a new branch.
