@@ -17,7 +17,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check lint types floors bench torture docs lock clean
+.PHONY: help demo test simulate check lint types floors bench torture docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and ga
 
 test: $(READY) ## the test suite
 	$(BIN)/python -m pytest $(ARGS)
+
+simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
+	$(BIN)/python -m tests.simulate $(ARGS)
 
 check: lint types floors ## lint, format, types, and which package may import which
 

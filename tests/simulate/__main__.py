@@ -1,48 +1,92 @@
-"""``python -m tests.simulate [replay SCENARIO SCHEDULE]``: explore, or repeat what failed."""
+"""What ``make simulate`` runs, and the one command that repeats what failed.
+
+::
+
+    python -m tests.simulate                            # everything
+    python -m tests.simulate SCENARIO …                 # these alone, to the end; SCENARIO+2
+    python -m tests.simulate random FIRST COUNT
+    python -m tests.simulate mutants WORD …
+    python -m tests.simulate replay SCENARIO 'SCHEDULE'
+    python -m tests.simulate replay random SEED
+"""
 
 import sys
 
 from tests.simulate.conditions import simulating
-from tests.simulate.explore import explore
 from tests.simulate.judging import judge
-from tests.simulate.run import schedule_of
-from tests.simulate.scenarios import every_scenario, find
+from tests.simulate.random_runs import drive, scenario_of
+from tests.simulate.report import Report
+from tests.simulate.run import KINDS, SIGNS, Run, schedule_of
+from tests.simulate.scenarios import find
+from tests.simulate.shared import Call
+from tests.simulate.witnesses import WITNESSES
+
+
+class _Told:
+    """Tells each step of a run before it is taken."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._take = run.take
+        run.take = self.take  # type: ignore[method-assign,assignment]
+
+    def take(self, choice: int) -> object:
+        process = self._run.processes[choice // KINDS]
+        print(
+            f"{len(self._run.trace):5} {process.name}{SIGNS[choice % KINDS]} {_text(process.pending)}"
+        )
+        return self._take(choice)
+
+
+def _text(call: Call | None) -> str:
+    if call is None:
+        return ""
+    partition, key = call.partition, call.key.decode("utf-8", "replace")
+    kind, _, token = partition.partition(":")
+    return f"{call.name} {kind} {token.rpartition(':')[2].lstrip('0')} {key}"
 
 
 def replay(name: str, text: str) -> int:
-    """Repeat one schedule, and tell each step and what became of it."""
-    scenario = find(name)
+    """Repeat one schedule or seed, and tell each step and what became of it."""
+    if name == "random":
+        scenario = scenario_of(int(text))
+    else:
+        scenario = WITNESSES[name].scenario if name in WITNESSES else find(name)
     run = scenario.start()
-    for choice in schedule_of(text, scenario.names):
-        process = run.processes[choice // 6]
-        print(process.name, process.pending)
+    _Told(run)
+    wrong = ""
+    if name == "random":
+        wrong = drive(run, int(text))
+    for choice in () if name == "random" else schedule_of(text, scenario.names):
         run.take(choice)
     while choices := run.choices():
-        process = run.processes[choices[0] // 6]
-        print(process.name, process.pending)
         run.take(choices[0])
-    wrong = judge(scenario, run)
+    wrong = wrong or judge(scenario, run)
     for operation in run.world.history.operations:
         print(operation)
     print(wrong or "nothing is wrong")
-    return 1 if wrong else 0
+    return bool(wrong)
 
 
-def main() -> int:
-    with simulating():
-        if sys.argv[1:2] == ["replay"]:
-            return replay(*sys.argv[2:4])
-        for scenario in every_scenario():
-            if sys.argv[1:] and scenario.name.split("+")[0] not in sys.argv[1:]:
-                continue
-            found = explore(scenario, judge, seconds=20)
-            print(
-                f"{scenario.name:26} {found.schedules:7} {found.finished:6} {found.states:7} {found.longest:3} "
-                f"{'complete' if found.complete else 'bound'} {found.seconds:.1f}s {found.violation} {found.schedule}",
-                flush=True,
-            )
-    return 0
+def main(arguments: list[str]) -> int:
+    """Do what the command line says; return how much was wrong."""
+    what = arguments[0] if arguments else ""
+    if what == "replay":
+        with simulating():
+            return replay(*arguments[1:])
+    report = Report()
+    if what == "random":
+        report.seeds(*map(int, arguments[1:]))
+    elif what == "mutants":
+        report.mutants(arguments[1:])
+    elif arguments:
+        report.scenarios(arguments, seconds=None)
+    else:
+        report.scenarios()
+        report.seeds()
+        report.mutants()
+    return report.end()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(min(main(sys.argv[1:]), 1))

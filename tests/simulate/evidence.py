@@ -1,7 +1,8 @@
 """What is known when a schedule has ended: what the checkers judge, and nothing else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tests.simulate.history import Contents, Operation
 
@@ -40,20 +41,19 @@ class Evidence:
     struck: int = 0
     allowed: frozenset[str] = frozenset()
 
-    def of_kind(self, *kinds: str, branch: str | None = None) -> Iterator[Operation]:
-        """Yield the operations of these kinds, on that branch where one is given."""
-        for operation in self.operations:
-            if operation.kind in kinds and branch in {None, operation.branch}:
-                yield operation
+    def of_kind(self, *kinds: str, branch: str | None = None) -> list[Operation]:
+        """Return the operations of these kinds, on that branch where one is given."""
+        if len(kinds) == 1:
+            return self._by_kind.get((kinds[0], branch), [])
+        return [found for kind in kinds for found in self._by_kind.get((kind, branch), ())]
+
+    def writes(self, branch: str, path: str) -> list[Operation]:
+        """Return what wrote the path, made branches included: they write every path."""
+        return self._by_path.get((branch, path)) or self._by_path.get((branch, ""), [])
 
     def paths(self, branch: str) -> set[str]:
         """Return every path that was written on the branch."""
-        return {
-            path
-            for operation in self.operations
-            if operation.branch == branch
-            for path in operation.writes
-        }
+        return {path for name, path in self._by_path if name == branch and path}
 
     def ancestors(self, branch: str) -> set[str]:
         """Return the commits that the branch's head is or comes from."""
@@ -64,3 +64,26 @@ class Evidence:
                 seen.add(identifier)
                 pending += self.commits[identifier].parents
         return seen
+
+    @cached_property
+    def _by_kind(self) -> dict[tuple[str, str | None], list[Operation]]:
+        found: dict[tuple[str, str | None], list[Operation]] = {}
+        for operation in self.operations:
+            for branch in (operation.branch, None):
+                found.setdefault((operation.kind, branch), []).append(operation)
+        return found
+
+    @cached_property
+    def _by_path(self) -> dict[tuple[str, str], list[Operation]]:
+        every = {(o.branch, path) for o in self.operations for path in o.writes}
+        every |= {(o.branch, "") for o in self.operations}
+        found: dict[tuple[str, str], list[Operation]] = {key: [] for key in every}
+        for operation in self.operations:
+            if operation.kind in {"create", "hard_reset"}:
+                for key, writes in found.items():
+                    if key[0] == operation.branch:
+                        writes.append(operation)
+                continue
+            for path in operation.writes:
+                found[operation.branch, path].append(operation)
+        return found

@@ -18,10 +18,12 @@ from enum import Enum
 from functools import wraps
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import graveler
 from graveler.committed import RangeCache, RangeStore
+from graveler.committed.table import Table
+from graveler.committed.table_check import TableKind
 from graveler.objects.body import BodyReader
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import Body
@@ -54,6 +56,18 @@ class _Recorder(MemoryStore):
         return True
 
 
+class _Tables(RangeStore):
+    """Reads every table from the objects, but takes it apart once."""
+
+    apart: ClassVar[dict[bytes, Table]] = {}
+
+    def _fetch(self, identifier: bytes, kind: TableKind) -> Table:
+        data = self.objects.get(self.key(identifier))
+        if data not in self.apart:
+            self.apart[data] = super()._fetch(identifier, kind)
+        return self.apart[data]
+
+
 class _Memory:
     """What one function gave, by its arguments."""
 
@@ -75,7 +89,7 @@ class _Memory:
             result, _, made = known
         else:
             recorder = _Recorder(objects)
-            cold = RangeStore(recorder, RangeCache(None, _CACHE_BYTES))
+            cold = _Tables(recorder, RangeCache(None, _CACHE_BYTES))
             result = self._function(cold, *arguments, **named)
             result = tuple(result) if _is_stream(result) else result
             made = recorder.made

@@ -6,7 +6,6 @@ have discarded counts for nothing from then on, and must not be seen where it wa
 discarded.
 """
 
-from collections.abc import Iterator
 from enum import Enum
 
 from tests.simulate.evidence import Evidence
@@ -43,7 +42,7 @@ def judge(
         path: What at.
         value: None: nothing was there.
     """
-    writes = [NOTHING, *writes_of(evidence, branch, path)]
+    writes = [NOTHING, *evidence.writes(branch, path)]
     same = [write for write in writes if _value(write, path) == value]
     there = [write for write in same if not precedes(read, write)]
     kept = [write for write in there if not _discarded(evidence, write, read)]
@@ -60,15 +59,6 @@ def judge(
         return Wrong.LOST
     deleted = all(_value(write, path) is None for write in over)
     return Wrong.RESURRECTED if deleted else Wrong.STALE
-
-
-def writes_of(evidence: Evidence, branch: str, path: str) -> Iterator[Operation]:
-    """Yield what wrote the path, made branches included: they write every path."""
-    for operation in evidence.operations:
-        if operation.branch == branch and (
-            path in operation.writes or operation.kind in {"create", "hard_reset"}
-        ):
-            yield operation
 
 
 def _value(write: Operation, path: str) -> str | None:
