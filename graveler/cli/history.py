@@ -44,12 +44,21 @@ def _commit(
     made = target.commit(
         message, metadata=read_pairs(meta), committer=committer, allow_empty=allow_empty
     )
-    session.out.show(commit_shape(made), f"{target.name} is at {made.id[:12]}: {_title(made)}")
+    line = f"{target.name} is at {made.id[:12]}: {_title(made)}"
+    if made.by_other:
+        line = f"{target.name}: another commit took what was staged, {made.id[:12]}: {_title(made)}"
+    session.out.show({**commit_shape(made), "by_other": made.by_other}, line)
 
 
 def _log(
     session: Session,
     ref: _Ref = "",
+    path: Annotated[
+        str,
+        typer.Argument(
+            help="Only commits that changed this path; or, where it ends with '/', what is below."
+        ),
+    ] = "",
     *,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=0, help="At most so many.")
@@ -57,8 +66,13 @@ def _log(
     first_parent: Annotated[
         bool, typer.Option("--first-parent", help="What was merged, not what went into it.")
     ] = False,
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only commits that changed paths that start so.")
+    ] = "",
 ) -> None:
     """List commits, the newest first."""
+    if path.endswith("/") and not prefix:
+        path, prefix = "", path
     repository = session.repository
     names: dict[str, list[str]] = {}
     for record in repository.branches():
@@ -66,7 +80,13 @@ def _log(
     for tag, commit_id in repository.tags().items():
         names.setdefault(commit_id, []).append(f"tag {tag}")
     expired = {name for name, record in repository.stores.refs.expired.list() if record.gone}
-    history = repository.log(ref or session.default_branch, limit=limit, first_parent=first_parent)
+    history = repository.log(
+        ref or session.default_branch,
+        limit=limit,
+        first_parent=first_parent,
+        path=path,
+        prefix=prefix,
+    )
     for commit in history:
         refs = names.get(commit.id, [])
         gone = commit.id in expired

@@ -137,6 +137,9 @@ class Branch(View):
     ) -> Commit:
         """Commit what is staged and return the commit.
 
+        Where another committer took all of it along, that one's commit is returned, with
+        ``by_other`` set.
+
         Raises:
             NoChangesError: Nothing is staged that differs from the head.
             ProtectedBranchError: The branch takes merges only.

@@ -37,7 +37,7 @@ def test_a_commit_says_where_the_branch_is(cli, history):
         "commit", "dev", "-m", "line\nsecond", "--meta", "k=v", "--committer", "bo", "--json"
     )
     head = history.commit("dev")
-    assert said.json["id"] == head.id
+    assert (said.json["id"], said.json["by_other"]) == (head.id, False)
     assert (head.message, head.metadata, head.committer) == ("line\nsecond", {"k": "v"}, "bo")
     assert cli("commit", "dev", "--allow-empty", "-m", "empty").out.endswith(": empty\n")
 
@@ -133,3 +133,17 @@ def test_an_unknown_strategy_is_a_usage_error(cli, conflict):
     said = cli("merge", "dev", "main", "--strategy", "ours")
     assert said.code == 2
     assert "source-wins" in said.err
+
+
+def test_the_log_of_a_path_has_the_commits_that_changed_it(cli, history):
+    history.merge("dev", into="main")
+    history.branch("main").put("readme.txt", b"new")
+    history.branch("main").commit("readme")
+    assert [line["message"] for line in cli("log", "main", "readme.txt", "--json").lines] == [
+        *("readme", "first")
+    ]
+    for below in (("input/06:00/",), ("--prefix", "input/06"), ("--", "input/06:00/b.csv")):
+        assert [line["message"] for line in cli("log", "main", "--json", *below).lines] == ["more"]
+    by_first = cli("log", "main", "input/", "--first-parent", "-n", "1", "--json").json
+    assert by_first["message"] == "merge dev into main"
+    assert cli("log", "main", "a", "--prefix", "b").code == 1
