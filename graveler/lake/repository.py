@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from graveler.config import default_committer
+from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.model import BranchRecord, Change, Commit
@@ -29,6 +30,7 @@ from graveler.repository import (
     diffing,
     merging,
     reverting,
+    tracing,
     undoing,
 )
 from graveler.repository.witness import Witness
@@ -137,7 +139,13 @@ class Repository:
         return resolve(self.stores.refs, expression)
 
     def log(
-        self, ref: str = "main", *, limit: int | None = None, first_parent: bool = False
+        self,
+        ref: str = "main",
+        *,
+        limit: int | None = None,
+        first_parent: bool = False,
+        path: str = "",
+        prefix: str = "",
     ) -> Iterator[Commit]:
         """Yield the history of `ref`, children before parents.
 
@@ -145,12 +153,25 @@ class Repository:
             ref: Where to begin.
             limit: At most so many.
             first_parent: Follow first parents only: what was published, run by run.
+            path: Only commits that changed what is at this path. Of a merge, that is one in
+                which it differs from every parent; where it is as in one of them, the history
+                goes on with that one alone.
+            prefix: The same for all paths that start so; give one or the other.
+
+        Raises:
+            InvalidInputError: Both `path` and `prefix`.
+            ExpiredError: Garbage collection removed a tree that the path must be looked up in.
         """
-        history = log(self.stores.refs.commits, self.commit(ref).id, first_parent=first_parent)
-        for count, commit in enumerate(history):
-            if limit is not None and count >= limit:
-                return
-            yield commit
+        if path and prefix:
+            raise InvalidInputError(f"log of path {path!r} and prefix {prefix!r}: give one of them")
+        start = self.commit(ref)
+        if path or prefix:
+            history = tracing.trace(
+                self.stores, start, path=path, prefix=prefix, first_parent=first_parent
+            )
+        else:
+            history = log(self.stores.refs.commits, start.id, first_parent=first_parent)
+        return islice(history, limit)
 
     def diff(self, left: str, right: str, *, prefix: str = "") -> Iterator[Change]:
         """Yield what differs from `left` to `right` below `prefix`, in byte order of paths."""

@@ -4,13 +4,16 @@ Generations order every walk: a commit's is greater than its parents', whatever 
 clocks said, so a walk by falling generation meets children before parents.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from graveler.model import Commit
 from graveler.refs.commits import Commits
 
-__all__ = ["is_ancestor", "log", "merge_base"]
+__all__ = ["Visit", "is_ancestor", "log", "merge_base", "walk"]
+
+Visit = Callable[[Commit], tuple[bool, Sequence[str]]]
+"""Says of a commit whether it is shown, and which of its parents are walked to."""
 
 _LEFT, _RIGHT = 1, 2
 _BOTH = _LEFT | _RIGHT
@@ -21,13 +24,27 @@ def log(commits: Commits, start: str, *, first_parent: bool = False) -> Iterator
 
     Among commits of one generation the later one comes first.
     """
+    return walk(
+        commits,
+        start,
+        lambda commit: (True, commit.parents[:1] if first_parent else commit.parents),
+    )
+
+
+def walk(commits: Commits, start: str, visit: Visit) -> Iterator[Commit]:
+    """Yield those of `start` and its ancestors that `visit` shows, in the order of `log`.
+
+    Parents that `visit` does not name, and what is reached by them alone, are not looked at.
+    """
     head = commits.get(start)
     heap = [(-head.generation, -head.created.timestamp(), head.id)]
     seen = {head.id}
     while heap:
         commit = commits.get(heappop(heap)[2])
-        yield commit
-        for identifier in commit.parents[:1] if first_parent else commit.parents:
+        shown, parents = visit(commit)
+        if shown:
+            yield commit
+        for identifier in parents:
             if identifier not in seen:
                 seen.add(identifier)
                 parent = commits.get(identifier)

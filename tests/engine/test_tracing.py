@@ -1,0 +1,142 @@
+"""The history of a path: which commits changed it, and what is read to say so."""
+
+from dataclasses import replace
+
+import pytest
+
+from graveler.errors import InvalidInputError
+from graveler.records import encode_commit
+from tests.engine.worlds import World
+
+
+def commit(branch, message, **files):
+    for path, content in files.items():
+        if content is None:
+            branch.delete(path.replace("__", "/"))
+        else:
+            branch.put(path.replace("__", "/"), content.encode())
+    return branch.commit(message)
+
+
+def messages(repo, ref="main", **options):
+    return [made.message for made in repo.log(ref, **options)]
+
+
+@pytest.fixture
+def main(repo):
+    branch = repo.branch("main")
+    commit(branch, "base", **{f"k{number:03}": "0" for number in range(60)})
+    return branch
+
+
+def forget_spans(repo):
+    """Make all commits such as an older graveler stored."""
+    stores = repo.stores
+    for made in list(stores.refs.commits.list()):
+        key = b"commit/" + made.id.encode()
+        stores.kv.set(f"refs:{stores.uid}", key, encode_commit(replace(made, spans=None)))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_commits_that_changed_a_path_are_listed(lake, repo, main, known):
+    commit(main, "one", k010="1")
+    commit(main, "neighbour", k011="1")
+    commit(main, "gone", k010=None)
+    commit(main, "far", k050="1")
+    commit(main, "again", k010="0")
+    main.put("k010", b"0")
+    commit(main, "the same, and another", k012="1")
+    if not known:
+        forget_spans(repo)
+        assert all(made.spans is None for made in repo.stores.refs.commits.list())
+        repo = lake.repository(repo.name)  # which remembers no commits
+    assert messages(repo, path="k010") == ["again", "gone", "one", "base"]
+    assert messages(repo, path="k050") == ["far", "base"]
+    assert messages(repo, path="k010", limit=2) == ["again", "gone"]
+    assert messages(repo, "main~3", path="k010") == ["gone", "one", "base"]
+    assert messages(repo, path="nowhere") == []
+    assert messages(repo, prefix="k01") == [
+        *("the same, and another", "again", "gone", "neighbour", "one", "base")
+    ]
+    assert messages(repo, prefix="k05") == ["far", "base"]
+    assert messages(repo, prefix="x") == []
+    assert messages(repo, path="k01") == []
+
+
+def test_a_path_or_a_prefix_not_both(repo, main):
+    with pytest.raises(InvalidInputError, match="give one"):
+        list(repo.log(path="a", prefix="b"))
+
+
+@pytest.fixture
+def merges(repo, main):
+    """Two branches: one changes k010, the other k050; both are merged."""
+    for name, path in (("ten", "k010"), ("fifty", "k050")):
+        commit(repo.create_branch(name), name, **{path: name})
+    for name in ("ten", "fifty"):
+        repo.merge(name, into="main", message=f"merge {name}")
+    return repo
+
+
+def test_a_change_that_came_by_a_merge_is_shown_where_it_was_made(merges):
+    assert messages(merges, path="k010") == ["ten", "base"]
+    assert messages(merges, path="k050") == ["fifty", "base"]
+    assert messages(merges, path="k030") == ["base"]
+
+
+def test_by_first_parents_the_merge_that_brought_it_is_shown(merges):
+    assert messages(merges, path="k010", first_parent=True) == ["merge ten", "base"]
+    assert messages(merges, prefix="k0", first_parent=True) == [
+        *("merge fifty", "merge ten", "base")
+    ]
+
+
+def test_a_merge_that_made_something_of_both_sides_is_shown(repo, main):
+    commit(repo.create_branch("dev"), "theirs", k010="theirs")
+    commit(main, "ours", k011="ours")
+    repo.merge("dev", into="main", message="both")
+    assert messages(repo, prefix="k01")[0] == "both"  # as neither side had it
+    assert sorted(messages(repo, prefix="k01")[1:]) == ["base", "ours", "theirs"]
+    assert messages(repo, path="k010") == ["theirs", "base"]
+
+
+def test_a_side_that_came_to_nothing_is_left_out(repo, main):
+    dev = repo.create_branch("dev")
+    commit(dev, "tried", k010="1")
+    commit(dev, "given up", k010="0")
+    commit(dev, "else", k050="1")
+    repo.merge("dev", into="main")
+    assert messages(repo, path="k010") == ["base"]
+
+
+def test_a_published_run_and_its_steps_are_found(repo, main):
+    with repo.run("hour 05") as run:
+        with run.step("land") as step:
+            step.put("out", b"1")
+        run.put("other", b"1")
+    assert messages(repo, path="out")[0].startswith("land")
+    assert messages(repo, path="out", first_parent=True) == ["run hour 05"]
+
+
+def test_only_commits_that_can_have_changed_the_path_are_opened():
+    """Of 500 commits, ten change the path."""
+    repo = World().repo(scripted=False)
+    main = repo.branch("main")
+    commit(main, "base", **{f"k{number:03}": "0" for number in range(60)})
+    for number in range(500):
+        path = "k010" if number % 50 == 0 else f"k{30 + number % 25:03}"
+        commit(main, str(number), **{path: f"v{number}"})
+    stats = repo.stores.ranges.stats
+
+    def opened(**options):
+        before = (stats.ranges_read, stats.metaranges_read)
+        found = messages(repo, **options)
+        return found, stats.ranges_read - before[0], stats.metaranges_read - before[1]
+
+    tens = [*(str(number) for number in range(450, -1, -50)), "base"]
+    for options in ({"path": "k010"}, {"prefix": "k010"}):
+        found, ranges, trees = opened(**options)
+        assert found == tens
+        assert len(tens) <= ranges <= 2 * len(tens)
+        assert len(tens) <= trees <= 2 * len(tens)
+    assert opened(path="k059") == (["base"], 1, 1)  # the first commit that has it, alone
