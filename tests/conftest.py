@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, settings
 
 from graveler.config import environment
 from graveler.spark import session
+from tests.fixtures_dynamodb import dynamodb_uri  # noqa: F401 - fixture
 from tests.fixtures_mysql import mysql_socket, mysql_url  # noqa: F401 - fixtures
 from tests.fixtures_postgres import postgres_socket, postgres_url  # noqa: F401 - fixtures
 from tests.fixtures_s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures

@@ -29,9 +29,8 @@ try:
     from graveler.kv.server_turns import SessionLocks
     from graveler.kv.sql import POOL, Failure, SQLKVStore, Statements
 except ImportError as error:
-    raise MissingDependencyError(
-        f'MySQL needs {error.name}: pip install "graveler[mysql]"'
-    ) from error
+    missing = (error.name or "").partition(".")[0]
+    raise MissingDependencyError(f'MySQL needs {missing}: pip install "graveler[mysql]"') from error
 
 __all__ = ["MySQLKVStore"]
 

@@ -48,6 +48,10 @@ def _mysql(uri: str) -> KVStore:
     return _driver("mysql", "MySQLKVStore")(uri)
 
 
+def _dynamodb(uri: str) -> KVStore:
+    return _driver("dynamodb", "DynamoDBKVStore")(uri)
+
+
 _DRIVERS: Final[dict[str, Callable[[str], KVStore]]] = {
     "mem": _memory,
     "sqlite": _sqlite,
@@ -57,6 +61,7 @@ _DRIVERS: Final[dict[str, Callable[[str], KVStore]]] = {
     "mysql": _mysql,
     "mysql+pymysql": _mysql,
     "mariadb": _mysql,
+    "dynamodb": _dynamodb,
 }
 
 
@@ -65,9 +70,9 @@ def open_kv(uri: str) -> KVStore:
 
     Args:
         uri: ``mem://`` (a new, empty store each time), ``sqlite:///folder/file.sqlite3``,
-            ``rocksdb:///folder``, ``postgresql://user@host/database`` or
-            ``mysql://user@host/database``. Paths are absolute and may be percent-encoded, as
-            ``Path.as_uri`` gives them.
+            ``rocksdb:///folder``, ``postgresql://user@host/database``,
+            ``mysql://user@host/database`` or ``dynamodb://table?region=name``. Paths are
+            absolute and may be percent-encoded, as ``Path.as_uri`` gives them.
 
     Raises:
         InvalidInputError: No driver of that name, or the path is not usable.

@@ -40,3 +40,10 @@ class TestMySQL(KVStoreSuite):
     def store(self, mysql_url: str) -> Iterator[KVStore]:
         with open_kv(mysql_url) as store:
             yield store
+
+
+class TestDynamoDB(KVStoreSuite):
+    @pytest.fixture
+    def store(self, dynamodb_uri: str) -> Iterator[KVStore]:
+        with open_kv(dynamodb_uri) as store:
+            yield store

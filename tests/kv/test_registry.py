@@ -57,7 +57,7 @@ def test_a_path_may_hold_what_needs_encoding(scheme: str, name: str, tmp_path: P
     "uri", ["mongodb://root:secret@host/db", "/lake/kv.sqlite3", "", "sqlite:/kv", "mem:"]
 )
 def test_an_unknown_driver_is_answered_with_those_known(uri: str) -> None:
-    known = "mem://, sqlite://, rocksdb://, postgresql://, .*mysql://, .*mariadb://"
+    known = "mem://, sqlite://, rocksdb://, postgresql://, .*mysql://, .*mariadb://, dynamodb://"
     with pytest.raises(InvalidInputError, match=known) as caught:
         open_kv(uri)
     assert "secret" not in str(caught.value)
@@ -76,6 +76,7 @@ def test_what_follows_the_scheme_must_fit_it(uri: str) -> None:
         ("postgresql://localhost/db", "psycopg", "PostgreSQL needs {}: {}[postgres]"),
         ("mysql://localhost/db", "sqlalchemy", "MySQL needs {}: {}[mysql]"),
         ("mysql://localhost/db", "pymysql", "MySQL needs {}: {}[mysql]"),
+        ("dynamodb://table", "boto3", "DynamoDB needs {}: {}[dynamodb]"),
     ],
 )
 def test_a_missing_extra_is_named(uri: str, module: str, message: str) -> None:

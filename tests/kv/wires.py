@@ -10,8 +10,8 @@ from threading import Thread
 class Wire:
     """A wire to the server that can be cut: at once, or when the next reply comes."""
 
-    def __init__(self, server: Path) -> None:
-        self._server = str(server)
+    def __init__(self, server: Path | tuple[str, int]) -> None:
+        self._server = server
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._ends: list[socket.socket] = []
         self._threads: list[Thread] = []
@@ -43,8 +43,11 @@ class Wire:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self._server)
+                if isinstance(self._server, Path):
+                    server = socket.socket(socket.AF_UNIX)
+                    server.connect(str(self._server))
+                else:
+                    server = socket.create_connection(self._server)
                 self._ends += [client, server]
                 self._start(self._requests, client, server)
                 self._start(self._replies, server, client)

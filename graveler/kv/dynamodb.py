@@ -1,0 +1,294 @@
+"""DynamoDB, through boto3: nobody runs a server.
+
+A partition of the port is a partition of the table, its keys are the sort keys: DynamoDB orders
+them as bytes. Reads are strong; conditions are checked by the service.
+"""
+
+# What the methods do is said once, at the port.
+# ruff: noqa: D102
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from itertools import islice
+from typing import Any, Final
+
+from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    StateError,
+    ThrottledError,
+)
+from graveler.kv.batches import chunks, groups, pages
+from graveler.kv.dynamodb_client import ConditionFailed, DynamoDBClient, Table, pause
+from graveler.kv.predicates import changed, check_predicate, check_read_predicate
+from graveler.kv.store import (
+    ABSENT,
+    MAX_KEY_BYTES,
+    PRESENT,
+    KVStore,
+    Predicate,
+    Stored,
+    check_key,
+    check_partition,
+)
+from graveler.kv.turns import Turns
+
+__all__ = ["DynamoDBKVStore"]
+
+_PARTITION, _KEY, _VALUE = "p", "k", "v"
+_SCHEMA: Final[dict[str, Any]] = {
+    "KeySchema": [
+        {"AttributeName": _PARTITION, "KeyType": "HASH"},
+        {"AttributeName": _KEY, "KeyType": "RANGE"},
+    ],
+    "AttributeDefinitions": [
+        {"AttributeName": _PARTITION, "AttributeType": "S"},
+        {"AttributeName": _KEY, "AttributeType": "B"},
+    ],
+}
+_MAX_ITEM: Final = 400 * 1024
+_READ_AT_ONCE: Final = 100
+_WRITE_AT_ONCE: Final = 25
+_ATTEMPTS: Final = 10  # of what a batch has left over, without any of it getting through
+_TABLE_PATIENCE: Final = 300  # seconds, about
+
+
+class DynamoDBKVStore(KVStore):
+    """A key-value store in a table of DynamoDB, made when missing, and paid by the request.
+
+    Args:
+        uri: ``dynamodb://table?region=eu-central-1``; ``endpoint=`` for a service other than
+            that of AWS. Credentials come from the usual AWS settings.
+        clock: Where pauses come from.
+        ids: Where the jitter of the pauses comes from.
+
+    Raises:
+        InvalidInputError: The URI cannot be read, or the table is none of graveler's.
+        PermissionDeniedError: There are no credentials, or they do not suffice.
+        BackendUnavailableError: The service does not answer.
+    """
+
+    def __init__(
+        self, uri: str, *, clock: Clock | None = None, ids: IdSource | None = None
+    ) -> None:
+        self._table = Table.parse(uri)
+        self._clock = clock or SystemClock()
+        self._ids = ids or RandomIds(self._clock)
+        self._turns = Turns()
+        self._closed = False
+        self._client = DynamoDBClient(self._table, self._clock, self._ids)
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        check_key(partition, key)
+        reply = self._call("get_item", Key=_name(partition, key), ConsistentRead=True)
+        return _stored(reply.get("Item"))
+
+    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
+        self._check_open()
+        found: dict[str, Stored | None] = {}
+        for group in groups(partitions, key, _READ_AT_ONCE):
+            names = [_name(partition, key) for partition in group]
+            wanted = {"Keys": names, "ConsistentRead": True}
+            for reply in self._until_done("batch_get_item", wanted, "UnprocessedKeys"):
+                for item in reply["Responses"].get(self._table.name, ()):
+                    found[item[_PARTITION]["S"]] = _stored(item)
+        return [found.get(partition) for partition in partitions]
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        # Among the threads of this process: the service has no locks that die with their owner.
+        self._check_open()
+        return self._turns.take(name, patience)
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        check_key(partition, key)
+        self._call("put_item", Item=_item(partition, key, value))
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        self._check_open()
+        for chunk in chunks(partition, items):
+            # One batch may name a key once only.
+            rows = [_item(partition, key, value) for key, value in dict(chunk).items()]
+            self._write([{"PutRequest": {"Item": row}} for row in rows])
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_predicate(predicate)
+        if predicate is ABSENT:
+            condition: dict[str, Any] = {"ConditionExpression": f"attribute_not_exists({_KEY})"}
+        elif predicate is PRESENT:
+            condition = {"ConditionExpression": f"attribute_exists({_KEY})"}
+        else:
+            condition = _equal(predicate)
+        item = _item(partition, key, value)
+        try:
+            self._call("put_item", conditional=True, Item=item, **condition)
+        except ConditionFailed:
+            raise changed(partition, key, predicate) from None
+
+    def delete(self, partition: str, key: bytes) -> None:
+        check_key(partition, key)
+        self._call("delete_item", Key=_name(partition, key))
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_read_predicate(predicate)
+        name = _name(partition, key)
+        try:
+            self._call("delete_item", conditional=True, Key=name, **_equal(predicate))
+        except ConditionFailed:
+            raise changed(partition, key, predicate) from None
+
+    def drop(self, partition: str) -> None:
+        check_partition(partition)
+        for reply in self._query(partition, b"", ProjectionExpression=f"{_PARTITION}, {_KEY}"):
+            self._write([{"DeleteRequest": {"Key": name}} for name in reply["Items"]])
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        check_partition(partition)
+        self._check_open()
+
+        def read(first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+            items: list[dict[str, Any]] = []
+            # A reply ends at a megabyte, too: only one without a last key is the last one.
+            for reply in self._query(partition, first, Limit=limit):
+                items += reply["Items"]
+                if len(items) >= limit:
+                    break
+            return [(item[_KEY]["B"], item[_VALUE]["B"]) for item in items[:limit]]
+
+        return pages(read, start)
+
+    def partitions(self, prefix: str) -> Iterator[str]:
+        self._check_open()
+        seen: set[str] = set()
+        for reply in self._paged("scan", ProjectionExpression=_PARTITION):
+            names = {item[_PARTITION]["S"] for item in reply["Items"]} - seen
+            seen |= names
+            yield from (name for name in names if name.startswith(prefix))
+
+    def close(self) -> None:
+        self._closed = True
+        self._client.close()
+
+    def _prepare(self) -> None:
+        waited = 0.0
+        while (status := self._status()) != "ACTIVE":
+            if waited > _TABLE_PATIENCE:
+                raise ThrottledError(
+                    f"DynamoDB table {self._table.name} is still {status} after {waited:.0f} "
+                    "seconds: look at it and open it again"
+                )
+            if status is None:
+                self._create()
+            else:
+                self._clock.sleep(0.5)
+                waited += 0.5
+
+    def _status(self) -> str | None:
+        try:
+            table = self._call("describe_table")["Table"]
+        except NotFoundError:
+            return None
+        held = [*table["KeySchema"], *table["AttributeDefinitions"]]
+        if not all(column in held for columns in _SCHEMA.values() for column in columns):
+            raise InvalidInputError(
+                f"DynamoDB table {self._table.name} has other keys than {_PARTITION} (text) and "
+                f"{_KEY} (bytes): name a table of graveler's, or one that is not there yet"
+            )
+        return str(table["TableStatus"])
+
+    def _create(self) -> None:
+        with suppress(AlreadyExistsError):  # by somebody else, just now
+            self._call("create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StateError(f"the store in DynamoDB table {self._table.name} is closed: open it")
+
+    def _call(self, operation: str, *, conditional: bool = False, **parameters: Any) -> Any:
+        self._check_open()
+        return self._client.call(
+            operation, conditional=conditional, TableName=self._table.name, **parameters
+        )
+
+    def _paged(self, operation: str, **parameters: Any) -> Iterator[Any]:
+        while True:
+            reply = self._call(operation, ConsistentRead=True, **parameters)
+            yield reply
+            if not reply.get("LastEvaluatedKey"):
+                return
+            parameters["ExclusiveStartKey"] = reply["LastEvaluatedKey"]
+
+    def _query(self, partition: str, start: bytes, **parameters: Any) -> Iterator[Any]:
+        values: dict[str, Any] = {":partition": {"S": partition}}
+        condition = f"{_PARTITION} = :partition"
+        if start:
+            # The service takes no longer key, and finds none: after its beginning comes the next.
+            values[":start"] = {"B": start[:MAX_KEY_BYTES]}
+            condition += f" AND {_KEY} {'>=' if len(start) <= MAX_KEY_BYTES else '>'} :start"
+        return self._paged(
+            "query",
+            KeyConditionExpression=condition,
+            ExpressionAttributeValues=values,
+            **parameters,
+        )
+
+    def _write(self, requests: list[dict[str, Any]]) -> None:
+        source = iter(requests)
+        while group := list(islice(source, _WRITE_AT_ONCE)):
+            for _ in self._until_done("batch_write_item", group, "UnprocessedItems"):
+                pass
+
+    def _until_done(self, operation: str, wanted: Any, left_over: str) -> Iterator[Any]:
+        """Yield replies, asking again for what the service had no capacity for."""
+        attempt = 1
+        while True:
+            self._check_open()
+            reply = self._client.call(operation, RequestItems={self._table.name: wanted})
+            yield reply
+            left = reply.get(left_over, {}).get(self._table.name)
+            if not left:
+                return
+            if attempt == _ATTEMPTS:
+                raise ThrottledError(
+                    f"{operation} on DynamoDB table {self._table.name} left something over "
+                    f"{attempt} times: wait, or give the table more capacity"
+                )
+            attempt = attempt + 1 if left == wanted else 1
+            pause(attempt, self._clock, self._ids)
+            wanted = left
+
+
+def _name(partition: str, key: bytes) -> dict[str, Any]:
+    return {_PARTITION: {"S": partition}, _KEY: {"B": key}}
+
+
+def _item(partition: str, key: bytes, value: bytes) -> dict[str, Any]:
+    size = len(partition.encode()) + len(key) + len(value) + len(_PARTITION + _KEY + _VALUE)
+    if size > _MAX_ITEM:
+        raise InvalidInputError(
+            f"value of {len(value)} bytes for {key!r} in {partition!r}: DynamoDB takes "
+            f"{_MAX_ITEM} with the names; use another database for such values"
+        )
+    return {**_name(partition, key), _VALUE: {"B": value}}
+
+
+def _stored(item: dict[str, Any] | None) -> Stored | None:
+    if item is None:
+        return None
+    value: bytes = item[_VALUE]["B"]
+    return Stored(value, value)
+
+
+def _equal(predicate: bytes) -> dict[str, Any]:
+    return {
+        "ConditionExpression": f"{_VALUE} = :old",
+        "ExpressionAttributeValues": {":old": {"B": predicate}},
+    }

@@ -1,0 +1,225 @@
+"""The connection to DynamoDB: one call, repeated where that is safe, with its errors translated.
+
+The library's own repeating is off: it would send a conditional write that has landed again, and
+tell of a condition that failed where only the reply was lost.
+"""
+
+from http import HTTPStatus
+from threading import Lock
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from graveler.clock import Clock, IdSource
+from graveler.errors import (
+    AlreadyExistsError,
+    BackendUnavailableError,
+    GravelerError,
+    InternalError,
+    InvalidInputError,
+    MissingDependencyError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    ThrottledError,
+)
+from graveler.kv.forking import abandon, watch
+
+try:
+    import boto3
+    from botocore import exceptions as boto
+    from botocore.config import Config
+except ImportError as error:
+    raise MissingDependencyError(
+        f'DynamoDB needs {error.name}: pip install "graveler[dynamodb]"'
+    ) from error
+
+__all__ = ["ConditionFailed", "DynamoDBClient", "Table", "pause"]
+
+_ATTEMPTS: Final = 8
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+
+_making: Final = Lock()
+
+_NO_CREDENTIALS: Final = (
+    boto.NoCredentialsError,
+    boto.PartialCredentialsError,
+    boto.CredentialRetrievalError,
+    boto.TokenRetrievalError,
+    boto.ProfileNotFound,
+)
+_NEVER_SENT: Final = (boto.EndpointConnectionError, boto.ConnectTimeoutError)
+_BAD_ARGUMENT: Final = (boto.ParamValidationError, boto.InvalidRegionError, boto.NoRegionError)
+_RIGHTS: Final = (
+    "graveler needs dynamodb:DescribeTable, GetItem, BatchGetItem, PutItem, DeleteItem, "
+    "BatchWriteItem, Query and Scan on the table, and CreateTable where it is not there"
+)
+_CAPACITY: Final = "wait, or give the table more capacity"
+_CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
+    "ProvisionedThroughputExceededException": (ThrottledError, _CAPACITY),
+    "ThrottlingException": (ThrottledError, _CAPACITY),
+    "RequestLimitExceeded": (ThrottledError, _CAPACITY),
+    "LimitExceededException": (ThrottledError, _CAPACITY),
+    "TransactionConflictException": (ThrottledError, "repeat"),
+    "AccessDeniedException": (PermissionDeniedError, _RIGHTS),
+    "UnrecognizedClientException": (PermissionDeniedError, _RIGHTS),
+    "InvalidSignatureException": (PermissionDeniedError, _RIGHTS),
+    "IncompleteSignatureException": (PermissionDeniedError, _RIGHTS),
+    "MissingAuthenticationTokenException": (PermissionDeniedError, _RIGHTS),
+    "ExpiredTokenException": (PermissionDeniedError, _RIGHTS),
+    "ResourceInUseException": (AlreadyExistsError, "it is being made or changed"),
+    "ResourceNotFoundException": (NotFoundError, "the table is gone: restore it from a backup"),
+}
+
+
+class ConditionFailed(Exception):  # noqa: N818 - no error of the caller's
+    """The item is not as the condition says; inside the driver only."""
+
+
+class Table(NamedTuple):
+    """What a URI says: ``dynamodb://table?region=eu-central-1&endpoint=http://127.0.0.1:8000``.
+
+    Attributes:
+        name: The table's name.
+        region: Empty: from the usual AWS settings.
+        endpoint: Empty: that of AWS.
+    """
+
+    name: str
+    region: str = ""
+    endpoint: str = ""
+
+    @classmethod
+    def parse(cls, uri: str) -> "Table":
+        """Read a URI.
+
+        Raises:
+            InvalidInputError: It names no table, or has other parameters than these two.
+        """
+        parts = urlsplit(uri)
+        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+        # Not what was given: somebody may have put a key into it.
+        if not parts.netloc or "@" in parts.netloc or parts.path not in {"", "/"}:
+            raise InvalidInputError(
+                "cannot read the DynamoDB URI: give dynamodb://table?region=eu-central-1; "
+                "credentials come from the usual AWS settings"
+            )
+        if unknown := sorted(set(parameters) - {"region", "endpoint"}):
+            raise InvalidInputError(f"dynamodb:// has no {unknown}: give region and endpoint")
+        return cls(parts.netloc, **parameters)
+
+
+class DynamoDBClient:
+    """Calls for one table. Threads share it; a forked child gets connections of its own."""
+
+    def __init__(self, table: Table, clock: Clock, ids: IdSource) -> None:
+        self._table = table
+        self._clock = clock
+        self._ids = ids
+        self._making = Lock()
+        self._client: Any = None
+        watch(self)
+
+    def call(self, operation: str, *, conditional: bool = False, **parameters: Any) -> Any:
+        """Send a request, again where it was not carried out or may be repeated.
+
+        Args:
+            operation: The library's name of it: ``get_item``.
+            conditional: A second one might meet what the first one wrote.
+            **parameters: The library's.
+
+        Raises:
+            ConditionFailed: The service says so.
+            OutcomeUnknownError: A conditional one was sent, and what became of it is not known.
+        """
+        send = getattr(self._connected(), operation)
+        attempt = 1
+        while True:
+            try:
+                return send(**parameters)
+            except (
+                boto.BotoCoreError,
+                boto.HTTPClientError,
+                boto.ClientError,
+                ValueError,
+            ) as error:
+                failure = self._translated(operation, error, conditional=conditional)
+                again = isinstance(failure, BackendUnavailableError | ThrottledError)
+                if not again or attempt == _ATTEMPTS:
+                    raise failure from error
+            pause(attempt, self._clock, self._ids)
+            attempt += 1
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._making:
+            if self._client is not None:
+                self._client.close()
+
+    def after_fork_in_child(self) -> None:
+        """Leave the parent's connections to it."""
+        abandon(self._client)
+        self._client = None
+        self._making = Lock()
+
+    def _connected(self) -> Any:
+        with self._making:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _connect(self) -> Any:
+        try:
+            # boto3.client, not a session of our own: what the program has set up for boto3
+            # holds here too. Making one is not thread-safe.
+            with _making:
+                return boto3.client(
+                    "dynamodb",
+                    endpoint_url=self._table.endpoint or None,
+                    region_name=self._table.region or None,
+                    config=Config(
+                        retries={"mode": "standard", "total_max_attempts": 1},
+                        connect_timeout=10,
+                        read_timeout=30,
+                        max_pool_connections=32,
+                    ),
+                )
+        except (boto.BotoCoreError, ValueError) as error:
+            raise self._translated("connect", error, conditional=False) from error
+
+    def _translated(
+        self, operation: str, error: Exception, *, conditional: bool
+    ) -> GravelerError | ConditionFailed:
+        what = f"{operation} on DynamoDB table {self._table.name}: {error}"
+        if isinstance(error, boto.ClientError):
+            return _refused(error, what, conditional=conditional)
+        if isinstance(error, _NO_CREDENTIALS):
+            return PermissionDeniedError(
+                f"{what}; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+        if isinstance(error, (*_BAD_ARGUMENT, ValueError)):
+            return InvalidInputError(f"{what}; fix the URI: dynamodb://table?region=eu-central-1")
+        if conditional and not isinstance(error, _NEVER_SENT):
+            return OutcomeUnknownError(f"{what}; the reply was lost, read back")
+        return BackendUnavailableError(f"{what}; check endpoint and network, and repeat")
+
+
+def pause(attempt: int, clock: Clock, ids: IdSource) -> None:
+    """Wait before the next attempt: anything between nothing and a bound that doubles."""
+    clock.sleep(ids.jitter() * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (attempt - 1)))
+
+
+def _refused(
+    error: boto.ClientError, what: str, *, conditional: bool
+) -> GravelerError | ConditionFailed:
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    if code == "ConditionalCheckFailedException":
+        return ConditionFailed(what)
+    broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if broken and conditional and code not in _CODES:
+        return OutcomeUnknownError(f"{what}; it may have been written, read back")
+    kind, way_out = _CODES.get(
+        code, (BackendUnavailableError, "repeat") if broken else (InternalError, code)
+    )
+    return kind(f"{what}; {way_out}")

@@ -1,0 +1,322 @@
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSResponse
+
+from graveler.clock import FakeClock
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    InternalError,
+    InvalidInputError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    ThrottledError,
+)
+from graveler.kv.dynamodb import DynamoDBKVStore
+from graveler.kv.store import ABSENT, PRESENT
+from tests.kv.wires import Wire
+
+
+class _Body:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self._content
+
+
+class Service:
+    """Between a store and its service: counts requests, and answers some of them itself."""
+
+    def __init__(self, store: DynamoDBKVStore) -> None:
+        self.requests: list[str] = []
+        self.answers: list[tuple[int, dict[str, Any]]] = []
+        store._client._connected().meta.events.register("before-send.dynamodb.*", self._send)
+
+    def refuse(self, code: str, *, status: int = 400, times: int = 1) -> None:
+        self.answers = [(status, {"__type": f"com.amazonaws#{code}", "message": code})] * times
+
+    def _send(self, request: Any, **_: Any) -> AWSResponse | None:
+        self.requests.append(request.headers["X-Amz-Target"].decode().partition(".")[2])
+        if not self.answers:
+            return None
+        status, body = self.answers.pop()
+        headers = {"Content-Type": "application/x-amz-json-1.0"}
+        return AWSResponse(request.url, status, headers, _Body(json.dumps(body).encode()))
+
+
+@pytest.fixture
+def store(dynamodb_uri: str) -> Iterator[DynamoDBKVStore]:
+    with DynamoDBKVStore(dynamodb_uri, clock=FakeClock()) as store:
+        yield store
+
+
+@pytest.fixture
+def service(store: DynamoDBKVStore) -> Service:
+    return Service(store)
+
+
+@pytest.fixture
+def wire(s3_endpoint: str) -> Iterator[Wire]:
+    address = urlsplit(s3_endpoint)
+    wire = Wire((str(address.hostname), int(address.port or 0)))
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def wired(wire: Wire, dynamodb_uri: str) -> Iterator[DynamoDBKVStore]:
+    """A store at the other end of the wire."""
+    uri = f"{dynamodb_uri.partition('&')[0]}&endpoint=http://127.0.0.1:{wire.port}"
+    with DynamoDBKVStore(uri, clock=FakeClock()) as store:
+        yield store
+
+
+def _calls(store: DynamoDBKVStore) -> list[Callable[[], object]]:
+    return [
+        lambda: store.get("p", b"k"),
+        lambda: store.get_each(["p", "q"], b"k"),
+        lambda: store.set("p", b"k", b"v"),
+        lambda: store.set_many("p", [(b"k", b"v")]),
+        lambda: store.delete("p", b"none"),
+        lambda: list(store.scan("p")),
+        lambda: list(store.partitions("p")),
+        lambda: store.drop("q"),
+    ]
+
+
+def _conditional(store: DynamoDBKVStore) -> list[Callable[[], object]]:
+    return [
+        lambda: store.set_if("p", b"new", b"v", ABSENT),
+        lambda: store.set_if("p", b"k", b"v", PRESENT),
+        lambda: store.delete_if("p", b"k", b"v"),
+    ]
+
+
+def test_a_lost_reply_to_a_conditional_write_is_told(wired: DynamoDBKVStore, wire: Wire) -> None:
+    wire.replies_to_lose = 1
+    with pytest.raises(OutcomeUnknownError, match="read back"):
+        wired.set_if("p", b"k", b"v", ABSENT)
+    # It had landed: who would just have repeated it would have lost against himself.
+    stored = wired.get("p", b"k")
+    assert stored is not None
+    assert stored.value == b"v"
+    wire.replies_to_lose = 1
+    with pytest.raises(OutcomeUnknownError, match="read back"):
+        wired.delete_if("p", b"k", stored.predicate)
+    assert wired.get("p", b"k") is None
+
+
+def test_a_lost_reply_to_anything_else_is_asked_for_again(
+    wired: DynamoDBKVStore, wire: Wire
+) -> None:
+    for call in _calls(wired):
+        wire.replies_to_lose = 1
+        call()
+        assert wire.replies_to_lose == 0
+    assert list(wired.scan("p")) == [(b"k", b"v")]
+
+
+def test_a_service_that_is_gone_is_unavailable(wired: DynamoDBKVStore, wire: Wire) -> None:
+    wired.set("p", b"k", b"v")
+    wire.cut()
+    # Nothing is sent, so nothing is unknown.
+    for call in [*_calls(wired), *_conditional(wired)]:
+        with pytest.raises(BackendUnavailableError, match="DynamoDB table table-"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"],
+)
+def test_throttling_is_waited_out_and_told_in_the_end(
+    store: DynamoDBKVStore, service: Service, code: str
+) -> None:
+    store.set("p", b"k", b"v")
+    for call in [*_calls(store), *_conditional(store)]:
+        service.refuse(code, times=7)
+        call()
+        assert service.answers == []
+        service.refuse(code, times=100)
+        with pytest.raises(ThrottledError, match=code):
+            call()
+        assert len(service.answers) == 100 - 8
+
+
+def test_a_service_that_fails_is_asked_again_but_not_to_write_under_a_condition(
+    store: DynamoDBKVStore, service: Service
+) -> None:
+    for call in _calls(store):
+        service.refuse("InternalServerError", status=500, times=7)
+        call()
+        service.refuse("InternalServerError", status=500, times=100)
+        with pytest.raises(BackendUnavailableError):
+            call()
+    for call in _conditional(store):
+        service.refuse("InternalServerError", status=500, times=2)
+        with pytest.raises(OutcomeUnknownError):
+            call()
+        assert len(service.answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("AccessDeniedException", PermissionDeniedError),
+        ("UnrecognizedClientException", PermissionDeniedError),
+        ("ExpiredTokenException", PermissionDeniedError),
+        ("ResourceNotFoundException", NotFoundError),
+        ("ValidationException", InternalError),
+    ],
+)
+def test_what_the_service_says_becomes_what_the_caller_can_do(
+    store: DynamoDBKVStore, service: Service, code: str, kind: type[GravelerError]
+) -> None:
+    for call in [*_calls(store), *_conditional(store)]:
+        service.refuse(code)
+        with pytest.raises(kind, match=code) as caught:
+            call()
+        assert type(caught.value) is kind
+
+
+def test_what_a_batch_leaves_over_is_written_later(
+    store: DynamoDBKVStore, service: Service
+) -> None:
+    def left(number: int) -> dict[str, Any]:
+        put = {"Item": {"p": {"S": "p"}, "k": {"B": f"{number:08d}"}, "v": {"B": "dmFsdWU="}}}
+        return {"UnprocessedItems": {store._table.name: [{"PutRequest": put}]}}
+
+    service.answers = [(200, left(2)), (200, left(1))]
+    store.set_many("p", [(b"k", b"v")])
+    assert service.requests == ["BatchWriteItem"] * 3
+    service.answers = [(200, left(1))] * 100
+    with pytest.raises(ThrottledError, match="more capacity"):
+        store.set_many("p", [(b"k", b"v")])
+
+
+def test_what_a_batch_leaves_over_is_read_later(store: DynamoDBKVStore, service: Service) -> None:
+    for name in ("a", "b"):
+        store.set(name, b"k", name.encode())
+    key = {"p": {"S": "b"}, "k": {"B": "aw=="}}
+    left = {"Keys": [key], "ConsistentRead": True}
+    first = {"p": {"S": "a"}, "k": {"B": "aw=="}, "v": {"B": "YQ=="}}
+    reply = {"Responses": {store._table.name: [first]}}
+    service.answers = [(200, {**reply, "UnprocessedKeys": {store._table.name: left}})]
+    found = store.get_each(["a", "b"], b"k")
+    assert [stored and stored.value for stored in found] == [b"a", b"b"]
+
+
+def test_a_page_that_ends_at_a_megabyte_is_not_the_last_one(store: DynamoDBKVStore) -> None:
+    items = [(b"%03d" % number, b"%03d" % number * 100_000) for number in range(8)]
+    store.set_many("p", items)
+    assert list(store.scan("p")) == items
+    assert list(store.scan("p", b"004")) == items[4:]
+    store.drop("p")
+    assert list(store.scan("p")) == []
+
+
+def test_one_request_asks_for_a_hundred_partitions(
+    store: DynamoDBKVStore, service: Service
+) -> None:
+    store.get_each([f"p{number}" for number in range(201)], b"k")
+    assert service.requests == ["BatchGetItem"] * 3
+
+
+def test_a_value_that_the_service_would_not_take_is_told(
+    store: DynamoDBKVStore, service: Service
+) -> None:
+    # As much as moto takes: it counts what is sent, a third more than there is.
+    value = b"v" * 300_000
+    store.set("partition", b"key", value)
+    store.set_if("partition", b"key", value, value)
+    assert list(store.scan("partition")) == [(b"key", value)]
+    service.requests.clear()
+    value = b"v" * (400 * 1024 - len("partition" + "key" + "pkv") + 1)
+    for call in [
+        lambda: store.set("partition", b"key", value),
+        lambda: store.set_if("partition", b"key", value, PRESENT),
+        lambda: store.set_many("partition", [(b"key", value)]),
+    ]:
+        with pytest.raises(InvalidInputError, match="409600 with the names"):
+            call()
+    assert service.requests == []
+
+
+def test_a_table_is_made_as_it_must_be(store: DynamoDBKVStore, dynamodb_uri: str) -> None:
+    table = store._call("describe_table")["Table"]
+    assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+    assert [key["KeyType"] for key in table["KeySchema"]] == ["HASH", "RANGE"]
+    store.set("p", b"k", b"v")
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(DynamoDBKVStore, [dynamodb_uri] * 4))
+    for again in stores:
+        assert list(again.scan("p")) == [(b"k", b"v")]
+        again.close()
+
+
+def test_many_may_make_the_table_at_once(dynamodb_uri: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(DynamoDBKVStore, [dynamodb_uri] * 4))
+    for store in stores:
+        store.set("p", b"k", b"v")
+        store.close()
+
+
+def test_a_table_of_somebody_else_is_left_alone(dynamodb_uri: str, s3_endpoint: str) -> None:
+    name = urlsplit(dynamodb_uri).netloc
+    client = boto3.client("dynamodb", endpoint_url=s3_endpoint, region_name="us-east-1")
+    client.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+    )
+    client.close()
+    with pytest.raises(InvalidInputError, match="name a table of graveler's"):
+        DynamoDBKVStore(dynamodb_uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "dynamodb://",
+        "dynamodb://key:secret@table",
+        "dynamodb://table/path",
+        "dynamodb://table?regoin=eu-central-1",
+        "dynamodb://table?region=eu-central-1&endpoint=secret",
+        "dynamodb://?region=eu-central-1",
+    ],
+)
+def test_a_uri_that_cannot_be_read_is_told(uri: str) -> None:
+    with pytest.raises(InvalidInputError):
+        DynamoDBKVStore(uri)
+
+
+def test_missing_credentials_are_told(dynamodb_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    boto3.setup_default_session()
+    try:
+        with pytest.raises(PermissionDeniedError, match="AWS_PROFILE"):
+            DynamoDBKVStore(dynamodb_uri)
+    finally:
+        boto3.DEFAULT_SESSION = None
+
+
+def test_a_condition_that_fails_is_no_more_than_that(store: DynamoDBKVStore) -> None:
+    store.set("p", b"k", b"v")
+    with pytest.raises(PreconditionFailedError, match="is there already") as caught:
+        store.set_if("p", b"k", b"w", ABSENT)
+    assert caught.value.__cause__ is None
