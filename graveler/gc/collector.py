@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Final
 
 from graveler.errors import InvalidInputError, StateError
-from graveler.gc.files import FileRecords, FileState
 from graveler.gc.lease import LEASE_SECONDS, Lease
 from graveler.gc.marking import condemn, preview
 from graveler.gc.marks import Mark, Marks, MarkState
@@ -17,6 +16,7 @@ from graveler.gc.store_clock import store_now
 from graveler.gc.survey import Survey
 from graveler.gc.sweeping import Sweep
 from graveler.gc.trees import Progress, tell_nobody
+from graveler.gc.withdrawing import withdraw
 from graveler.identity import unix_us
 from graveler.records import from_unix_us
 from graveler.repository import Stores
@@ -208,16 +208,7 @@ class GarbageCollector:
             (MarkState.CONDEMNED, MarkState.MARKING, MarkState.UNDELETED),
             lambda there: replace(there, state=MarkState.UNDELETED),
         )
-        files = FileRecords(self._stores.kv, self._stores.uid)
-        for identifier, record in list(files.list()):
-            found = files.find(identifier) if record.mark == mark else None
-            if found is not None and found[0] == record and record.state is FileState.CONDEMNED:
-                files.remove(identifier, found[1])
-        expired = self._stores.refs.expired
-        for commit, known in list(expired.list()):
-            there = expired.find(commit) if known.mark == mark else None
-            if there is not None and there[0] == known:
-                expired.remove(commit, there[1])
+        withdraw(self._stores, mark)
         self._marks.forget_pages(mark)
         return undone
 

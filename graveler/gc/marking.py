@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import Kind, Mark, Marks, MarkState, Tally
 from graveler.gc.rules import Retention
 from graveler.gc.store_clock import microseconds, store_now
 from graveler.gc.survey import Survey
+from graveler.gc.withdrawing import withdraw
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT
 from graveler.refs.expired import Expired
@@ -22,7 +24,7 @@ from graveler.repository import Stores
 __all__ = ["condemn", "preview"]
 
 _PAGE: Final = 20_000
-_SETTLED: Final = (MarkState.CONDEMNED, MarkState.SWEEPING, MarkState.SWEPT)
+_UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 
 
 class _Pages:
@@ -77,7 +79,6 @@ class _Marking:
         self._files = FileRecords(stores.kv, stores.uid)
         self._expired = stores.refs.expired
         self._earlier = {each.id: each for each in marks.list()}
-        self._settled = {name for name, each in self._earlier.items() if each.state in _SETTLED}
         self._data_kept = Tally()
         self._pages = _Pages(self._put_page)
 
@@ -89,7 +90,9 @@ class _Marking:
         records = dict(self._files.list())
         for file in survey.strays():
             record = records.get(file.id)
-            if survey.is_young(file.mtime) or (record is not None and record.mark in self._settled):
+            if survey.is_young(file.mtime) or (
+                record is not None and not self._unfinished(record.mark)
+            ):
                 survey.trees.reach_stray(file.id)
         commits = list(self._condemned_commits())
         self._condemn_commits(commits)
@@ -119,13 +122,12 @@ class _Marking:
             return found
         self._tidy()
         marked = store_now(self._stores.objects, self._stores.uid)
-        return self._marks.move(
-            self._mark.id,
-            (MarkState.MARKING,),
-            lambda there: replace(
-                found, state=MarkState.CONDEMNED, marked=marked, nonce=there.nonce
-            ),
-        )
+        done = replace(found, state=MarkState.CONDEMNED, marked=marked)
+        try:
+            return self._marks.move(self._mark.id, (MarkState.MARKING,), lambda _: done)
+        except StateError:
+            withdraw(self._stores, self._mark.id)
+            raise
 
     def _take_back(self) -> None:
         """Take back what earlier marks condemned and what is reached again."""
@@ -140,7 +142,7 @@ class _Marking:
         """Remove the records of marks that were never finished, and of deletions long over."""
         for identifier, record in list(self._files.list()):
             mark = self._earlier.get(record.mark)
-            over = mark is None or (
+            over = mark is not None and (
                 mark.state is MarkState.SWEPT and self._survey.now - mark.swept >= mark.window * 1e6
             )
             if self._unfinished(record.mark) and record.state is FileState.CONDEMNED:
@@ -175,7 +177,7 @@ class _Marking:
         known = dict(self._expired.list())
         for identifier in commits:
             there = known.get(identifier)
-            if there is not None and (there.gone or there.mark in self._settled):
+            if there is not None and (there.gone or not self._unfinished(there.mark)):
                 continue
             if self._dry or self._write_commit(identifier, Expired(self._mark.id, at, gone=False)):
                 self._pages.add(Kind.COMMITS, identifier, 0)
@@ -207,7 +209,9 @@ class _Marking:
         )
 
     def _unfinished(self, mark: str) -> bool:
-        return mark != self._mark.id and mark not in self._settled
+        """Return whether a mark came to nothing, so that its records are free to take."""
+        known = self._earlier.get(mark)
+        return known is not None and known.state in _UNFINISHED
 
     def _condemn_data(self) -> None:
         for info, named in self._survey.data():

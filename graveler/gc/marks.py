@@ -15,6 +15,7 @@ from graveler.clock import Clock, IdSource
 from graveler.errors import (
     CorruptionError,
     NotFoundError,
+    ObjectNotFoundError,
     OutcomeUnknownError,
     PreconditionFailedError,
     StateError,
@@ -244,11 +245,19 @@ class Marks:
         self._objects.put(self._page(mark, kind, number), json.dumps(list(names)).encode())
 
     def names(self, mark: Mark, kind: Kind) -> Iterator[Any]:
-        """Yield the names that a mark condemned, page after page."""
+        """Yield the names that a mark condemned, page after page.
+
+        Raises:
+            StateError: Another sweep has finished the mark meanwhile.
+        """
         for number in range(mark.pages.get(kind, 0)):
-            yield from decode_json(
-                self._objects.get(self._page(mark.id, kind, number)), f"page of mark {mark.id}"
-            )
+            try:
+                page = self._objects.get(self._page(mark.id, kind, number))
+            except ObjectNotFoundError as error:
+                raise StateError(
+                    f"mark {mark.id} is over: another sweep has finished it (`graveler gc show`)"
+                ) from error
+            yield from decode_json(page, f"page of mark {mark.id}")
 
     def forget_pages(self, mark: str) -> None:
         """Remove the pages of a mark that is over."""

@@ -88,20 +88,22 @@ class Sweep:
 
     def _expire(self, commit: str) -> bool:
         """Declare a commit expired, unless it is needed; return whether it is."""
-        found = self._expired.find(commit)
-        if found is not None and found[0].mark == self._mark.id:
-            if found[0].gone:
-                return True  # an earlier sweep of this mark, which died
-            if commit in self._survey.kept or self._survey.has_tree(commit):
-                if self._hold is not None:
-                    self._expired.remove(commit, found[1])
+        while True:
+            found = self._expired.find(commit)
+            if found is not None and found[0].gone:
+                # by an earlier sweep of this mark, which died, or by that of a later mark
+                return found[0].mark == self._mark.id
+            if found is None or found[0].mark != self._mark.id:
+                # somebody took the condemnation away, for he has named the commit
+                self._survey.trees.reach_tree(self._survey.graph.get(commit).tree)
                 return False
+            if commit in self._survey.kept or self._survey.has_tree(commit):
+                if self._hold is None or self._expired.remove(commit, found[1]):
+                    return False
+                continue
             record = Expired(self._mark.id, unix_us(self._stores.clock.now()), gone=True)
             if self._hold is None or self._expired.write(commit, record, found[1]):
                 return True
-        # somebody took the condemnation away, for he has named the commit
-        self._survey.trees.reach_tree(self._survey.graph.get(commit).tree)
-        return False
 
     def _delete_table(self, identifier: bytes) -> bool:
         """Delete a table, unless it is needed; return whether it is gone."""

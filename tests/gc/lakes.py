@@ -1,0 +1,63 @@
+"""What the tests of collection share: time that passes, and what a repository must still give."""
+
+from datetime import timedelta
+
+from graveler.gc import fsck
+from tests.engine.worlds import World, tree
+
+DAY = 86_400
+NOW = timedelta(0)
+
+
+def pass_days(world, days):
+    """Let days go by, for the machines and for the object store."""
+    world._clock.sleep(days * DAY)
+
+
+def everything(repo):
+    """What every branch and tag holds, read byte by byte, staged writes included."""
+    seen = {record.name: tree(repo.branch(record.name)) for record in repo.branches(hidden=True)}
+    return seen | {f"tag {name}": tree(repo.ref(commit)) for name, commit in repo.tags().items()}
+
+
+def check_sound(repo):
+    """Everything that can be named can be read, and fsck finds nothing wrong."""
+    report = fsck(repo.stores, objects="checksum")
+    assert report.problems == ()
+    return everything(repo)
+
+
+def commit(repo, branch, message="c", **files):
+    """Put files on a branch, made if it is missing, and commit them."""
+    target = repo.create_branch(branch, exist_ok=True)
+    for path, body in files.items():
+        target.put(path, body.encode() if isinstance(body, str) else body)
+    return target.commit(message)
+
+
+def collect(repo, **options):
+    """Mark and sweep at once, as nobody should beside writers."""
+    (mark,) = repo.gc.run(grace=NOW, window=NOW, **options)
+    return mark
+
+
+def keys(repo, prefix=""):
+    """The keys in the storage, but for collection's own."""
+    return {
+        info.key
+        for info in repo.stores.objects.list(prefix)
+        if not info.key.startswith("_graveler/gc/")
+    }
+
+
+__all__ = [
+    "DAY",
+    "NOW",
+    "World",
+    "check_sound",
+    "collect",
+    "commit",
+    "everything",
+    "keys",
+    "pass_days",
+]

@@ -1,0 +1,372 @@
+"""Collection beside writers: whatever comes in between, what is named can be read.
+
+The mark is made, its window passes, and then a writer and the sweep run side by side: one of
+them whole, at every point between two calls of the other. Writers that began before the mark
+are over by then, or have not named yet what they looked up: those are run around the mark.
+"""
+
+from contextlib import suppress
+
+import pytest
+
+from graveler.errors import (
+    ExpiredError,
+    GravelerError,
+    NoChangesError,
+    RefNotFoundError,
+    StateError,
+    ThrottledError,
+)
+from graveler.testing.faults import ProcessDied, dies
+from tests.engine.worlds import World, interleave, outcome_of
+from tests.gc.lakes import NOW, check_sound, commit, everything
+
+GARBAGE = {"g0": "garbage 0", "g1": "garbage 1", "g3": "garbage 3"}
+
+
+def start(repo):
+    commit(repo, "main", "base", a="1", b="2")
+    commit(repo, "dev", "garbage", **GARBAGE)
+
+
+def condemned(repo):
+    """The tree of a deleted branch is condemned, and its window is over."""
+    start(repo)
+    repo.delete_branch("dev")
+    days(repo, 2)
+    repo.gc.mark()
+    days(repo, 8)
+
+
+def days(repo, number):
+    repo.stores.clock.sleep(number * 86_400)
+
+
+def sweep(repo):
+    mark = next(iter(repo.gc.marks()))
+    return repo.gc.sweep(mark.id)
+
+
+def commit_the_same(repo):
+    """Make every table of the garbage again: the writer takes over those that are there."""
+    return commit(repo, "again", "garbage again", **GARBAGE)
+
+
+def commit_some_of_it(repo):
+    return commit(repo, "again", "some of it", g0="garbage 0", g3="garbage 3", c="3")
+
+
+def merge_the_same(repo):
+    """A merge that comes to the condemned tree."""
+    for half in (("g0", "g1"), ("g3",)):
+        branch = repo.create_branch(f"half-{half[0]}", exist_ok=True)
+        for path in half:
+            branch.put(path, GARBAGE[path].encode())
+        with suppress(NoChangesError):
+            branch.commit("half")
+    return repo.merge("half-g0", "half-g3").commit
+
+
+def publish_the_same(repo):
+    with repo.run("hour") as run:
+        for path, body in GARBAGE.items():
+            run.put(path, body.encode())
+    return run.result.commit
+
+
+def name_the_commit(repo):
+    """Nobody may, while it is condemned."""
+    lost = next(made for made in repo.stores.refs.commits.list() if made.message == "garbage")
+    return repo.create_branch("back", lost.id)
+
+
+WRITERS = {
+    work.__name__: work
+    for work in (
+        commit_the_same,
+        commit_some_of_it,
+        merge_the_same,
+        publish_the_same,
+        name_the_commit,
+    )
+}
+REFUSED = (ExpiredError, ThrottledError)
+
+
+def check(world, writer, swept):
+    """Both ended well or were told to come again; nothing is lost; then both end well."""
+    assert not isinstance(writer, GravelerError) or isinstance(writer, REFUSED), repr(writer)
+    assert not isinstance(swept, GravelerError) or isinstance(swept, StateError), repr(swept)
+    repo = world.repo(scripted=False)
+    seen = check_sound(repo)
+    if not isinstance(swept, GravelerError) and not isinstance(writer, GravelerError):
+        assert swept.state == "swept"
+    sweep(repo)
+    assert everything(repo) == seen
+    days(repo, 2)
+    repo.gc.run(window=NOW)
+    assert everything(repo) == seen
+    with suppress(NoChangesError):
+        commit_the_same(repo)
+    expected = {"a": "1", "b": "2", **GARBAGE}
+    again = check_sound(repo)["again"]
+    assert {path: again.get(path) for path in expected} == expected
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_sweep_comes_in_between_the_steps_of_a_writer(writer):
+    interleave(
+        condemned,
+        WRITERS[writer],
+        sweep,
+        check,
+        least=2 if writer == "name_the_commit" else 10,
+    )
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_writer_comes_in_between_the_steps_of_a_sweep(writer):
+    interleave(
+        condemned,
+        sweep,
+        WRITERS[writer],
+        lambda world, swept, written: check(world, written, swept),
+        least=30,
+    )
+
+
+def test_a_writer_that_stops_and_a_sweep_that_passes_it_lose_nothing():
+    """The writer finds the table there, the sweep deletes it, the writer looks at its record."""
+    puts = []
+
+    def operate(repo):
+        objects = repo.stores.objects
+        put_if_absent = objects.put_if_absent
+
+        def noted(key, body):
+            done = put_if_absent(key, body)
+            puts.append((key, done))
+            return done
+
+        objects.put_if_absent = noted
+        return commit_the_same(repo)
+
+    def looked(world, writer, swept):
+        check(world, writer, swept)
+
+    interleave(condemned, operate, sweep, looked, least=10)
+    keys = [key for key, _ in puts]
+    assert any(keys.count(key) > 1 for key in keys)
+
+
+# -- around the mark
+
+
+def prepared(repo):
+    start(repo)
+    days(repo, 2)
+
+
+def branch_from_dev(repo):
+    return repo.create_branch("kept", "dev")
+
+
+def tag_dev(repo):
+    return repo.tag("kept", "dev")
+
+
+def move_dev(repo):
+    """The commit goes from a branch that sorts late to one that sorts early."""
+    repo.create_branch("aaa", "dev")
+    repo.delete_branch("dev")
+
+
+def move_dev_back(repo):
+    repo.create_branch("zzz", "dev")
+    repo.delete_branch("dev")
+
+
+def merge_dev(repo):
+    repo.merge("dev", "main")
+    repo.delete_branch("dev")
+
+
+def delete_and_mark(repo):
+    repo.delete_branch("dev")
+    repo.gc.mark()
+
+
+def checked_later(keep):
+    """Return a check: after the window the sweep leaves what `keep` of the outcomes named."""
+
+    def check_later(world, *outcomes):
+        repo = world.repo(scripted=False)
+        seen = check_sound(repo)
+        kept = keep(*outcomes)
+        days(repo, 8)
+        for mark in list(repo.gc.marks()):
+            if mark.state == "condemned":
+                repo.gc.sweep(mark.id)
+        assert check_sound(repo) == seen
+        if kept:
+            assert any("g0" in held for held in seen.values())
+
+    return check_later
+
+
+@pytest.mark.parametrize("name", [branch_from_dev, tag_dev])
+def test_who_looked_a_commit_up_before_the_mark_keeps_it(name):
+    """The ref is made after its commit was condemned, and may go again before the sweep."""
+
+    def outcome(named, _):
+        if isinstance(named, GravelerError):
+            assert isinstance(named, (RefNotFoundError, ExpiredError)), repr(named)
+            return False
+        return True
+
+    interleave(prepared, name, delete_and_mark, checked_later(outcome), least=3)
+
+
+def test_who_looked_a_commit_up_before_the_mark_takes_its_condemnation_away():
+    points = []
+
+    def left(world, named, _):
+        repo = world.repo(scripted=False)
+        condemned_now = {made for made, _ in repo.stores.refs.expired.list()}
+        if not isinstance(named, GravelerError):
+            points.append(named)
+            assert repo.commit("kept").id not in condemned_now
+
+    interleave(prepared, branch_from_dev, delete_and_mark, left, least=3)
+    assert points
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [move_dev, move_dev_back, merge_dev, commit_the_same, publish_the_same, branch_from_dev],
+)
+def test_a_writer_comes_in_between_the_steps_of_a_mark(writer):
+    interleave(
+        prepared,
+        lambda repo: repo.gc.mark(),
+        writer,
+        checked_later(lambda *_: True),
+        least=20,
+    )
+
+
+@pytest.mark.parametrize("writer", [move_dev, move_dev_back, merge_dev])
+def test_a_writer_comes_in_between_the_fresh_look_of_a_sweep(writer):
+    """What is condemned is named for a while, and moves on while the sweep looks."""
+
+    def prepare(repo):
+        start(repo)
+        days(repo, 2)
+        lost = repo.commit("dev").id
+        repo.delete_branch("dev")
+        mark = repo.gc.mark()
+        repo.gc.undelete(mark.id)
+        repo.create_branch("dev", lost)
+        repo.stores.objects.put("data/stray", b"x")
+        days(repo, 2)
+        repo.gc.mark()
+        days(repo, 8)
+
+    def operate(repo):
+        return repo.gc.sweep(list(repo.gc.marks())[-1].id)
+
+    interleave(prepare, operate, writer, checked_later(lambda *_: True), least=20)
+
+
+# -- two collectors
+
+
+def test_two_sweeps_of_one_mark_do_no_harm():
+    def looked(world, first, second):
+        for outcome in (first, second):
+            assert not isinstance(outcome, GravelerError) or isinstance(outcome, StateError)
+        check(world, None, first)
+
+    interleave(condemned, sweep, sweep, looked, least=30)
+
+
+def test_of_two_marks_at_once_the_later_one_counts():
+    def marked(world, first, second):
+        repo = world.repo(scripted=False)
+        assert second.state == "condemned"
+        if isinstance(first, GravelerError):
+            assert isinstance(first, StateError), repr(first)
+        states = sorted(mark.state for mark in repo.gc.marks())
+        assert states[0] == "condemned"
+        names = {record.mark for _, record in repo.stores.refs.expired.list()}
+        settled = {mark.id for mark in repo.gc.marks() if mark.state == "condemned"}
+        assert names <= settled
+        days(repo, 8)
+        for mark in settled:
+            repo.gc.sweep(mark)
+        check_sound(repo)
+        freed = sum(mark.freed["data"].count for mark in repo.gc.marks() if mark.swept)
+        assert freed == len(GARBAGE)
+
+    def unmarked(repo):
+        start(repo)
+        repo.delete_branch("dev")
+        days(repo, 2)
+
+    interleave(unmarked, lambda repo: repo.gc.mark(), lambda repo: repo.gc.mark(), marked, least=20)
+
+
+def test_a_mark_in_between_the_steps_of_a_sweep_and_the_other_way_round():
+    def looked(world, *_):
+        repo = world.repo(scripted=False)
+        days(repo, 8)
+        for mark in list(repo.gc.marks()):
+            if mark.state in ("condemned", "sweeping"):
+                repo.gc.sweep(mark.id)
+        check_sound(repo)
+        commit_the_same(repo)
+        assert check_sound(repo)["again"]["g0"] == "garbage 0"
+
+    interleave(condemned, sweep, lambda repo: repo.gc.mark(), looked, least=30)
+    interleave(condemned, lambda repo: repo.gc.mark(), sweep, looked, least=20)
+
+
+def test_an_undelete_in_between_the_steps_of_a_sweep_and_the_other_way_round():
+    def undelete(repo):
+        return repo.gc.undelete(next(iter(repo.gc.marks())).id)
+
+    def looked(world, one, other):
+        refused = [isinstance(outcome, GravelerError) for outcome in (one, other)]
+        assert refused in ([True, False], [False, True]), (one, other)
+        check_sound(world.repo(scripted=False))
+
+    interleave(condemned, sweep, undelete, looked, least=30)
+    interleave(condemned, undelete, sweep, looked, least=10)
+
+
+def test_a_table_whose_deletion_never_ends_is_told_of():
+    """A sweep dies between its word and its deed: the writer waits, and says what to do."""
+    told = 0
+    for number in range(1, 500):
+        world = World()
+        repo = world.repo(scripted=False)
+        condemned(repo)
+        world.script.arm(number, dies)
+        try:
+            sweep(world.repo())
+        except ProcessDied as death:
+            call = str(death)
+        else:
+            break
+        world.script.disarm()
+        if call == "delete_object":
+            outcome = outcome_of(commit_the_same, repo)
+            if isinstance(outcome, ThrottledError):
+                mark = next(iter(repo.gc.marks())).id
+                assert f"`graveler gc sweep {mark}` finishes it" in str(outcome)
+                told += 1
+        sweep(repo)
+        commit_some_of_it(repo)
+        commit(repo, "again", "rest", z="z", **GARBAGE)
+        check_sound(repo)
+    assert told > 1
