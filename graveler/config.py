@@ -29,11 +29,11 @@ is relative to the file's folder, so that a lake can be moved.
 
 import json
 import os
+import secrets
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -204,11 +204,15 @@ def write_default_config(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # whole or not at all: who opens the folder at the same moment must not read half a file
-        with NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=PREPARED) as prepared:
-            prepared.write(text)
-            prepared.flush()
-            os.fsync(prepared.fileno())
-            os.link(prepared.name, file)
+        prepared = folder / f"{PREPARED}{secrets.token_hex(8)}"
+        try:
+            with prepared.open("x", encoding="utf-8") as output:
+                output.write(text)
+                output.flush()
+                os.fsync(output.fileno())
+            file.hardlink_to(prepared)
+        finally:
+            prepared.unlink(missing_ok=True)
     except FileExistsError:
         reason = "is a lake already" if file.exists() else "is a file: give a folder"
         raise InvalidInputError(f"{folder} {reason}") from None

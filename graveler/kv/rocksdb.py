@@ -33,12 +33,15 @@ from graveler.errors import (
     InvalidInputError,
     LakeLockedError,
     OutcomeUnknownError,
+    ReadOnlyError,
     StateError,
     StorageFullError,
 )
 from graveler.kv.batches import chunks, pages
 from graveler.kv.forking import abandon, watch
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
+from graveler.kv.reading import may_write
+from graveler.kv.rocksdb_reading import LinkedReader
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
 from graveler.kv.turns import Turns
 
@@ -77,10 +80,21 @@ class _Handle:
         self.turns = Turns()
         self.users = 0
         self.inherited_from: int | None = None
+        self._reader: LinkedReader | None = None
         with _translated(folder):
-            self.db = Rdict(str(folder), _options())
+            if folder.exists() and not may_write(folder):
+                self._reader = LinkedReader(folder, _options())
+                self.db = self._reader.db
+            else:
+                self.db = Rdict(str(folder), _options())
         self.durably = WriteOptions()
         self.durably.sync = True
+
+    def close(self, folder: Path) -> None:
+        with self.lock:
+            _close(folder, self.db)
+        if self._reader is not None:
+            self._reader.remove()
 
 
 class _Handles:
@@ -103,8 +117,7 @@ class _Handles:
             handle.users -= 1
             if handle.users == 0 and handle.inherited_from is None:
                 del self.by_folder[folder]
-                with handle.lock:
-                    _close(folder, handle.db)
+                handle.close(folder)
 
     def after_fork_in_child(self) -> None:
         for handle in self.by_folder.values():
@@ -141,6 +154,11 @@ def _translate(folder: Path, text: str, *, conditional: bool) -> GravelerError:
         return StorageFullError(f"{message}: free space on its disk, open the store again, repeat")
     if text.startswith("Corruption"):
         return CorruptionError(f"{message}: keep the folder, restore it from a backup")
+    if "read only mode" in text:
+        return ReadOnlyError(
+            f"{folder} may not be written to by user id {os.geteuid()}, or its disk is read-only: "
+            "write where it may"
+        )
     if any(reason in text for reason in ("Permission denied", "Read-only", "File exists")):
         return InvalidInputError(f"{message}: give a folder that this user may write to")
     # What a failed write to the log left behind, nobody knows.
@@ -167,7 +185,8 @@ class RocksDBKVStore(KVStore):
     """A key-value store in one RocksDB folder, for one process.
 
     Args:
-        folder: The folder; made when missing.
+        folder: The folder; made when missing. One that may not be written to is read, as it is
+            now, and refuses writes with ReadOnlyError.
 
     Raises:
         LakeLockedError: Another process has the folder open.

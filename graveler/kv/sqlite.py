@@ -24,12 +24,15 @@ from graveler.errors import (
     InternalError,
     InvalidInputError,
     OutcomeUnknownError,
+    ReadOnlyError,
     StateError,
     StorageFullError,
 )
 from graveler.kv.batches import chunks, groups, pages
 from graveler.kv.forking import abandon, watch
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
+from graveler.kv.reading import may_write
+from graveler.kv.sqlite_reading import ReadOnlyConnections
 from graveler.kv.store import (
     ABSENT,
     PRESENT,
@@ -54,6 +57,7 @@ CREATE TABLE IF NOT EXISTS kv (
     partition TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
     PRIMARY KEY (partition, key)
 ) STRICT, WITHOUT ROWID"""
+_ANY: Final = "SELECT 1 FROM kv LIMIT 1"
 _GET: Final = "SELECT value FROM kv WHERE partition = ? AND key = ?"
 _GET_EACH: Final = "SELECT partition, value FROM kv WHERE key = ? AND partition IN (%s)"
 _SET: Final = (
@@ -134,7 +138,8 @@ class SQLiteKVStore(KVStore):
     """A key-value store in one SQLite file.
 
     Args:
-        path: The file; it and its folder are made when missing.
+        path: The file; it and its folder are made when missing. One that may not be written
+            to is read, and refuses writes with ReadOnlyError.
         patience_seconds: How long a write waits for other writers before it gives up.
         clock: Where pauses come from.
         ids: Where the jitter of the pauses comes from.
@@ -156,6 +161,7 @@ class SQLiteKVStore(KVStore):
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidInputError(f"cannot make the folder of {self._path}: {error}") from error
+        self._writable = may_write(self._path)
         self._turns = FileTurns(self._path.with_name(f"{self._path.name}-turns"), self._clock)
         self._connections = self._new_connections()
         try:
@@ -256,10 +262,14 @@ class SQLiteKVStore(KVStore):
         if closed:
             self._connections.close()
 
-    def _new_connections(self) -> _Connections:
-        return _Connections(self._path, self._patience_seconds / _ATTEMPTS)
+    def _new_connections(self) -> _Connections | ReadOnlyConnections:
+        kind = _Connections if self._writable else ReadOnlyConnections
+        return kind(self._path, self._patience_seconds / _ATTEMPTS)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
+        if not self._writable:
+            connection.execute(_ANY).close()
+            return
         with closing(connection.execute("PRAGMA journal_mode = WAL")) as cursor:
             mode = cursor.fetchone()[0]
         if mode != "wal":
@@ -320,8 +330,10 @@ class SQLiteKVStore(KVStore):
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             return CorruptionError(f"{message}: keep the file, restore it from a backup")
         if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
-            return InvalidInputError(
-                f"{message}: the file and its folder must be writable by user id {os.geteuid()}"
+            refused = ReadOnlyError if code == sqlite3.SQLITE_READONLY else InvalidInputError
+            return refused(
+                f"{message}: to be written to, the file and its folder must be writable by user id "
+                f"{os.geteuid()}, and their disk not read-only"
             )
         if code == sqlite3.SQLITE_IOERR:
             # What a failed fsync left behind, nobody knows.

@@ -122,7 +122,7 @@ class LocalStore(ObjectStore):
         path = self._path(key)
         if not self._exists(path):
             return
-        with storage_errors(f"delete {self.uri(key)}"):
+        with storage_errors(f"delete {self.uri(key)}", writing=True):
             make_folders(self._temporary)
             with exclusive(self._lock), suppress(FileNotFoundError):
                 path.unlink()
@@ -206,19 +206,19 @@ class LocalStore(ObjectStore):
     def _staged(self, key: str, body: Body, *, hashed: bool = True) -> Iterator[_Staged]:
         """Write the body to a durable temporary file, which is gone when the block ends."""
         what = f"write {self.uri(key)}"
-        with storage_errors(what):
+        with storage_errors(what, writing=True):
             make_folders(self._temporary)
         self._clear_abandoned()
         temporary = self._temporary / f"{self._ids.unique()}-{os.getpid()}-{get_ident()}"
         try:
             with BodyReader(body, hashed=hashed) as reader:
-                with storage_errors(what):
+                with storage_errors(what, writing=True):
                     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
                 try:
                     for piece in reader.pieces():
-                        with storage_errors(what):
+                        with storage_errors(what, writing=True):
                             write_all(descriptor, piece)
-                    with storage_errors(what):
+                    with storage_errors(what, writing=True):
                         # The kernel's clock ticks every few milliseconds only: two versions
                         # of an object could look alike. Ours does not, and a test owns it.
                         now = unix_us(self._clock.now()) * 1000
@@ -247,7 +247,7 @@ class LocalStore(ObjectStore):
         what = f"write file://{path}"
         for _ in range(_PUBLISH_TRIES):
             try:
-                with storage_errors(what):
+                with storage_errors(what, writing=True):
                     try:
                         make_folders(path.parent)
                         moved = move()

@@ -12,6 +12,7 @@ from graveler.errors import (
     GravelerError,
     InvalidInputError,
     PermissionDeniedError,
+    ReadOnlyError,
     StorageFullError,
 )
 
@@ -26,21 +27,25 @@ __all__ = [
 
 
 @contextmanager
-def storage_errors(what: str) -> Iterator[None]:
+def storage_errors(what: str, *, writing: bool = False) -> Iterator[None]:
     """Turn an OSError of the block into the error that says what to do next."""
     try:
         yield
     except GravelerError:
         raise  # some are OSErrors too
     except OSError as error:
-        raise _translated(error, what) from error
+        raise _translated(error, what, writing=writing) from error
 
 
-def _translated(error: OSError, what: str) -> GravelerError:
+def _translated(error: OSError, what: str, *, writing: bool) -> GravelerError:
     reason = f"{what}: {error.strerror or error}"
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
             return StorageFullError(f"{reason}; free some space or raise the quota, and repeat")
+        case errno.EACCES | errno.EPERM | errno.EROFS if writing:
+            return ReadOnlyError(
+                f"{reason}; user id {os.geteuid()} may only read there, or the disk is read-only"
+            )
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return PermissionDeniedError(f"{reason}; give this user the right to it, and repeat")
         case errno.ENOTDIR | errno.EISDIR:

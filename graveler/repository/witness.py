@@ -20,10 +20,12 @@ from graveler.background import Background
 from graveler.clock import Clock
 from graveler.errors import (
     CorruptionError,
+    GravelerError,
     KVOutdatedError,
     ObjectNotFoundError,
     OutcomeUnknownError,
     PreconditionFailedError,
+    ReadOnlyError,
 )
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore, Stored
@@ -106,7 +108,7 @@ class Witness:
         elif abs(now - self._looked) < _EVERY:
             return
         self._looked = now
-        self._background.run(self._count_on)
+        self._background.run(self._count)
 
     def check(self) -> None:
         """Compare the two counts.
@@ -131,7 +133,18 @@ class Witness:
     def close(self) -> None:
         """Count the moves that no count has seen yet."""
         if self._uncounted and not self._outdated:
-            self._background.run(self._count_on)
+            self._background.run(self._count)
+
+    def _count(self) -> None:
+        try:
+            self._count_on()
+        except ReadOnlyError:
+            return  # what was to move did not
+        except GravelerError as error:
+            self._uncounted = True
+            _log.warning(
+                "the witness of repository %r will be counted later: %s", self._name, error
+            )
 
     def _count_on(self) -> None:
         self._uncounted = False

@@ -98,18 +98,22 @@ def test_a_damaged_file_is_told(path: Path) -> None:
         list(store.scan("p"))
 
 
-def test_a_file_that_may_not_be_written_is_told(path: Path) -> None:
-    SQLiteKVStore(path).close()
+def test_a_file_that_may_not_be_written_is_read_and_told(path: Path) -> None:
+    with SQLiteKVStore(path) as store:
+        store.set("p", b"k", b"kept")
     path.chmod(0o444)
     path.parent.chmod(0o555)
     # Root may write to everything, so the script becomes somebody else.
     script = (
         "import os, sys\n"
-        "from graveler.errors import InvalidInputError\n"
+        "from graveler.errors import ReadOnlyError\n"
         "from graveler.kv.sqlite import SQLiteKVStore\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
-        "try: SQLiteKVStore(sys.argv[1]).set('p', b'k', b'v')\n"
-        "except InvalidInputError as error: print(error)"
+        "store = SQLiteKVStore(sys.argv[1])\n"
+        "print(store.get('p', b'k').value)\n"
+        "try: store.set('p', b'k', b'v')\n"
+        "except ReadOnlyError as error: print(error)\n"
+        "store.close()"
     )
     # Its folders are private to the user who runs the tests.
     private = [folder for folder in path.parents if folder.stat().st_mode & 0o077 == 0]
@@ -127,6 +131,7 @@ def test_a_file_that_may_not_be_written_is_told(path: Path) -> None:
         path.parent.chmod(0o755)
         for folder in private:
             folder.chmod(0o700)
+    assert "b'kept'" in output
     assert str(path) in output
     assert "must be writable by user id" in output
 

@@ -1,0 +1,127 @@
+"""Connections to a SQLite file that this process may not write to.
+
+A file in WAL mode wants two more beside it, which a reader makes where they are missing. Where
+it may not:
+
+- The log is there and its index too: a process has the file open, or died with it. Both are
+  used as they are.
+- The log is there and no index: both are copied to a temporary folder, and read there.
+- No log, or an empty one: everything is in the file, which nobody has open. It is read as one
+  that does not change; when a log appears, somebody has it open, and the first case is there.
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from urllib.parse import quote
+
+from graveler.errors import StateError
+
+__all__ = ["ReadOnlyConnections"]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """How the file has to be read, and what must be the same for a connection to stay good."""
+
+    way: str
+    stamps: tuple[int, ...]
+
+
+class ReadOnlyConnections:
+    """Connections that read, each of one thread at a time."""
+
+    def __init__(self, path: Path, busy_seconds: float) -> None:
+        self._path = path
+        self._log = path.with_name(f"{path.name}-wal")
+        self._index = path.with_name(f"{path.name}-shm")
+        self._busy_seconds = busy_seconds
+        self._lock = Lock()
+        self._idle: list[tuple[_State, sqlite3.Connection]] = []
+        self._copies: list[Path] = []
+        self._process = os.getpid()
+        self.closed = False
+
+    @contextmanager
+    def borrow(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection to the file as it is now."""
+        state, connection = self._take()
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                if self.closed:
+                    connection.close()
+                else:
+                    self._idle.append((state, connection))
+
+    def close(self) -> None:
+        """Close what is idle, and remove the copies; may be called twice."""
+        with self._lock:
+            self.closed = True
+            idle, self._idle = self._idle, []
+            for _, connection in idle:
+                connection.close()
+            copies, self._copies = self._copies, []
+            if self._process == os.getpid():  # else they are the parent's
+                for copy in copies:
+                    shutil.rmtree(copy, ignore_errors=True)
+
+    def _take(self) -> tuple[_State, sqlite3.Connection]:
+        with self._lock:
+            if self.closed:
+                raise StateError(f"the store in {self._path} is closed: open it again")
+            state = self._look()
+            while self._idle:
+                kept, connection = self._idle.pop()
+                if kept == state:
+                    return state, connection
+                connection.close()
+            return state, self._connect(state)
+
+    def _look(self) -> _State:
+        log = _stamps(self._log)
+        if not log or not log[1]:
+            return _State("alone", _stamps(self._path))
+        if self._index.exists():
+            return _State("shared", ())
+        return _State("copied", _stamps(self._path) + log)
+
+    def _connect(self, state: _State) -> sqlite3.Connection:
+        path, options = self._path, {"shared": "mode=ro", "alone": "immutable=1"}.get(state.way, "")
+        if state.way == "copied":
+            path = self._copy()
+        connection = sqlite3.connect(
+            f"file:{quote(str(path))}?{options}",
+            uri=True,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            connection.execute("PRAGMA query_only = ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _copy(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="graveler-kv-"))
+        self._copies.append(folder)
+        for file in (self._path, self._log):
+            shutil.copyfile(file, folder / file.name)
+        return folder / self._path.name
+
+
+def _stamps(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ()
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
