@@ -25,6 +25,7 @@ _LONGEST_PAUSE: Final = 0.005
 _PAUSE_EACH: Final = 0.001  # for each one ahead but the first
 _COUNTER: Final = struct.Struct("<Q")
 _FIRST: Final = 4096  # the byte that stands for ticket 0; those before it are the counter's
+_MOST: Final = 1 << 62
 _LOCK: Final = struct.Struct("hhqqi0q")  # struct flock of 64-bit Linux
 _KNOWN: Final = sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
 
@@ -119,6 +120,8 @@ class _Queue:
             return None
         content = os.pread(self._file, _COUNTER.size, 0)
         ticket: int = _COUNTER.unpack(content)[0] if len(content) == _COUNTER.size else 0
+        if ticket > _MOST:  # damaged: whoever starts again at 0 is out of order, no more
+            ticket = 0
         os.pwrite(self._file, _COUNTER.pack(ticket + 1), 0)
         self._set(fcntl.F_WRLCK, _FIRST + ticket, 1)
         self._set(fcntl.F_UNLCK, 0, 1)

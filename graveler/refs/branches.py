@@ -114,9 +114,16 @@ class Branches:
                 return
             # the nonce tells whether what is there now is what we wrote
             seen = self._kv.get(self._partition, key)
-            if seen is not None and _decoded(seen.value).nonce == written.nonce:
+            there = None if seen is None else _decoded(seen.value)
+            if there is not None and there.nonce == written.nonce:
                 return
-            if (ABSENT if seen is None else seen.predicate) != predicate:
+            if predicate is ABSENT:
+                # its birth tells it too; and where nothing is there, it may have been made and
+                # deleted: to make it again as it was would bring back what is being dropped
+                if there is not None and there.born == written.born:
+                    return
+                raise unknown
+            if seen is None or seen.predicate != predicate:
                 raise unknown
         raise BackendUnavailableError(
             f"branch {written.name!r}: none of {_TRIES} writes arrived, and nothing was changed "

@@ -57,20 +57,26 @@ def drop_branch(stores: Stores, name: str, mine: Callable[[BranchRecord], bool])
             removal: what somebody else has made of the branch meanwhile stays.
     """
     dropped: tuple[str, ...] = ()
+    unsure: str | None = None  # the birth of the branch whose removal had no answer
     for attempt in range(_ATTEMPTS):
         try:
             record, predicate = stores.refs.branches.get_for_update(name)
         except RefNotFoundError:
             break
+        if unsure not in {None, record.born}:
+            break  # it was removed, and this is another one of its name
         if not mine(record):
             return
         dropped = (record.staging_token, *record.sealed_tokens)
         try:
             stores.refs.branches.delete(record, predicate)
-        except (PreconditionFailedError, OutcomeUnknownError):
-            backoff(stores.clock, stores.ids, attempt)
-            continue
-        break
+        except OutcomeUnknownError:
+            unsure = record.born
+        except PreconditionFailedError:
+            pass
+        else:
+            break
+        backoff(stores.clock, stores.ids, attempt)
     else:
         raise ThrottledError(f"branch {name!r} is busy: lost {_ATTEMPTS} races; try again")
     for token in dropped:
@@ -102,14 +108,20 @@ def delete_branch(stores: Stores, name: str) -> None:
 def reset(stores: Stores, name: str, *, fence: str = "") -> None:
     """Discard what is staged on the branch."""
     dropped: tuple[str, ...] = ()
+    token = ""
 
     def change(record: BranchRecord) -> BranchRecord:
-        nonlocal dropped
+        nonlocal dropped, token
         check_fence(record, fence)
         dropped = (record.staging_token, *record.sealed_tokens)
-        return replace(record, staging_token=stores.ids.unique(), sealed_tokens=())
+        token = stores.ids.unique()
+        return replace(record, staging_token=token, sealed_tokens=())
+
+    def landed(now: BranchRecord) -> bool:
+        # nobody else writes this token; where it is gone too, resetting again is as good
+        return token in (now.staging_token, *now.sealed_tokens)
 
     with owned(name, fence):
-        move(stores.refs, name, change, landed=lambda now: now.staging_token not in dropped)
+        move(stores.refs, name, change, landed=landed)
     for token in dropped:
         stores.staging.drop(token)

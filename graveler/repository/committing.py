@@ -218,11 +218,12 @@ class _Committer:
         if not self._mine and record.staging_token == self._seen.staging_token:
             return None  # nothing was staged, nor is it now
         commits = self._stores.refs.commits
-        last = self._mine[-1] if self._mine else self._seen.staging_token
+        # what was live at our look and then taken before we sealed it may hold our writes too
+        ours = {self._seen.staging_token, *self._mine[-1:]}
         floor = commits.get(self._seen.commit_id).generation
         commit = commits.get(record.commit_id)
         while commit.generation > floor:
-            if last in commit.tokens:
+            if not ours.isdisjoint(commit.tokens):
                 return replace(commit, by_other=True)
             commit = commits.get(commit.parents[0])
         raise NoChangesError(

@@ -43,26 +43,29 @@ class World:
 
     def __init__(self):
         self.script = Script()
-        self._kv = MemoryKVStore()
+        self.kv = MemoryKVStore()
         self._clock, self._ids = FakeClock(), SequenceIds()
         self._config = LakeConfig("x", "mem://", f"mem://world{next(_numbers)}", cache_folder=None)
         self.lake(scripted=False).create_repository("flights", splitting=SMALL)
 
-    def lake(self, *, scripted=True):
-        """A fresh lake, as another process opens it; the script strikes at scripted ones."""
+    def lake(self, *, scripted=True, kv=None):
+        """A fresh lake, as another process opens it; the script strikes at scripted ones.
+
+        Give a wrapped `kv` of the world's to have faults of your own.
+        """
         script = self.script if scripted else Script()
         return ScriptedLake(
             self._config,
-            FaultyKVStore(self._kv, script),
+            kv or FaultyKVStore(self.kv, script),
             clock=self._clock,
             ids=self._ids,
             background=Inline(),
             script=script,
         )
 
-    def repo(self, *, scripted=True):
+    def repo(self, *, scripted=True, kv=None):
         """The repository of a fresh lake."""
-        return self.lake(scripted=scripted).repository("flights")
+        return self.lake(scripted=scripted, kv=kv).repository("flights")
 
 
 def tree(view):

@@ -184,3 +184,28 @@ def test_a_forked_child_does_not_wait_for_the_looks_of_its_parent():
     assert os.waitpid(child, 0)[1] == 0
     gate.through.release()
     assert asker.said() == ("main", 1)
+
+
+def test_a_handler_above_an_interrupted_read_reads_for_itself():
+    depth = []
+
+    def read(key):
+        depth.append(key)
+        return reads.get(key) if len(depth) == 1 else len(depth)
+
+    reads = SharedReads(read)
+    assert reads.get("main") == 2
+    assert reads._under_way == {}
+
+
+def test_a_read_that_never_ends_holds_up_nobody_for_long():
+    gate = Gate()
+    reads = SharedReads(gate.read)
+    stuck = Asker(reads)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    first, second = Asker(reads), Asker(reads)
+    assert gate.begun.acquire(timeout=PATIENCE)  # it has waited long enough
+    for _ in range(3):
+        gate.through.release()
+    assert all(isinstance(asker.said(), tuple) for asker in (first, second, stuck))
+    assert reads._under_way == {}

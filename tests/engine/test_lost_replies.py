@@ -1,0 +1,132 @@
+"""A conditional write without an answer, with somebody else at work before it is looked into."""
+
+from contextlib import suppress
+
+import pytest
+
+from graveler.errors import (
+    AlreadyExistsError,
+    NoChangesError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+)
+from graveler.repository.committing import _Committer, _Details, _seal
+from graveler.testing.faults import FaultyKVStore, Script
+from tests.engine.worlds import World, tree
+
+
+class Unanswering(FaultyKVStore):
+    """Loses the reply of the first conditional write of a branch, and lets others work then."""
+
+    def __init__(self, store, name, call, *, before=None, after=None):
+        super().__init__(store, Script())
+        self._key, self._call = b"branch/" + name.encode(), call
+        self._before, self._after = before, after
+
+    def _once(self, call, key, work):
+        if (call, key) != (self._call, self._key):
+            return work()
+        self._call = ""
+        if self._before is not None:
+            self._before()
+        with suppress(PreconditionFailedError):
+            work()
+        if self._after is not None:
+            self._after()
+        raise OutcomeUnknownError("the reply was lost")
+
+    def set_if(self, partition, key, value, predicate):
+        self._once(
+            "set_if", key, lambda: super(Unanswering, self).set_if(partition, key, value, predicate)
+        )
+
+    def delete_if(self, partition, key, predicate):
+        self._once(
+            "delete_if", key, lambda: super(Unanswering, self).delete_if(partition, key, predicate)
+        )
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def names(repo):
+    return [record.name for record in repo.branches()]
+
+
+def test_deleting_a_branch_leaves_the_one_that_was_made_after_it(world):
+    other = world.repo(scripted=False)
+    other.create_branch("dev").put("old", b"1")
+
+    def anew():
+        other.create_branch("dev").put("x", b"1")
+        other.branch("dev").commit("acknowledged")
+
+    world.repo(kv=Unanswering(world.kv, "dev", "delete_if", after=anew)).delete_branch("dev")
+    assert "dev" in names(other)
+    assert tree(other.ref("dev")) == {"x": "1"}
+
+
+def test_a_branch_that_was_made_and_deleted_is_not_brought_back(world):
+    other = world.repo(scripted=False)
+    lossy = Unanswering(world.kv, "dev", "set_if", after=lambda: other.delete_branch("dev"))
+    with pytest.raises(OutcomeUnknownError):
+        world.repo(kv=lossy).create_branch("dev")
+    assert "dev" not in names(other)
+
+
+def test_who_made_a_branch_knows_it_though_others_have_moved_it_since(world):
+    other = world.repo(scripted=False)
+
+    def moved():
+        other.branch("dev").put("x", b"1")
+        other.branch("dev").commit("x")
+
+    made = world.repo(kv=Unanswering(world.kv, "dev", "set_if", after=moved)).create_branch("dev")
+    assert made.head.message == "x"
+
+
+def test_who_lost_the_race_to_make_a_branch_does_not_take_it_for_his(world):
+    other = world.repo(scripted=False)
+    lossy = Unanswering(world.kv, "dev", "set_if", before=lambda: other.create_branch("dev"))
+    with pytest.raises((OutcomeUnknownError, AlreadyExistsError)):
+        world.repo(kv=lossy).create_branch("dev")
+    assert "dev" in names(other)
+
+
+def test_a_reset_that_lost_its_race_resets_again_and_drops_nothing_that_is_sealed(world):
+    other = world.repo(scripted=False)
+    main = other.branch("main")
+    main.put("k", b"first")
+    _seal(other.stores, "main", "")  # and dies
+    main.put("j", b"second")
+    sealed = []
+    lossy = Unanswering(
+        world.kv, "main", "set_if", before=lambda: sealed.append(_seal(other.stores, "main", ""))
+    )
+    world.repo(kv=lossy).branch("main").reset()
+    assert len(sealed) == 1
+    assert tree(main) == {}
+    with pytest.raises(NoChangesError):
+        main.commit("nothing is left")
+
+
+def test_the_answer_is_the_commit_that_holds_the_acknowledged_write(world):
+    first, second = world.repo(scripted=False), world.repo(scripted=False)
+    first.branch("main").put("a", b"a")
+    early = _Committer(
+        first.stores, "main", "", _Details("X", {}, "", False), *_seal(first.stores, "main", "")
+    )
+    mine = world.repo()
+    mine.branch("main").put("b", b"b")
+
+    def others(_):
+        early.run()
+        second.branch("main").commit("Y")
+
+    world.script.arm(4, others)  # between the look at the branch and the look at its token
+    made = mine.branch("main").commit("U")
+    assert world.script.disarm() == "scan"
+    assert (made.message, made.by_other) == ("Y", True)
+    assert mine.ref(made.id).exists("b")
