@@ -499,8 +499,8 @@ def test_a_machine_whose_clock_is_off_deletes_nothing_that_is_young(hours):
     store_clock = FakeClock()
 
     class OtherClock(World):
-        def lake(self, *, scripted=True):
-            lake = super().lake(scripted=scripted)
+        def lake(self, *, scripted=True, kv=None):
+            lake = super().lake(scripted=scripted, kv=kv)
             kept = self.__dict__.setdefault("_store", MemoryStore("skewed", clock=store_clock))
             lake._open_store = lambda _uri: kept
             return lake

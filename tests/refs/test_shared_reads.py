@@ -67,7 +67,12 @@ def until(condition):
 
 def test_an_idle_read_is_made_at_once_by_who_asks():
     makers = []
-    reads = SharedReads(lambda key: makers.append(threading.get_ident()) or key)
+
+    def read(key):
+        makers.append(threading.get_ident())
+        return key
+
+    reads = SharedReads(read)
     assert [reads.get("main"), reads.get("main")] == ["main", "main"]
     assert makers == [threading.get_ident()] * 2
     assert reads._under_way == {}
