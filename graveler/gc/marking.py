@@ -181,6 +181,9 @@ class _Marking:
                 continue
             if self._dry or self._write_commit(identifier, Expired(self._mark.id, at, gone=False)):
                 self._pages.add(Kind.COMMITS, identifier, 0)
+            else:  # somebody else was quicker: what he has in mind decides about the tree
+                tree = self._survey.graph.get(identifier).tree
+                self._survey.trees.reach_stray(bytes.fromhex(tree))
 
     def _write_commit(self, identifier: str, record: Expired) -> bool:
         found = self._expired.find(identifier)

@@ -1,0 +1,125 @@
+"""A fault at every call of a mark, a sweep, an undelete: nothing is lost, and it can be repeated."""
+
+import logging
+
+import pytest
+
+from graveler.gc import MarkState
+from tests.engine.worlds import FAULTS, World, struck_worlds
+from tests.gc.lakes import NOW, check_sound, commit, keys, pass_days
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    caplog.set_level(logging.CRITICAL)
+
+
+def start(repo):
+    """A history with a rule, garbage of each kind, staged writes, and a run that is parked."""
+    for number in range(3):
+        commit(repo, "main", f"m{number}", a=str(number), b=f"b{number}")
+    commit(repo, "dev", x="x", y="y")
+    repo.delete_branch("dev")
+    dead = repo.stores.refs.branches.get("main").staging_token
+    repo.branch("main").put("staged", b"s")
+    repo.branch("main").commit("staged")
+    repo.stores.staging.set(dead, b"late", b"\x00")
+    repo.branch("main").put("live", b"l")
+    run = repo.runs.open("hour")
+    run.put("run", b"r")
+    run.commit("half")
+    run.park("later")
+    repo.stores.objects.put("data/stray", b"stray")
+    repo.gc.keep(count=2)
+    repo.stores.clock.sleep(2 * 86_400)
+
+
+def marked(repo):
+    start(repo)
+    repo.gc.mark()
+    repo.stores.clock.sleep(8 * 86_400)
+
+
+def mark(repo):
+    return repo.gc.mark()
+
+
+def sweep(repo):
+    return repo.gc.sweep(next(iter(repo.gc.marks())).id)
+
+
+def undelete(repo):
+    return repo.gc.undelete(next(iter(repo.gc.marks())).id)
+
+
+def finished():
+    """What is left when nothing went wrong: the keys, and what can be read."""
+    world = World()
+    repo = world.repo(scripted=False)
+    marked(repo)
+    sweep(repo)
+    return len(keys(repo)), check_sound(repo)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", [mark, sweep, undelete])
+def test_nothing_is_lost_and_it_can_be_repeated(operation, fault):
+    left, seen = finished()
+    prepare = start if operation is mark else marked
+    for world, what, failed in struck_worlds(fault, prepare, operation):
+        repo = world.repo(scripted=False)
+        assert check_sound(repo) == seen, what
+        if operation is sweep:
+            assert sweep(repo).state is MarkState.SWEPT, what
+        else:
+            if operation is mark and failed is None:
+                assert next(iter(repo.gc.marks())).state is MarkState.CONDEMNED, what
+            if operation is undelete:
+                undelete(repo)
+                assert not list(repo.stores.refs.expired.list()), what
+            new = repo.gc.mark()
+            pass_days(world, 8)
+            repo.gc.sweep(new.id)
+        assert check_sound(repo) == seen, what
+        # a clean-up that failed leaves what the next collection takes
+        repo.gc.run(grace=NOW, window=NOW)
+        assert len(keys(repo)) == left, what
+        assert check_sound(repo) == seen, what
+        assert not [token for token in repo.stores.staging.tokens() if _dead(repo, token)], what
+
+
+def _dead(repo, token):
+    return all(
+        token not in (record.staging_token, *record.sealed_tokens)
+        for record in repo.branches(hidden=True)
+    )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_dry_run_that_fails_leaves_nothing(fault):
+    for world, what, _ in struck_worlds(fault, start, lambda repo: repo.gc.mark(dry_run=True)):
+        repo = world.repo(scripted=False)
+        assert list(repo.gc.marks()) == [], what
+        assert list(repo.stores.refs.expired.list()) == [], what
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_writer_that_takes_over_a_table_meets_a_fault(fault):
+    def prepare(repo):
+        commit(repo, "main", a="1")
+        commit(repo, "dev", x="x", y="y")
+        repo.delete_branch("dev")
+        repo.stores.clock.sleep(2 * 86_400)
+        repo.gc.mark()
+
+    def write(repo):
+        return commit(repo, "again", x="x", y="y", z="z")
+
+    for world, what, failed in struck_worlds(fault, prepare, write):
+        repo = world.repo(scripted=False)
+        seen = check_sound(repo)
+        pass_days(world, 8)
+        sweep(repo)
+        assert check_sound(repo) == seen, what
+        if failed is None:
+            assert seen["again"]["x"] == "x", what
