@@ -1,0 +1,65 @@
+"""What the parts of the key-value suite share."""
+
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from graveler.kv.store import ABSENT, MAX_KEY_BYTES, KVStore
+
+__all__ = [
+    "BAD_KEYS",
+    "BAD_PARTITIONS",
+    "EVERY_BYTE",
+    "THREADS",
+    "TRICKY_NAMES",
+    "SuitePart",
+    "calls",
+    "fill",
+    "keys_of",
+]
+
+EVERY_BYTE: Final = [bytes([byte]) for byte in range(256)]
+TRICKY_NAMES: Final = (
+    *("a", "ab", "b", "a/b", "a/", "/", "A", "a%", "a_", "a:b", "a.b", " a", "'"),
+    *("\x01", "\x7f", "\u00e9", "e\u0301", "\U0001f980", "\uffff", "x" * MAX_KEY_BYTES),
+)
+_TOO_LONG: Final = MAX_KEY_BYTES + 1
+BAD_PARTITIONS: Final = ("", "x" * _TOO_LONG, "\u00e9" * 600, "a\0b", "\ud800")
+BAD_KEYS: Final = (b"", b"x" * _TOO_LONG)
+THREADS: Final = 8
+
+
+class SuitePart:
+    """Some of the port's promises, one test each.
+
+    Attributes:
+        takes_turns: Whether the store knows turns.
+        many: How many keys the tests of many write: more than the store's pages and batches
+            hold. A store of which each call takes long may take fewer.
+        examples: How many random histories it goes through beside a model.
+    """
+
+    takes_turns: ClassVar[bool] = True
+    many: ClassVar[int] = 12_345
+    examples: ClassVar[int] = 30
+
+
+def fill(store: KVStore, partition: str, keys: list[bytes]) -> None:
+    """Write the keys, each with a value of its own."""
+    store.set_many(partition, ((key, b"=" + key) for key in keys))
+
+
+def keys_of(store: KVStore, partition: str, start: bytes = b"") -> list[bytes]:
+    """Return the keys that a scan gives."""
+    return [key for key, _ in store.scan(partition, start)]
+
+
+def calls(store: KVStore, partition: str, key: bytes) -> list[Callable[[], object]]:
+    """Return calls that take a partition and a key."""
+    return [
+        lambda: store.get(partition, key),
+        lambda: store.get_each([partition], key),
+        lambda: store.set(partition, key, b"v"),
+        lambda: store.set_many(partition, [(b"fine", b"v"), (key, b"v")]),
+        lambda: store.set_if(partition, key, b"v", ABSENT),
+        lambda: store.delete(partition, key),
+    ]
