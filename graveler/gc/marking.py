@@ -177,11 +177,13 @@ class _Marking:
         known = dict(self._expired.list())
         for identifier in commits:
             there = known.get(identifier)
-            if there is not None and (there.gone or not self._unfinished(there.mark)):
+            if there is not None and there.gone:
                 continue
-            if self._dry or self._write_commit(identifier, Expired(self._mark.id, at, gone=False)):
+            mine = there is None or self._unfinished(there.mark)
+            record = Expired(self._mark.id, at, gone=False)
+            if mine and (self._dry or self._write_commit(identifier, record)):
                 self._pages.add(Kind.COMMITS, identifier, 0)
-            else:  # somebody else was quicker: what he has in mind decides about the tree
+            else:  # another mark decides about the tree: it stays as long as that one waits
                 tree = self._survey.graph.get(identifier).tree
                 self._survey.trees.reach_stray(bytes.fromhex(tree))
 

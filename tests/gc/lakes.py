@@ -23,7 +23,7 @@ def everything(repo):
 def check_sound(repo):
     """Everything that can be named can be read, and fsck finds nothing wrong."""
     report = fsck(repo.stores, objects="checksum")
-    assert report.problems == ()
+    assert list(report.problems) == []
     return everything(repo)
 
 

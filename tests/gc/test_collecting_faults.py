@@ -81,8 +81,9 @@ def test_nothing_is_lost_and_it_can_be_repeated(operation, fault):
             pass_days(world, 8)
             repo.gc.sweep(new.id)
         assert check_sound(repo) == seen, what
-        # a clean-up that failed leaves what the next collection takes
-        repo.gc.run(grace=NOW, window=NOW)
+        # what a table named that was condemned before goes with the collection after it
+        for _ in range(2):
+            repo.gc.run(grace=NOW, window=NOW)
         assert len(keys(repo)) == left, what
         assert check_sound(repo) == seen, what
         assert not [token for token in repo.stores.staging.tokens() if _dead(repo, token)], what
