@@ -10,6 +10,7 @@ from graveler.cli import (
     collecting,
     comparing,
     demonstration,
+    dumping,
     files,
     history,
     lakes,
@@ -55,8 +56,8 @@ def _shared(
 
 
 for _group in (
-    *(lakes, branches, files, history, comparing, undoing, tags, runs, checking, collecting),
-    demonstration,
+    *(lakes, branches, files, history, comparing, undoing, tags, runs),
+    *(dumping, checking, collecting, demonstration),
 ):
     _group.add_to(app)
 

@@ -29,7 +29,9 @@ from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
 from graveler.records import decode_json, encode_json
 from graveler.refs import Refs
+from graveler.refs.dump import read_dump
 from graveler.repository import Stores
+from graveler.repository.dumping import check_storage
 from graveler.repository.watched_kv import WatchedKVStore
 from graveler.repository.witness import Count, Witness, forget, witnesses
 from graveler.staging import StagingArea
@@ -156,7 +158,7 @@ class Lake:
         uid = self._ids.unique()
         settings: dict[str, Any] = {
             "uid": uid,
-            "storage": _absolute(storage) if storage else f"{self._config.storage_uri}/{name}",
+            "storage": _absolute(storage or self.default_storage(name)),
             "default_branch": default_branch,
             "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
         }
@@ -187,6 +189,47 @@ class Lake:
                 return self._open(name, settings)
             return self._taken(name, exist_ok=exist_ok)
         return self._open(name, settings)
+
+    def restore_repository(
+        self, file: str | Path, *, name: str | None = None, storage: str | None = None
+    ) -> Repository:
+        """Restore a dump of refs, into a new repository where there is none of the name.
+
+        For the lake whose key-value store was lost: the objects are where they were, and the
+        dump (``repository.dump_refs``) says what they were. May be repeated.
+
+        Args:
+            file: The dump.
+            name: Of the repository; as in the dump where not given.
+            storage: Root URI of its objects; as in the dump where not given.
+
+        Raises:
+            CorruptionError: The file is damaged, or a commit is not what its id says.
+            ObjectNotFoundError: The storage has not what the refs name.
+            AlreadyExistsError: There is a repository of the name, with branches elsewhere.
+        """
+        contents = read_dump(Path(file))
+        header = contents.header
+        name = check_repository(name or header.repository)
+        if self._kv.get(_PARTITION, _PREFIX + name.encode()) is None:
+            root = storage or header.storage or self.default_storage(name)
+            check_storage(RangeStore(self._open_store(_absolute(root)), self._cache), contents)
+            repository = self.create_repository(
+                name,
+                storage=root,
+                default_branch=header.default_branch,
+                exist_ok=True,
+                splitting=Splitting(*header.splitting),
+                accept_storage=True,
+            )
+        else:
+            repository = self.repository(name)
+        repository.restore_refs(file)
+        return repository
+
+    def default_storage(self, name: str) -> str:
+        """Return where the objects of a repository are unless it was made with another storage."""
+        return f"{self._config.storage_uri}/{name}"
 
     def _taken(self, name: str, *, exist_ok: bool) -> Repository:
         if not exist_ok:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graveler.config import default_committer
@@ -21,6 +22,7 @@ from graveler.refs import (
     resolve_to_read,
     tag_moves,
 )
+from graveler.refs.dump import Contents
 from graveler.repository import (
     Branch,
     MergeResult,
@@ -28,6 +30,7 @@ from graveler.repository import (
     Stores,
     branching,
     diffing,
+    dumping,
     merging,
     reverting,
     tracing,
@@ -362,6 +365,33 @@ class Repository:
     def delete_tag(self, name: str) -> None:
         """Remove a tag."""
         self.stores.refs.tags.delete(name)
+
+    def dump_refs(self, file: str | Path) -> Contents:
+        """Write branches, tags, protection and all commits they reach to a file.
+
+        Staged writes, runs and the log of moves are not in it; nor are the objects, which stay
+        where they are. The branches of runs come back as hidden branches that nobody owns.
+
+        Args:
+            file: Replaced where it is there.
+        """
+        storage = self.stores.storage
+        own = storage == self.lake.default_storage(self.name)
+        return dumping.dump(self.stores, Path(file), storage="" if own else storage)
+
+    def restore_refs(self, file: str | Path) -> Contents:
+        """Have all that a dump holds; what is there already stays.
+
+        Into a repository without history of its own, over the storage that the dump was made
+        beside, or into the repository it was made of. Every id is computed again before
+        anything is written. May be repeated.
+
+        Raises:
+            CorruptionError: The file is damaged, or a commit is not what its id says.
+            ObjectNotFoundError: The storage has not what its refs name.
+            AlreadyExistsError: Branches or tags of the same names are elsewhere.
+        """
+        return dumping.restore(self.stores, Path(file))
 
     def protect(self, pattern: str, actions: Iterable[str] | None = None) -> None:
         """Protect the branches that match a shell pattern (``main``, ``release-*``).

@@ -1,7 +1,7 @@
 """Commit records: key ``commit/<64 hex>``; immutable, so they are cached without care."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from threading import Lock
 from typing import Final
@@ -104,6 +104,11 @@ class Commits:
         )
         self._kv.set(self._partition, _PREFIX + commit.id.encode(), encode_commit(commit))
         return self._remember(commit)
+
+    def add_all(self, commits: Iterable[Commit]) -> None:
+        """Store commits as they are, in few round trips; their ids must have been checked."""
+        items = [(_PREFIX + one.id.encode(), encode_commit(one)) for one in commits]
+        self._kv.set_many(self._partition, items)
 
     def list(self) -> Iterator[Commit]:
         """Yield every commit stored, by id."""

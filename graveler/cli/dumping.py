@@ -1,0 +1,70 @@
+"""``graveler refs``: all branches, tags and commits in one file, and back."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graveler.cli.session import Session
+from graveler.cli.verb import verb
+from graveler.config import environment
+
+if TYPE_CHECKING:
+    from graveler.refs.dump import Contents
+
+__all__ = ["add_to"]
+
+_refs = typer.Typer(help="Refs: all of them in one file, and back.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    app.add_typer(_refs, name="refs")
+
+
+@verb(_refs, "dump")
+def _dump(
+    session: Session,
+    file: Annotated[Path, typer.Argument(help="Replaced if it is there.", dir_okay=False)],
+) -> None:
+    """Write branches, tags, protection and all commits they reach to a file.
+
+    Staged writes, runs and the log of moves are not in it. Objects stay where they are.
+    """
+    contents = session.repository.dump_refs(file)
+    shape = _shape(session.repository.name, contents)
+    session.out.show(shape, f"dumped {_counts(shape)} to {file}")
+
+
+@verb(_refs, "restore")
+def _restore(
+    session: Session,
+    file: Annotated[Path, typer.Argument(help="A dump.", dir_okay=False, exists=True)],
+    *,
+    storage: Annotated[
+        str, typer.Option(metavar="URI", help="Where the objects are; else as the dump says.")
+    ] = "",
+) -> None:
+    """Restore a dump, into the repository it names; that is made where it is missing.
+
+    What is there already stays. Every id is computed again before anything is written.
+    """
+    from graveler.refs.dump import read_dump  # noqa: PLC0415 - only when a verb needs it
+
+    named = session.options.repo or environment("GRAVELER_REPO")
+    repository = session.lake.restore_repository(file, name=named or None, storage=storage or None)
+    shape = _shape(repository.name, read_dump(file))
+    session.out.show(shape, f"restored {_counts(shape)} into {repository.name}")
+
+
+def _shape(name: str, contents: "Contents") -> dict[str, Any]:
+    return {
+        "repository": name,
+        "commits": len(contents.generations),
+        "branches": len(contents.branches),
+        "tags": len(contents.tags),
+    }
+
+
+def _counts(shape: dict[str, Any]) -> str:
+    return f"{shape['commits']} commits, {shape['branches']} branches and {shape['tags']} tags"

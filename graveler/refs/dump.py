@@ -1,0 +1,256 @@
+"""All refs in one file: for a backup, and for the day the key-value store is lost.
+
+JSON lines: a header; every commit that a branch or a tag reaches, parents before children;
+which of them have expired; branches; tags; the protection rules; and an end with a checksum,
+so that a file that was cut off is told. Staged writes, runs and the log of moves are not in it.
+
+Nothing of a file is believed: the id of every commit is computed again from what the file says
+of it, before anything is done with it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from graveler.errors import CorruptionError, InvalidInputError, NewerFormatError, NotFoundError
+from graveler.identity import commit_id
+from graveler.model import Commit
+from graveler.names import check_branch, check_repository, check_tag
+from graveler.records import FORMAT, decode_commit, decode_json, encode_commit, encode_json
+from graveler.refs.expired import Expired
+from graveler.refs.protection import check_actions
+from graveler.refs.refs import Refs
+
+__all__ = ["Contents", "Header", "commits_in", "read_dump", "write_dump"]
+
+_KIND: Final = "graveler refs"
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
+_END: Final = b'{"end":'
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a dump says of its repository.
+
+    Attributes:
+        repository: Its name.
+        storage: Root URI of its objects; "" where they lie below the lake's storage.
+        default_branch: The branch it began with.
+        splitting: Where its ranges end: min bytes, max bytes, raggedness.
+    """
+
+    repository: str
+    storage: str
+    default_branch: str
+    splitting: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a dump holds, but for the commits themselves.
+
+    Attributes:
+        header: What it says of its repository.
+        generations: Of every commit, by id.
+        trees: Metaranges of the commits that branches and tags name, by commit id.
+        expired: Commits whose trees garbage collection has removed.
+        branches: Head and whether it is hidden, by name.
+        tags: Commit ids by name.
+        rules: Protection: what is forbidden, by pattern.
+    """
+
+    header: Header
+    generations: dict[str, int] = field(default_factory=dict)
+    trees: dict[str, str] = field(default_factory=dict)
+    expired: dict[str, Expired] = field(default_factory=dict)
+    branches: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
+    """Write all refs of a repository to a file; they may move meanwhile.
+
+    The branches of runs become hidden branches that nobody owns.
+    """
+    contents = Contents(
+        header,
+        branches={one.name: (one.commit_id, one.hidden) for one in refs.branches.list()},
+        tags=dict(refs.tags.list()),
+        rules=refs.protection.rules(),
+    )
+    contents.generations.update(_reachable(refs, _heads(contents)))
+    gone = {name: record for name, record in refs.expired.list() if record.gone}
+    contents.expired.update({name: gone[name] for name in contents.generations if name in gone})
+    digest = sha256()
+    for line in _lines(refs, contents):
+        raw = encode_json(line) + b"\n"
+        digest.update(raw)
+        file.write(raw)
+    file.write(encode_json({"end": {"sha256": digest.hexdigest()}}) + b"\n")
+    return contents
+
+
+def _heads(contents: Contents) -> set[str]:
+    return {head for head, _ in contents.branches.values()} | set(contents.tags.values())
+
+
+def _reachable(refs: Refs, heads: Iterable[str]) -> dict[str, int]:
+    """Return the generations of the commits that are reached, the least first."""
+    found: dict[str, int] = {}
+    todo = list(heads)
+    while todo:
+        identifier = todo.pop()
+        if identifier not in found:
+            commit = refs.commits.get(identifier)
+            found[identifier] = commit.generation
+            todo += commit.parents
+    return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
+
+
+def _lines(refs: Refs, contents: Contents) -> Iterator[dict[str, Any]]:
+    yield {"kind": _KIND, "format": FORMAT, **asdict(contents.header)}
+    for identifier in contents.generations:
+        fields = decode_json(encode_commit(refs.commits.get(identifier)), "commit")
+        del fields["tokens"]  # they belong to this key-value store
+        yield {"commit": identifier, **fields}
+    for identifier, record in contents.expired.items():
+        yield {"expired": identifier, "mark": record.mark, "at": record.at}
+    for name, (head, hidden) in contents.branches.items():
+        yield {"branch": name, "head": head, "hidden": hidden}
+    for name, head in contents.tags.items():
+        yield {"tag": name, "head": head}
+    yield {"protection": contents.rules}
+
+
+def read_dump(path: Path) -> Contents:
+    """Return what a file holds, having checked all of it; nothing is written anywhere.
+
+    Raises:
+        NotFoundError: There is no such file.
+        InvalidInputError: It is no dump.
+        NewerFormatError: A newer graveler wrote it.
+        CorruptionError: It is cut off or damaged, or a commit is not what its id says.
+    """
+    if not path.is_file():
+        raise NotFoundError(f"no dump at {path}: there is no such file")
+    digest = sha256()
+    contents: Contents | None = None
+    ended = False
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            what = f"{path}, line {number}"
+            if contents is None:
+                contents = Contents(_header(raw, what))
+            elif ended:
+                raise CorruptionError(f"{what}: it goes on behind its end")
+            elif raw.startswith(_END):
+                ended = True
+                if raw != encode_json({"end": {"sha256": digest.hexdigest()}}) + b"\n":
+                    raise CorruptionError(f"{what}: its checksum is another one: it was damaged")
+            else:
+                _take(contents, raw, what)
+            digest.update(raw)
+    if contents is None or not ended:
+        raise CorruptionError(f"{path} has no end: it was cut off, or is no dump of refs")
+    _check_heads(contents, path)
+    return contents
+
+
+def _header(raw: bytes, what: str) -> Header:
+    try:
+        fields = decode_json(raw, what)
+        if fields.pop("kind") != _KIND:
+            raise InvalidInputError(f"{what}: this is no dump of refs")
+        header = Header(**{**fields, "splitting": tuple(fields["splitting"])})
+        check_repository(header.repository)
+        check_branch(header.default_branch)
+    except NewerFormatError:
+        raise
+    except (CorruptionError, AttributeError, KeyError, TypeError) as error:
+        raise InvalidInputError(f"{what}: this is no dump of refs") from error
+    return header
+
+
+def _take(contents: Contents, raw: bytes, what: str) -> None:
+    """Check a line and keep what it says."""
+    fields = decode_json(raw, what)
+    try:
+        if "metarange" in fields:
+            _take_commit(contents, _commit(fields, what), what)
+        elif "expired" in fields:
+            expired = Expired(mark=str(fields["mark"]), at=int(fields["at"]), gone=True)
+            contents.expired[_known(contents, fields["expired"], what)] = expired
+        elif "branch" in fields:
+            head = _known(contents, fields["head"], what)
+            contents.branches[check_branch(fields["branch"])] = (head, bool(fields["hidden"]))
+        elif "tag" in fields:
+            contents.tags[check_tag(fields["tag"])] = _known(contents, fields["head"], what)
+        else:
+            rules = fields["protection"].items()
+            contents.rules.update({str(name): check_actions(actions) for name, actions in rules})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptionError(f"{what} cannot be read: {raw[:80]!r}") from error
+
+
+def _known(contents: Contents, identifier: str, what: str) -> str:
+    if identifier not in contents.generations:
+        raise CorruptionError(f"{what}: commit {identifier} is not in the file before it")
+    return identifier
+
+
+def _commit(fields: dict[str, Any], what: str) -> Commit:
+    """Return the commit of a line, if it is what its id says."""
+    identifier = fields.pop("commit")
+    commit = decode_commit(str(identifier), encode_json(fields))
+    try:
+        found = commit_id(
+            metarange=commit.metarange,
+            parents=commit.parents,
+            message=commit.message,
+            committer=commit.committer,
+            created=commit.created,
+            metadata=commit.metadata,
+        )
+    except (AttributeError, TypeError) as error:  # JSON, but of other types than a commit's
+        raise CorruptionError(f"{what}: commit {identifier} cannot be read") from error
+    if found != identifier:
+        raise CorruptionError(
+            f"{what}: commit {identifier} is not what its id says (that would be {found}): the "
+            "file was damaged or changed; nothing was written"
+        )
+    return commit
+
+
+def _take_commit(contents: Contents, commit: Commit, what: str) -> None:
+    generations = contents.generations
+    known = [generations[_known(contents, parent, what)] for parent in commit.parents]
+    if commit.generation != 1 + max(known, default=0):
+        raise CorruptionError(
+            f"{what}: commit {commit.id} has generation {commit.generation}, its parents {known}"
+        )
+    if not _NAME.fullmatch(commit.metarange):
+        raise CorruptionError(f"{what}: commit {commit.id} has the tree {commit.metarange!r}")
+    generations[commit.id] = commit.generation
+    contents.trees[commit.id] = commit.metarange
+
+
+def _check_heads(contents: Contents, path: Path) -> None:
+    if contents.header.default_branch not in contents.branches:
+        raise CorruptionError(f"{path}: it has no branch {contents.header.default_branch!r}")
+    heads = _heads(contents)
+    for identifier in [one for one in contents.trees if one not in heads]:
+        del contents.trees[identifier]
+
+
+def commits_in(path: Path) -> Iterator[Commit]:
+    """Yield the commits of a file that `read_dump` has checked, parents before children."""
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            what = f"{path}, line {number}"
+            fields = decode_json(raw, what)
+            if "metarange" in fields:
+                yield _commit(fields, what)

@@ -1,0 +1,219 @@
+"""Dump and restore of refs: the key-value store is lost, the objects are there."""
+
+from dataclasses import replace
+
+import pytest
+
+from graveler.background import Inline
+from graveler.clock import FakeClock, SequenceIds
+from graveler.errors import AlreadyExistsError, ObjectNotFoundError
+from graveler.gc import fsck
+from graveler.lake.factory import connect
+from graveler.refs.expired import Expired
+from graveler.refs.restore import restore_refs
+from tests.engine.worlds import FAULTS, World, struck_worlds
+
+
+def commit(branch, message="c", **files):
+    for path, content in files.items():
+        branch.put(path, content.encode())
+    return branch.commit(message)
+
+
+@pytest.fixture
+def full(repo):
+    """A repository with something of everything."""
+    main = repo.branch("main")
+    for number in range(5):
+        commit(main, str(number), **{f"k{key}": f"{number}{key}" for key in range(10)})
+    dev = repo.create_branch("dev", "main~2", hidden=True)
+    commit(dev, "dev", dev="d")
+    repo.merge("dev", into="main")
+    with repo.run("hour 05", metadata={"hour": "05"}) as run:
+        run.put("out", b"1")
+    repo.tag("v1", "main~1")
+    repo.protect("main")
+    repo.protect("release-*", ["delete"])
+    commit(repo.create_branch("side", "v1"), "side ☃", side="s")
+    return repo
+
+
+def without_kv(lake, tmp_path):
+    """The lake with a new key-value store and nothing cached, over the same storage."""
+    config = replace(lake._config, kv_uri="mem://", cache_folder=tmp_path / "other-cache")
+    return connect(config, clock=FakeClock(), ids=SequenceIds(10**6), background=Inline())
+
+
+def seen(repo):
+    """All that can be read of a repository's refs."""
+    branches = {one.name: (one.commit_id, one.hidden) for one in repo.branches(hidden=True)}
+    return {
+        "branches": branches,
+        "tags": repo.tags(),
+        "protection": repo.protection(),
+        "history": [list(repo.log(name)) for name in branches],
+        "spans": [[made.spans for made in repo.log(name)] for name in branches],
+        "trees": {name: list(repo.ref(name).entries()) for name in branches},
+        "bytes": {path: repo.ref("main").get(path) for path in ("k1", "out", "dev")},
+        "past": list(repo.ref("main~3").entries()),
+        "path": list(repo.log(path="dev")),
+    }
+
+
+def test_a_lake_whose_kv_is_lost_is_restored(lake, full, tmp_path):
+    before = seen(full)
+    contents = full.dump_refs(tmp_path / "refs")
+    assert (len(contents.branches), len(contents.tags)) == (3, 1)
+    with without_kv(lake, tmp_path) as other:
+        assert other.repositories() == []
+        repo = other.restore_repository(tmp_path / "refs")
+        assert other.repositories() == ["flights"]
+        assert repo.stores.splitting == full.stores.splitting
+        assert seen(repo) == before
+        report = fsck(repo.stores, objects="checksum")
+        assert report.problems == ()
+        repo.unprotect("main")
+        made = commit(repo.branch("main"), "on", k1="new")
+        assert made.parents == (before["branches"]["main"][0],)
+        assert [line.action for line in repo.moves("main")] == ["commit", "restore", "create"]
+        assert [line.action for line in repo.tag_moves("v1")] == ["restore"]
+
+
+def test_a_dump_is_the_same_after_it_was_restored(lake, full, tmp_path):
+    full.dump_refs(tmp_path / "one")
+    with without_kv(lake, tmp_path) as other:
+        repo = other.restore_repository(tmp_path / "one")
+        repo.dump_refs(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+def test_restoring_twice_or_where_all_is_there_changes_nothing(full, tmp_path):
+    full.dump_refs(tmp_path / "refs")
+    before = seen(full)
+    moves = list(full.moves(hidden=True))
+    full.restore_refs(tmp_path / "refs")
+    full.lake.restore_repository(tmp_path / "refs")
+    assert seen(full) == before
+    assert list(full.moves(hidden=True)) == moves
+
+
+def test_what_was_deleted_since_comes_back_and_what_is_new_stays(full, tmp_path):
+    full.dump_refs(tmp_path / "refs")
+    side = full.commit("side")
+    full.delete_branch("side")
+    full.delete_tag("v1")
+    full.unprotect("release-*")
+    full.protect("main", ["write"])
+    full.create_branch("new")
+    full.restore_refs(tmp_path / "refs")
+    assert full.commit("side") == side
+    assert set(full.tags()) == {"v1"}
+    assert full.protection() == {"main": ("write",), "release-*": ("delete",)}
+    assert full.branch("new").head == full.commit("main")
+
+
+def test_names_that_stand_for_something_else_are_left_alone(full, tmp_path):
+    full.dump_refs(tmp_path / "refs")
+    full.delete_branch("dev")
+    full.delete_tag("v1")
+    full.tag("v1", "main")
+    commit(full.branch("side"), "moved", side="2")
+    before = full.commit("side")
+    with pytest.raises(AlreadyExistsError, match="branch 'side', tag 'v1': at other commits"):
+        full.restore_refs(tmp_path / "refs")
+    assert full.commit("side") == before
+    assert "dev" not in {one.name for one in full.branches(hidden=True)}
+
+
+def test_a_dump_is_not_restored_over_another_storage(lake, full, tmp_path):
+    full.dump_refs(tmp_path / "refs")
+    with without_kv(lake, tmp_path) as other:
+        elsewhere = f"file://{tmp_path}/elsewhere"
+        with pytest.raises(ObjectNotFoundError, match="elsewhere has not the tree of commit"):
+            other.restore_repository(tmp_path / "refs", storage=elsewhere)
+        assert other.repositories() == []
+        trains = other.create_repository("trains", storage=elsewhere)
+        with pytest.raises(ObjectNotFoundError, match="nothing was written"):
+            trains.restore_refs(tmp_path / "refs")
+        assert len(list(trains.log())) == 1
+
+
+def test_a_repository_with_a_storage_of_its_own_comes_back_there_under_any_name(lake, tmp_path):
+    storage = f"file://{tmp_path}/of-its-own"
+    repo = lake.create_repository("trains", storage=storage, default_branch="trunk")
+    commit(repo.branch("trunk"), "one", a="1")
+    repo.dump_refs(tmp_path / "refs")
+    with without_kv(lake, tmp_path) as other:
+        made = other.restore_repository(tmp_path / "refs", name="wagons")
+        assert (made.name, made.storage) == ("wagons", storage)
+        assert made.stores.default_branch == "trunk"
+        assert made.ref("trunk").get("a") == b"1"
+
+
+def test_the_branch_of_a_run_comes_back_as_one_that_nobody_owns(lake, full, tmp_path):
+    run = full.runs.open("hour 06")
+    run.put("late", b"1")
+    run.commit("late")
+    run.put("staged", b"1")
+    full.dump_refs(tmp_path / "refs")
+    with without_kv(lake, tmp_path) as other:
+        repo = other.restore_repository(tmp_path / "refs")
+        branch = repo.branch(run.branch)
+        assert [entry.path for entry in branch.list("late")] == ["late"]
+        assert not branch.exists("staged")
+        assert run.branch not in {one.name for one in repo.branches()}
+        repo.delete_branch(run.branch)
+        assert list(repo.runs.list()) == []
+
+
+def test_what_expired_is_still_expired(lake, full, tmp_path):
+    old = full.commit("main~5")
+    full.stores.refs.expired.write(old.id, Expired(mark="m1", at=1_357_016_400_000_000, gone=True))
+    full.dump_refs(tmp_path / "refs")
+    with without_kv(lake, tmp_path) as other:
+        repo = other.restore_repository(tmp_path / "refs")
+        assert dict(repo.stores.refs.expired.list()) == dict(full.stores.refs.expired.list())
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_restore_that_was_ended_by_a_fault_is_repeated(fault, tmp_path):
+    """Branches come last: until then nothing is seen of it, and repeating it completes it."""
+    dumped = World().repo(scripted=False)
+    commit(dumped.branch("main"), "one", a="1")
+    dumped.create_branch("dev")
+    dumped.protect("main")
+    dumped.tag("v1")
+    dumped.dump_refs(tmp_path / "refs")
+    tree = dumped.stores.ranges
+
+    def prepare(repo):
+        name = tree.key(bytes.fromhex(dumped.commit("main").metarange))
+        repo.stores.objects.put(name, tree.objects.get(name))
+
+    def restore(repo):
+        repo.restore_refs(tmp_path / "refs")
+
+    for world, what, failed in struck_worlds(fault, prepare, restore):
+        repo = world.repo(scripted=False)
+        if failed is None:
+            assert repo.commit("main").message == "one", what
+        repo.restore_refs(tmp_path / "refs")
+        assert repo.commit("main") == dumped.commit("main") == repo.commit("dev"), what
+        assert repo.protection() == dumped.protection()
+        assert repo.tags() == dumped.tags()
+
+
+def test_a_branch_that_moves_while_a_dump_is_restored_stays(full, tmp_path, monkeypatch):
+    full.dump_refs(tmp_path / "refs")
+    fresh = World().repo(scripted=False)
+    monkeypatch.setattr("graveler.repository.dumping.check_storage", lambda *_: None)
+
+    def moved_then_restored(refs, contents, path):
+        commit(fresh.branch("main"), "quicker", a="1")
+        restore_refs(refs, contents, path)
+
+    monkeypatch.setattr("graveler.repository.dumping.restore_refs", moved_then_restored)
+    with pytest.raises(AlreadyExistsError, match="was moved while the dump was restored"):
+        fresh.restore_refs(tmp_path / "refs")
+    assert fresh.commit("main").message == "quicker"

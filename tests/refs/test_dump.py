@@ -1,0 +1,208 @@
+"""Dumps of refs that are damaged, forged, cut off or of another kind: told, and nothing done."""
+
+import json
+from hashlib import sha256
+
+import pytest
+
+from graveler.errors import (
+    AlreadyExistsError,
+    CorruptionError,
+    GravelerError,
+    InvalidInputError,
+    NewerFormatError,
+    NotFoundError,
+)
+from graveler.identity import commit_id
+from graveler.records import encode_json, from_unix_us
+from graveler.refs.dump import read_dump
+from tests.engine.worlds import World
+
+
+@pytest.fixture(scope="module")
+def dumped(tmp_path_factory):
+    """The lines of a dump: a history with a merge, a tag, a rule."""
+    repo = World().repo(scripted=False)
+    for name in ("main", "dev"):
+        branch = repo.create_branch(name, exist_ok=True)
+        branch.put(name, b"1")
+        branch.commit(name, metadata={"k": "v"})
+    repo.merge("dev", into="main")
+    repo.tag("v1")
+    repo.protect("main")
+    path = tmp_path_factory.mktemp("dump") / "refs"
+    repo.dump_refs(path)
+    return path.read_bytes().splitlines(keepends=True)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes lines to a file, under an end that fits them unless there is one."""
+
+    def write(lines, *, end=True):
+        body = b"".join(lines)
+        if end:
+            body += encode_json({"end": {"sha256": sha256(body).hexdigest()}}) + b"\n"
+        path = tmp_path / "refs"
+        path.write_bytes(body)
+        return path
+
+    return write
+
+
+def changed(line, **fields):
+    return encode_json({**json.loads(line), **fields}) + b"\n"
+
+
+def test_a_dump_is_readable_lines(dumped):
+    header, *rest, end = [json.loads(line) for line in dumped]
+    assert header == {
+        "kind": "graveler refs",
+        "format": 1,
+        "repository": "flights",
+        "storage": "",
+        "default_branch": "main",
+        "splitting": [0, 2000, 3],
+    }
+    kinds = [
+        next(key for key in ("metarange", "branch", "tag", "protection") if key in one)
+        for one in rest
+    ]
+    assert kinds == ["metarange"] * 4 + ["branch"] * 2 + ["tag", "protection"]
+    assert [one["generation"] for one in rest[:4]] == [1, 2, 3, 4]
+    assert rest[-1] == {"protection": {"main": ["write", "commit", "reset", "delete"]}}
+    assert end["end"]["sha256"] == sha256(b"".join(dumped[:-1])).hexdigest()
+
+
+def test_a_dump_is_read_whole(dumped, file):
+    contents = read_dump(file(dumped[:-1]))
+    assert sorted(contents.branches) == ["dev", "main"]
+    assert list(contents.generations.values()) == [1, 2, 3, 4]
+    assert len(contents.trees) == 2  # of the heads
+
+
+@pytest.mark.parametrize(
+    "field", ["message", "committer", "metadata", "created", "metarange", "parents"]
+)
+def test_a_commit_that_is_not_what_its_id_says_is_refused(dumped, file, field):
+    other = {
+        "message": "forged",
+        "committer": "mallory",
+        "metadata": {"k": "w"},
+        "created": 1,
+        "metarange": "0" * 64,
+        "parents": [],
+    }
+    lines = [*dumped[:2], changed(dumped[2], **{field: other[field]}), *dumped[3:-1]]
+    with pytest.raises(CorruptionError, match=r"line 3: commit .* is not what its id says"):
+        read_dump(file(lines))
+
+
+def test_a_forged_dump_changes_nothing(dumped, file):
+    repo = World().repo(scripted=False)
+    before = (list(repo.stores.refs.commits.list()), list(repo.moves()), repo.protected())
+    lines = [*dumped[:4], changed(dumped[4], message="forged"), *dumped[5:-1]]
+    with pytest.raises(CorruptionError, match="nothing was written"):
+        repo.restore_refs(file(lines))
+    assert (list(repo.stores.refs.commits.list()), list(repo.moves()), repo.protected()) == before
+
+
+def root(tree):
+    """A line of a commit that is what its id says."""
+    fields = {"metarange": tree, "message": "m", "committer": "", "metadata": {}}
+    identifier = commit_id(**fields, parents=(), created=from_unix_us(0))
+    fields |= {"commit": identifier, "parents": [], "created": 0, "generation": 1}
+    return encode_json(fields) + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: [d[0], *d[2:-1]], "is not in the file before it"),
+        (lambda d: [d[0], d[2], d[1], *d[3:-1]], "is not in the file before it"),
+        (lambda d: [*d[:2], changed(d[2], generation=7), *d[3:-1]], "has generation 7"),
+        (lambda d: [*d[:-1], changed(d[-3], head="0" * 64)], "is not in the file before it"),
+        (lambda d: [d[0], root("../../etc"), *d[1:-1]], "has the tree '../../etc'"),
+        (lambda d: [*d[:-1], b"not json\n"], "is not JSON"),
+        (lambda d: [*d[:-1], b"[1]\n"], "cannot be read"),
+        (lambda d: [*d[:-1], b"{}\n"], "cannot be read"),
+        (lambda d: [*d[:-1], b'{"branch":"a/b","head":1}\n'], "is not in the file|cannot be read"),
+        (lambda d: [*d[:-1], changed(d[-3], tag="a b")], "cannot be read"),
+        (lambda d: [*d[:-1], b'{"protection":{"main":["fly"]}}\n'], "cannot be read"),
+        (lambda d: [*d[:-1], b'{"protection":[]}\n'], "cannot be read"),
+        (lambda d: [*d[:5], *d[7:-1]], "it has no branch 'main'"),
+        (lambda d: [*d[:2], changed(d[2], metadata={"k": 1}), *d[3:-1]], "line 3: commit"),
+        (lambda d: [*d[:2], changed(d[2], parents=None), *d[3:-1]], "cannot be read"),
+    ],
+)
+def test_what_does_not_fit_together_is_told(dumped, file, change, said):
+    with pytest.raises(CorruptionError, match=said):
+        read_dump(file(change(dumped)))
+
+
+def test_a_dump_that_was_cut_off_or_damaged_is_told(dumped, file):
+    for kept in range(1, len(dumped)):
+        with pytest.raises(CorruptionError, match="has no end"):
+            read_dump(file(dumped[:kept], end=False))
+    with pytest.raises(CorruptionError, match="checksum is another"):
+        read_dump(file([*dumped[:-2], dumped[-1]], end=False))
+    with pytest.raises(CorruptionError, match="checksum is another"):
+        read_dump(file([*dumped[:-1], dumped[-1][:-3]], end=False))
+    with pytest.raises(CorruptionError, match="behind its end"):
+        read_dump(file([*dumped, dumped[1]], end=False))
+
+
+@pytest.mark.parametrize("position", range(0, 2000, 37))
+def test_no_changed_byte_goes_unnoticed(dumped, file, position):
+    body = bytearray(b"".join(dumped))
+    body[position % len(body)] ^= 0x11
+    with pytest.raises(GravelerError):
+        read_dump(file([bytes(body)], end=False))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"\n",
+        b"[]\n",
+        b"{}\n",
+        b"PK\x03\x04\xff\n",
+        b'{"kind":"graveler refs"}\n',
+        b'{"kind":"graveler objects","format":1}\n',
+    ],
+)
+def test_another_file_is_no_dump(dumped, file, line):
+    with pytest.raises((InvalidInputError, CorruptionError), match="no dump"):
+        read_dump(file([line, *dumped[1:-1]] if line else [], end=False))
+    header = changed(dumped[0], repository="../x")
+    with pytest.raises(InvalidInputError, match="repository name"):
+        read_dump(file([header, *dumped[1:-1]]))
+
+
+def test_what_a_newer_graveler_wrote_is_refused(dumped, file):
+    with pytest.raises(NewerFormatError, match="format 2"):
+        read_dump(file([changed(dumped[0], format=2), *dumped[1:-1]]))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    repo = World().repo(scripted=False)
+    with pytest.raises(NotFoundError, match="nowhere"):
+        repo.restore_refs(tmp_path / "nowhere")
+    with pytest.raises(NotFoundError, match="no folder"):
+        repo.dump_refs(tmp_path / "nowhere" / "refs")
+
+
+def test_a_dump_replaces_an_older_one_at_once(tmp_path):
+    repo = World().repo(scripted=False)
+    for _ in range(2):
+        repo.dump_refs(tmp_path / "refs")
+    assert [path.name for path in tmp_path.iterdir()] == ["refs"]
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InvalidInputError, match="is a folder"):
+        repo.dump_refs(tmp_path / "folder")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "refs"]
+    taken = World().repo(scripted=False)
+    taken.branch("main").commit("moved", allow_empty=True)
+    with pytest.raises(AlreadyExistsError, match="branch 'main'"):
+        taken.restore_refs(tmp_path / "refs")
