@@ -16,6 +16,8 @@ from tests.simulate.shared import Call
 
 _OPERATIONS = 128
 
+Writes = Mapping[str, str | None]
+
 
 class Client:
     """What one process can do; each method is one operation.
@@ -130,6 +132,33 @@ class Client:
         """Discard what is staged."""
         operation = self._operation("reset", branch)
         self._do(operation, lambda: _branch(self.repository, branch).reset())
+
+    def revert(self, commit: str, branch: str = "main", *, writes: Writes) -> Any:
+        """Take a commit back; `writes` says what the branch gets by it."""
+        operation = self._operation("revert", branch, writes=dict(writes))
+
+        def make() -> str:
+            return self.repository.revert(
+                commit, branch, message=operation.message, committer="simulated"
+            ).id
+
+        return self._do(operation, make)
+
+    def cherry_pick(self, commit: str, branch: str = "main", *, writes: Writes) -> Any:
+        """Do a commit again; `writes` says what the branch gets by it."""
+        operation = self._operation("revert", branch, writes=dict(writes))
+
+        def make() -> str:
+            return self.repository.cherry_pick(
+                commit, branch, message=operation.message, committer="simulated"
+            ).id
+
+        return self._do(operation, make)
+
+    def hard_reset(self, to: str, branch: str = "main", *, contents: Mapping[str, str]) -> None:
+        """Put the branch at a commit; `contents` says what it then holds."""
+        operation = self._operation("hard_reset", branch, writes=dict(contents))
+        self._do(operation, lambda: _branch(self.repository, branch).reset(to))
 
     def create_branch(
         self, name: str, source: str = "main", *, contents: Mapping[str, str] | None = None

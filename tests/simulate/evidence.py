@@ -23,7 +23,7 @@ class Evidence:
     Attributes:
         operations: All that began; the last ones are those of the process that recovers: it
             lists every branch and commits it.
-        commits: By id.
+        commits: By id; those that garbage collection has taken are not there.
         heads: Of the branches that are there, after the last commit.
         sealed: Their sealed tokens, after the last commit.
         orphans: Tokens with staged writes that no branch names.

@@ -1,9 +1,10 @@
 """From a run that has ended to what is wrong with it."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from graveler.committed import EMPTY_METARANGE
-from graveler.errors import GravelerError
+from graveler.errors import ExpiredError, GravelerError
 from graveler.lake.repository import Repository
 from graveler.model import BranchRecord
 from tests.simulate.checkers import verdict
@@ -11,6 +12,7 @@ from tests.simulate.client import Client, contents
 from tests.simulate.evidence import CommitFacts, Evidence
 from tests.simulate.run import Run
 from tests.simulate.scenario import Scenario
+from tests.simulate.shared import OBJECTS
 
 _RECOVERY = 60
 
@@ -32,9 +34,11 @@ def judge(scenario: Scenario, run: Run) -> str:
 
 def gather(scenario: Scenario, run: Run) -> Evidence:
     """Return what there is to judge."""
+    run.world.later()
     process = run.world.process(_RECOVERY, "recovery")
     repository = run.world.open(process)
     client = Client(process, repository)
+    scenario.finish(client)
     names = [record.name for record in repository.branches(hidden=True)]
     for name in names:
         client.list(name)
@@ -46,11 +50,11 @@ def gather(scenario: Scenario, run: Run) -> Evidence:
     heads = {name: record.commit_id for name, record in records.items()}
     return Evidence(
         operations=history.operations,
-        commits=_commits(repository, [*heads.values(), *told]),
+        commits=_commits(repository, heads.values(), told),
         heads=heads,
         sealed={name: record.sealed_tokens for name, record in records.items()},
         orphans=_orphans(run, records.values()),
-        broken=run.watch.broken,
+        broken=[*run.watch.broken, *_missing(run, repository, heads)],
         struck=run.struck,
         allowed=scenario.errors,
     )
@@ -59,23 +63,43 @@ def gather(scenario: Scenario, run: Run) -> Evidence:
 _MAKERS = frozenset({"commit", "merge", "revert"})
 
 
+def _missing(run: Run, repository: Repository, heads: Iterable[str]) -> list[str]:
+    """Return the uploaded files that a branch names and that are not there."""
+    return [
+        f"{name}: {entry.path} is at {entry.address}, and there is nothing"
+        for name in heads
+        for entry in repository.branch(name).entries()
+        if entry.metadata and run.world.shared.find(OBJECTS, entry.address.encode()) is None
+    ]
+
+
 def _orphans(run: Run, records: Iterable[BranchRecord]) -> list[str]:
     named = {token for r in records for token in (r.staging_token, *r.sealed_tokens)}
     staged = (name for name in run.world.shared.partitions if name.startswith("staging:"))
     return [token for name in staged if (token := name.rpartition(":")[2]) not in named]
 
 
-def _commits(repository: Repository, start: list[str]) -> dict[str, CommitFacts]:
+def _commits(
+    repository: Repository, heads: Iterable[str], told: Iterable[str]
+) -> dict[str, CommitFacts]:
+    """Return the facts of all that is reached, and of what was told and is still there."""
     found: dict[str, CommitFacts] = {}
-    pending = list(start)
+    pending = list(heads)
     while pending:
         identifier = pending.pop()
-        if identifier in found:
-            continue
-        commit = repository.stores.refs.commits.get(identifier)
-        tree = {}
-        if commit.metarange != EMPTY_METARANGE:
-            tree = contents(repository.ref(identifier).entries())
-        found[identifier] = CommitFacts(commit.parents, tree, commit.message)
-        pending += commit.parents
+        if identifier not in found:
+            found[identifier] = _facts(repository, identifier)
+            pending += found[identifier].parents
+    for identifier in told:
+        if identifier not in found:
+            with suppress(ExpiredError):
+                found[identifier] = _facts(repository, identifier)
     return found
+
+
+def _facts(repository: Repository, identifier: str) -> CommitFacts:
+    commit = repository.stores.refs.commits.get(identifier)
+    tree = {}
+    if commit.metarange != EMPTY_METARANGE:
+        tree = contents(repository.ref(identifier).entries())
+    return CommitFacts(commit.parents, tree, commit.message)

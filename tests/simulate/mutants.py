@@ -223,18 +223,25 @@ MUTANTS: tuple[Mutant, ...] = (
     # lost replies
     _one(
         "after a lost reply any record counts as ours",
-        "refs.branches:Branches.replace",
-        "if seen is not None and _decoded(seen.value).nonce == written.nonce:",
-        "if seen is not None:",
+        "refs.branches:Branches._write",
+        "if there is not None and there.nonce == written.nonce:",
+        "if there is not None:",
         "write-commit+1",
     ),
     _one(
-        "a lost write counts as made",
-        "refs.branches:Branches.replace",
-        "if predicate is not ABSENT and seen is not None and seen.predicate == predicate:",
-        "if predicate is not ABSENT and seen is not None and seen.predicate == predicate:\n"
-        "                return written",
+        "a write whose reply was lost counts as made",
+        "refs.branches:Branches._write",
+        "unknown = error",
+        "return",
         "write-commit+1",
+    ),
+    _one(
+        "a commit whose reply was lost counts as landed",
+        "refs.mover:advance",
+        "now = refs.branches.get(record.name)",
+        "return True",
+        "each-writes-and-commits+1",
+        "write-two-commits+1",
     ),
     # resets, branches, tags
     Mutant(
@@ -247,8 +254,8 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
             Edit(
                 "repository.branching:reset",
-                "staging_token=stores.ids.unique(), ",
-                "",
+                "staging_token=token, sealed_tokens=()",
+                "sealed_tokens=()",
             ),
         ),
         ("reset-sealed",),
@@ -331,5 +338,93 @@ MUTANTS: tuple[Mutant, ...] = (
         "replace(record, commit_id=made.id)",
         "replace(record, commit_id=made.id, sealed_tokens=())",
         "merge-sealed",
+    ),
+    # reverts and hard resets
+    _one(
+        "a revert lands without a condition",
+        "repository.reverting:_land",
+        "commit_id=made.id), predicate,",
+        f"commit_id=made.id), {_PRESENT},",
+        "revert-commit",
+    ),
+    _one(
+        "a revert gives back the tree from before",
+        "repository.reverting:_build",
+        "base=base.metarange",
+        "base=head.metarange",
+        "revert-commit",
+    ),
+    _one(
+        "a revert is landed on a head it was not made for",
+        "repository.reverting:_land",
+        "head = refs.commits.get(record.commit_id)",
+        "head = head if attempt else refs.commits.get(record.commit_id)",
+        "revert-commit",
+    ),
+    Mutant(
+        "a hard reset keeps the live token",
+        (
+            Edit(
+                "repository.resetting:reset_hard",
+                "dropped = (record.staging_token, *record.sealed_tokens)",
+                "dropped = record.sealed_tokens",
+            ),
+            Edit(
+                "repository.resetting:reset_hard",
+                "staging_token=token, sealed_tokens=()",
+                "sealed_tokens=()",
+            ),
+        ),
+        ("hard-reset-sealed",),
+    ),
+    Mutant(
+        "a hard reset leaves what is sealed",
+        (
+            Edit(
+                "repository.resetting:reset_hard",
+                "dropped = (record.staging_token, *record.sealed_tokens)",
+                "dropped = (record.staging_token,)",
+            ),
+            Edit("repository.resetting:reset_hard", ", sealed_tokens=()", ""),
+        ),
+        ("hard-reset-sealed",),
+    ),
+    # garbage collection
+    _one(
+        "collection does not look at sealed tokens",
+        "gc.roots:_tokens",
+        "(record.staging_token, *record.sealed_tokens)",
+        "(record.staging_token,)",
+        "mark-staged",
+    ),
+    _one(
+        "collection does not look at staged writes",
+        "gc.roots:Roots._settle",
+        "self._scratch.add_addresses(self._staged(token))",
+        "pass",
+        "mark-staged",
+    ),
+    _one(
+        "a writer does not care that a table is condemned",
+        "gc.rescue:Rescuer.__call__",
+        "written = False",
+        "return False",
+        "sweep-write",
+        "mark-write",
+    ),
+    _one(
+        "a sweep deletes a table that it has not taken",
+        "gc.sweeping:Sweep._delete_table",
+        "elif condemned:",
+        "elif False:",
+        "sweep-write",
+    ),
+    _one(
+        "a branch may name a commit that is condemned",
+        "refs.expired:ExpiredCommits.check_nameable",
+        "found = ",
+        "return\n        found = ",
+        "sweep-branch",
+        "mark-branch",
     ),
 )

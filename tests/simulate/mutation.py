@@ -38,8 +38,12 @@ def hunt(mutant: Mutant, *, further: bool = True) -> Kill:
     """Explore the mutant's scenarios until one is wrong; then all others, if `further`."""
     began = perf_counter()
     schedules = 0
+    names = list(_order(mutant, further=further))
+    with simulating():
+        for name in names:
+            find(name).prepared()  # by the code as it is
     with mutated(mutant), simulating():
-        for name in _order(mutant, further=further):
+        for name in names:
             found = explore(find(name), judge, most=_MOST)
             schedules += found.schedules
             if found.violation:

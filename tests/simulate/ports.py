@@ -10,17 +10,17 @@ things do change: there every call is a step.
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import BinaryIO
 
 from graveler.errors import ObjectNotFoundError
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.body import BodyReader
 from graveler.objects.store import Body, ObjectInfo, ObjectStore
-from tests.simulate.processes import Process
+from tests.simulate.processes import Process, written_on
 from tests.simulate.shared import OBJECTS, TURNS, Call
 
-_LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+_DAY_BYTES = 2
 
 
 class SimulatedKV(KVStore):
@@ -97,17 +97,26 @@ class SimulatedKV(KVStore):
             yield item
             position = item[0] + b"\0"
 
+    def partitions(self, prefix: str) -> Iterator[str]:
+        names = self._process.call(Call("names", prefix))
+        assert isinstance(names, tuple)
+        return iter(names)
+
     def close(self) -> None:
         pass
 
 
 class SimulatedObjects(ObjectStore):
-    """The object port of one process."""
+    """The object port of one process; an object is stored behind the day of its writing.
+
+    Attributes:
+        all_steps: No call is left out.
+    """
 
     def __init__(self, process: Process, root: str, *, all_steps: bool) -> None:
         self.process = process
+        self.all_steps = all_steps
         self._root = root
-        self._all_steps = all_steps
 
     @property
     def root(self) -> str:
@@ -115,26 +124,26 @@ class SimulatedObjects(ObjectStore):
 
     def find(self, key: str) -> bytes | None:
         """Return the object, or None."""
-        raw = key.encode()
-        if not self._all_steps:
-            late = self.process.find_late(OBJECTS, raw)
-            return late if late is not None else self.process.shared.find(OBJECTS, raw)
-        stored = self.process.call(Call("get", OBJECTS, raw))
-        return stored.value if isinstance(stored, Stored) else None
+        stored = self._find(key.encode())
+        return None if stored is None else stored[_DAY_BYTES:]
 
     def put(self, key: str, body: Body) -> ObjectInfo:
         with BodyReader(body) as reader:
             content = b"".join(reader.pieces())
-        self.put_bytes(key, content)
-        return ObjectInfo(key, len(content), "1", _LONG_AGO, reader.checksum)
+        if self.all_steps:
+            self.process.call(Call("set", OBJECTS, key.encode(), self._dated(content)))
+        else:
+            self.process.late[OBJECTS, key.encode()] = self._dated(content)
+        return replace(_info(key, self._dated(content)), checksum=reader.checksum)
 
     def put_bytes(self, key: str, content: bytes) -> bool:
         """Store bytes unless there are some; return whether it was done."""
-        if self._all_steps:
-            return self.process.call(Call("put_absent", OBJECTS, key.encode(), content)) is True
+        if self.all_steps:
+            call = Call("put_absent", OBJECTS, key.encode(), self._dated(content))
+            return self.process.call(call) is True
         there = self.find(key) is not None
         if not there:
-            self.process.late[OBJECTS, key.encode()] = content
+            self.process.late[OBJECTS, key.encode()] = self._dated(content)
         return not there
 
     def put_if_absent(self, key: str, body: Body) -> bool:
@@ -146,10 +155,7 @@ class SimulatedObjects(ObjectStore):
         raise NotImplementedError
 
     def get(self, key: str) -> bytes:
-        content = self.find(key)
-        if content is None:
-            raise ObjectNotFoundError(f"nothing at {self.uri(key)}")
-        return content
+        return self._there(key)[_DAY_BYTES:]
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self.get(key)[start : start + length]
@@ -158,7 +164,7 @@ class SimulatedObjects(ObjectStore):
         return io.BytesIO(self.get(key))
 
     def head(self, key: str) -> ObjectInfo:
-        return ObjectInfo(key, len(self.get(key)), "1", _LONG_AGO)
+        return _info(key, self._there(key))
 
     def delete(self, key: str) -> None:
         self.process.call(Call("delete", OBJECTS, key.encode()))
@@ -169,5 +175,26 @@ class SimulatedObjects(ObjectStore):
             item = self.process.call(Call("next", OBJECTS, position))
             if not isinstance(item, tuple) or not item[0].startswith(prefix.encode()):
                 return
-            yield ObjectInfo(item[0].decode(), len(item[1]), "1", _LONG_AGO)
+            yield _info(item[0].decode(), item[1])
             position = item[0] + b"\0"
+
+    def _dated(self, content: bytes) -> bytes:
+        return self.process.day.to_bytes(_DAY_BYTES) + content
+
+    def _find(self, key: bytes) -> bytes | None:
+        if self.all_steps:
+            stored = self.process.call(Call("get", OBJECTS, key))
+            return stored.value if isinstance(stored, Stored) else None
+        late = self.process.find_late(OBJECTS, key)
+        return late if late is not None else self.process.shared.find(OBJECTS, key)
+
+    def _there(self, key: str) -> bytes:
+        stored = self._find(key.encode())
+        if stored is None:
+            raise ObjectNotFoundError(f"nothing at {self.uri(key)}")
+        return stored
+
+
+def _info(key: str, stored: bytes) -> ObjectInfo:
+    day = int.from_bytes(stored[:_DAY_BYTES])
+    return ObjectInfo(key, len(stored) - _DAY_BYTES, str(day), written_on(day))

@@ -6,13 +6,14 @@ it has seen, of which a digest is kept.
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from threading import get_ident
 
 from greenlet import getcurrent, greenlet
 
 from graveler.clock import Clock, IdSource
 from graveler.testing.faults import ProcessDied
 from tests.simulate.history import History, Operation
-from tests.simulate.shared import Call, Shared
+from tests.simulate.shared import Access, Call, Shared
 
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -28,11 +29,18 @@ class Process:
         late: Writes that nobody can miss before the process's next call: objects and commit
             records, which are named by their content. They become visible at the last moment.
         digest: Of all it has seen.
+        beside: What threads of the process touched since its last call, which waits for them.
+        day: Its calendar begins then; and what objects say of the time they were written.
         scheduled: Whether its calls wait for a scheduler; else they are made at once.
     """
 
-    def __init__(self, index: int, name: str, shared: Shared, history: History) -> None:
+    def __init__(
+        self, index: int, name: str, shared: Shared, history: History, *, day: int = 0
+    ) -> None:
         self.index = index
+        self.day = day
+        self.beside: list[Access] = []
+        self._thread = get_ident()
         self.name = name
         self.shared = shared
         self.history = history
@@ -46,7 +54,7 @@ class Process:
         self.dead = False
         self.failure: BaseException | None = None
         self.seen: dict[bytes, bytes] = {}
-        self.clock = _ProcessClock(index)
+        self.clock = _ProcessClock(index, day)
         self.ids = _ProcessIds(index)
         self._greenlet: greenlet | None = None
 
@@ -69,6 +77,10 @@ class Process:
         """Make a call when the scheduler says so; return or raise what it gives."""
         if self.dead:
             raise ProcessDied(call.name)
+        if get_ident() != self._thread:
+            result, access = self.shared.perform(call)
+            self.beside.append(access)
+            return result
         if self.scheduled:
             self.pending = call
             return getcurrent().parent.switch()
@@ -106,11 +118,16 @@ class Process:
         self.late.clear()
 
 
+def written_on(day: int) -> datetime:
+    """Return the time that things of a day were written."""
+    return _EPOCH + timedelta(days=day)
+
+
 class _ProcessClock(Clock):
     """Hours apart from the other processes, and the same in every schedule."""
 
-    def __init__(self, index: int) -> None:
-        self._now = _EPOCH + timedelta(hours=index)
+    def __init__(self, index: int, day: int) -> None:
+        self._now = written_on(day) + timedelta(hours=index)
 
     def now(self) -> datetime:
         self._now += timedelta(microseconds=1)

@@ -63,7 +63,6 @@ class Run:
         processes: Started already.
         faults: The kinds of faults that may happen.
         budget: How many of them.
-        commits_go: Whether commits may be removed, as a collector of garbage does.
 
     Attributes:
         trace: The steps taken.
@@ -78,13 +77,12 @@ class Run:
         *,
         faults: Iterable[int] = (),
         budget: int = 0,
-        commits_go: bool = False,
     ) -> None:
         self.world = world
         self.processes = processes
         self.trace: list[Choice] = []
         self.struck = 0
-        self.watch = Watch(world.shared, commits_go=commits_go)
+        self.watch = Watch(world.shared)
         self._faults = frozenset(faults)
         self._budget = budget
 
@@ -160,6 +158,9 @@ class Run:
         process.digest = hash((process.digest, kind, before, seen))
         process.ended = None
         process.resume(result)
+        if process.beside:
+            accesses += process.beside
+            process.beside.clear()
         return Step(
             number, kind > 0, begins is not None, process.ended is not None, tuple(accesses)
         )

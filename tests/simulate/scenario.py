@@ -23,6 +23,7 @@ class Scenario:
         faults: The kinds of faults that may happen.
         budget: How many of them in one schedule.
         turns: Whether processes take turns; else nobody ever gets one.
+        finish: What is done in the end, by the process that recovers.
         all_steps: Whether calls of content-addressed things are steps as well.
         errors: Names of errors that an operation may end with, beside those of its kind.
     """
@@ -32,6 +33,7 @@ class Scenario:
     prepare: Program = lambda _: None
     faults: tuple[int, ...] = ()
     budget: int = 0
+    finish: Program = lambda _: None
     turns: bool = False
     all_steps: bool = False
     errors: frozenset[str] = frozenset()
@@ -42,13 +44,17 @@ class Scenario:
         """The processes."""
         return list(self.programs)
 
-    def start(self) -> Run:
-        """Return a run of it, before its first step."""
+    def prepared(self) -> World:
+        """Return the world in which all was done that was done before; it is made once."""
         if not self.begins:
             self.begins.append(
                 World.prepared(lambda world, process: self.prepare(_client(world, process)))
             )
-        world = World(self.begins[0], all_steps=self.all_steps, turns=self.turns)
+        return self.begins[0]
+
+    def start(self) -> Run:
+        """Return a run of it, before its first step."""
+        world = World(self.prepared(), all_steps=self.all_steps, turns=self.turns)
         processes = []
         for index, (name, program) in enumerate(self.programs.items(), 1):
             process = world.process(index, name)
@@ -60,7 +66,6 @@ class Scenario:
             processes,
             faults=self.faults,
             budget=self.budget,
-            commits_go=self.all_steps,
         )
 
 

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 
+from graveler.gc import MarkState
+from graveler.lake.repository import Repository
 from tests.simulate.client import Client
 from tests.simulate.run import CRASH, REPLY_LOST, WRITE_LOST
 from tests.simulate.scenario import Program, Scenario
@@ -10,6 +13,7 @@ from tests.simulate.scenario import Program, Scenario
 FAULTS = (CRASH, REPLY_LOST, WRITE_LOST)
 """A process dies at any step; the reply to a conditional write is lost, or the write is."""
 
+_SWEEPABLE = (MarkState.CONDEMNED, MarkState.SWEEPING)
 _GONE = frozenset({"RefNotFoundError"})
 
 
@@ -96,6 +100,93 @@ def _merge(source: str) -> Program:
 def _recreate(c: Client) -> None:
     c.delete_branch("dev")
     c.create_branch("dev", contents={"k": "old"})
+
+
+_COMMITS: dict[str, str] = {}
+"""Commits that were made in preparation, by what they are for."""
+
+
+def _bad(c: Client) -> None:
+    """Commit something that is to be taken back, and something good upon it."""
+    c.put("k", "old")
+    _COMMITS["before"] = c.commit()
+    c.put("r", "bad")
+    _COMMITS["bad"] = c.commit()
+    c.put("g", "good")
+    c.commit()
+
+
+def _revert(c: Client) -> None:
+    c.revert(_COMMITS["bad"], writes={"r": None})
+
+
+def _hard_reset(c: Client) -> None:
+    c.hard_reset(_COMMITS["before"], contents={"k": "old"})
+
+
+def _pickable(c: Client) -> None:
+    c.put("k", "old")
+    c.commit()
+    c.create_branch("dev", contents={"k": "old"})
+    c.put("d", "x", "dev")
+    _COMMITS["picked"] = c.commit("dev")
+    c.put("j", "staged")
+
+
+def _cherry_pick(c: Client) -> None:
+    c.cherry_pick(_COMMITS["picked"], writes={"d": "x"})
+
+
+def _uploads(c: Client) -> None:
+    """Stage files that no commit has, some of them under a sealed token."""
+    c.upload("k", "sealed")
+    c.seal()
+    c.upload("j", "staged")
+
+
+def _forsaken(c: Client) -> None:
+    """Leave tables in the storage, and a commit, that nothing names."""
+    c.put("k", "old")
+    c.commit()
+    c.create_branch("dev", contents={"k": "old"})
+    c.put("d", "x", "dev")
+    _COMMITS["dev"] = c.commit("dev")
+    c.delete_branch("dev")
+
+
+def _condemned(c: Client) -> None:
+    _forsaken(c)
+    _mark_all(c)
+
+
+def _mark_all(c: Client) -> None:
+    c.other("mark", lambda repo, _: repo.gc.mark(grace=timedelta(0)).id)
+
+
+def _mark(c: Client) -> None:
+    c.other("mark", lambda repo, _: repo.gc.mark().id)
+
+
+def _sweep(c: Client) -> None:
+    """Sweep what is condemned and ripe."""
+
+    def sweep(repo: Repository, _: str) -> None:
+        for mark in list(repo.gc.marks()):
+            if mark.state in _SWEEPABLE:
+                repo.gc.sweep(mark.id)
+
+    c.other("sweep", sweep)
+
+
+def _again(c: Client) -> None:
+    """Make a tree that is equal to a forsaken one."""
+    c.put("d", "x")
+    c.commit()
+
+
+def _back(c: Client) -> None:
+    """Name a forsaken commit."""
+    c.create_branch("back", _COMMITS["dev"], contents={"k": "old", "d": "x"})
 
 
 def _create(c: Client) -> None:
@@ -206,6 +297,12 @@ SMALL: tuple[Scenario, ...] = (
         turns=True,
     ),
     Scenario(
+        "commits-in-turn",
+        {"writer": _put("k", "new"), "first": _commit, "second": _commit},
+        _start,
+        turns=True,
+    ),
+    Scenario(
         "delete-branch",
         {
             "deleter": lambda c: c.delete_branch("dev"),
@@ -231,6 +328,7 @@ SMALL: tuple[Scenario, ...] = (
             "two": _in_turn(_create, _put("b", "two", "dev")),
         },
         _in_turn(_put("k", "old"), _commit),
+        errors=_GONE,
     ),
     Scenario(
         "tag-commit",
@@ -243,6 +341,67 @@ SMALL: tuple[Scenario, ...] = (
         },
         _start,
         errors=_GONE,
+    ),
+    Scenario(
+        "revert-commit",
+        {"reverter": _revert, "writer": _in_turn(_put("k", "new"), _commit), "lister": _list},
+        _bad,
+    ),
+    Scenario(
+        "cherry-pick-commit",
+        {"picker": _cherry_pick, "writer": _put("k", "new"), "committer": _commit},
+        _pickable,
+    ),
+    Scenario(
+        "hard-reset-commit",
+        {"reset": _hard_reset, "writer": _put("k", "new"), "committer": _commit},
+        _bad,
+    ),
+    Scenario(
+        "hard-reset-sealed",
+        {
+            "writer": _in_turn(_put("j", "new"), _read),
+            "reset": _in_turn(_hard_reset, _list),
+        },
+        _in_turn(_bad, _sealed),
+    ),
+    Scenario(
+        "mark-staged",
+        {"collector": _mark, "writer": lambda c: c.upload("w", "new")},
+        _uploads,
+        finish=_sweep,
+        all_steps=True,
+    ),
+    Scenario(
+        "sweep-write",
+        {"collector": _sweep, "writer": _again},
+        _condemned,
+        finish=_sweep,
+        all_steps=True,
+        errors=frozenset({"ThrottledError"}),
+    ),
+    Scenario(
+        "sweep-branch",
+        {"collector": _sweep, "brancher": _back},
+        _condemned,
+        finish=_sweep,
+        all_steps=True,
+        errors=frozenset({"ExpiredError"}),
+    ),
+    Scenario(
+        "mark-write",
+        {"collector": _mark, "writer": _again},
+        _forsaken,
+        finish=_sweep,
+        all_steps=True,
+    ),
+    Scenario(
+        "mark-branch",
+        {"collector": _mark, "brancher": _back},
+        _forsaken,
+        finish=_sweep,
+        all_steps=True,
+        errors=frozenset({"ExpiredError"}),
     ),
     Scenario(
         "upload-commit",
@@ -261,19 +420,21 @@ SMALL: tuple[Scenario, ...] = (
 )
 """Without faults; each is explored with them as well."""
 
+_TWICE = ("write-commit", "overwrite-commit", "sealed-left-write", "reset-sealed", "merge-commit")
+
 
 def with_faults(scenario: Scenario, budget: int = 1) -> Scenario:
     """Return the scenario with so many faults in each schedule."""
-    return replace(
-        scenario, name=f"{scenario.name}+{budget}", faults=FAULTS, budget=budget, begins=[]
-    )
+    return replace(scenario, name=f"{scenario.name}+{budget}", faults=FAULTS, budget=budget)
 
 
 def every_scenario() -> Iterator[Scenario]:
-    """Yield each small scenario, without a fault and with one."""
+    """Yield each small scenario without a fault and with one, and some with two."""
     for scenario in SMALL:
         yield scenario
         yield with_faults(scenario)
+        if scenario.name in _TWICE:
+            yield with_faults(scenario, 2)
 
 
 def find(name: str) -> Scenario:

@@ -26,8 +26,14 @@ class Call(NamedTuple):
     predicate: Predicate = None
 
 
+EVERY = "*"
+
+
 class Access(NamedTuple):
-    """The keys that a call looked at or wrote; `high` None: to the end of the partition."""
+    """The keys that a call looked at or wrote; `high` None: to the end of the partition.
+
+    The partition ``*`` stands for all of them.
+    """
 
     partition: str
     low: bytes
@@ -39,7 +45,7 @@ def clash(one: Access, other: Access) -> bool:
     """Return whether the order of the two matters."""
     return (
         (one.writes or other.writes)
-        and one.partition == other.partition
+        and (one.partition == other.partition or EVERY in (one.partition, other.partition))
         and (one.high is None or other.low <= one.high)
         and (other.high is None or one.low <= other.high)
     )
@@ -167,6 +173,11 @@ def _put_absent(shared: Shared, call: Call) -> tuple[object, Access]:
     return True, _point(call, writes=True)
 
 
+def _names(shared: Shared, call: Call) -> tuple[object, Access]:
+    found = tuple(sorted(name for name in shared.partitions if name.startswith(call.partition)))
+    return found, Access(EVERY, b"", None, writes=False)
+
+
 def _pause(_: Shared, call: Call) -> tuple[object, Access]:
     return None, _point(call, writes=False)
 
@@ -180,5 +191,6 @@ _CALLS: dict[str, Callable[[Shared, Call], tuple[object, Access]]] = {
     "next": _next,
     "sweep": _sweep,
     "put_absent": _put_absent,
+    "names": _names,
     "pause": _pause,
 }

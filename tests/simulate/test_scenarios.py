@@ -8,7 +8,7 @@ from tests.simulate.judging import judge
 from tests.simulate.random_runs import check_seed
 from tests.simulate.scenarios import SMALL, every_scenario, find
 
-_SCHEDULES = 300
+_SCHEDULES = 200
 _SEEDS = 40
 
 
@@ -25,7 +25,7 @@ def test_every_schedule_keeps_every_promise(name):
     assert found.complete or found.schedules == _SCHEDULES
 
 
-@pytest.mark.parametrize("first", range(0, 240, _SEEDS))
+@pytest.mark.parametrize("first", range(0, 200, _SEEDS))
 def test_larger_worlds_keep_every_promise(first):
     for seed in range(first, first + _SEEDS):
         assert check_seed(seed).violation == "", f"python -m tests.simulate replay random {seed}"
@@ -34,7 +34,17 @@ def test_larger_worlds_keep_every_promise(first):
 def test_there_is_a_process_of_every_kind():
     assert len(SMALL) >= 12
     processes = {name for scenario in SMALL for name in scenario.names}
-    assert {"writer", "committer", "reader", "lister", "merger", "deleter", "reset"} <= processes
+    assert processes >= {
+        "writer",
+        "committer",
+        "reader",
+        "lister",
+        "merger",
+        "deleter",
+        "reset",
+        "reverter",
+        "collector",
+    }
 
 
 def test_a_scenario_that_is_none_is_refused():

@@ -7,6 +7,7 @@ must be there for the process that asks (else the shipped function runs, and fai
 does), and the objects made are put as it would have put them. What a function takes from an
 iterator, staged writes say, is taken first and all of it: those are the steps of a commit.
 A simulated process has therefore no range cache.
+Where every call is a step, nothing is remembered.
 """
 
 import inspect
@@ -77,7 +78,7 @@ class _Memory:
 
     def call(self, store: RangeStore, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         objects = store.objects
-        if not isinstance(objects, SimulatedObjects):
+        if not isinstance(objects, SimulatedObjects) or objects.all_steps:
             return self._function(store, *arguments, **named)
         arguments = tuple(tuple(a) if _is_stream(a) else a for a in arguments)
         named = {name: tuple(a) if _is_stream(a) else a for name, a in named.items()}

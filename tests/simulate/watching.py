@@ -11,13 +11,11 @@ class Watch:
 
     Args:
         shared: What to watch.
-        commits_go: Whether commits may be removed: garbage is collected.
     """
 
-    def __init__(self, shared: Shared, *, commits_go: bool) -> None:
+    def __init__(self, shared: Shared) -> None:
         self.broken: list[str] = []
         self._given_up: set[str] = set()
-        self._commits_go = commits_go
         shared.watch = self.see
 
     def see(self, partition: str, key: bytes, before: bytes | None, after: bytes | None) -> None:
@@ -32,8 +30,7 @@ class Watch:
         elif before is None or not partition.startswith("refs:"):
             return
         elif key.startswith(b"commit/"):
-            if after is not None or not self._commits_go:
-                self.broken.append(f"{key.decode()} was written again, or removed")
+            self.broken.append(f"{key.decode()} was written again, or removed")
         elif key.startswith(b"tag/") and after is not None:
             self.broken.append(f"{key.decode()} was moved")
 

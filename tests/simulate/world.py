@@ -15,6 +15,7 @@ from tests.simulate.processes import Process
 from tests.simulate.shared import Shared
 
 REPOSITORY = "flights"
+_DAYS_APART = 30
 _CONFIG = LakeConfig("simulated", "mem://", "mem://simulated", cache_folder=None)
 _SPLITTING = Splitting(min_bytes=0, max_bytes=2_000, raggedness=3)
 
@@ -46,11 +47,16 @@ class World:
     ) -> None:
         self.shared: Shared = Shared() if earlier is None else earlier.shared.fork()
         self.history: History = History(None if earlier is None else earlier.history)
+        self._day = _DAYS_APART if earlier is not None else 0
         self._steps: dict[str, Any] = {"all_steps": all_steps, "turns": turns}
 
     def process(self, index: int, name: str) -> Process:
         """Return a new process."""
-        return Process(index, name, self.shared, self.history)
+        return Process(index, name, self.shared, self.history, day=self._day)
+
+    def later(self) -> None:
+        """Let as many days pass as between the preparations and the schedule."""
+        self._day += _DAYS_APART
 
     def open(self, process: Process) -> Repository:
         """Return the repository as the process opens it; no step of it is scheduled."""

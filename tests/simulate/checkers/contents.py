@@ -36,7 +36,7 @@ def _commits(evidence: Evidence) -> Iterator[tuple[Wrong, str]]:
     told = {op.message: op for op in evidence.of_kind("commit", "merge", "revert") if op.began}
     for operation in told.values():
         identifier = operation.result if operation.ok else operation.head
-        if identifier:
+        if identifier in evidence.commits:
             yield from _found(evidence, operation, evidence.commits[identifier].tree)
     for branch in evidence.heads:
         for identifier in evidence.ancestors(branch):

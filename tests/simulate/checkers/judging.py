@@ -37,7 +37,7 @@ def judge(
 
     Args:
         evidence: All that happened.
-        read: What saw it; of a merge, only what was committed before it counts.
+        read: What saw it; of a merge or revert, only what was committed before it counts.
         branch: Where it looked.
         path: What at.
         value: None: nothing was there.
@@ -73,7 +73,7 @@ def _counts(evidence: Evidence, write: Operation, read: Operation) -> bool:
     """Return whether whoever reads then must see this write, or a later one."""
     if write is NOTHING or not write.ok or not precedes(write, read):
         return False
-    if read.kind == "merge" and write.kind not in _DIRECT:
+    if read.kind in {"merge", "revert"} and write.kind not in _DIRECT:
         commits = evidence.of_kind("commit", branch=write.branch)
         if not any(c.ok and precedes(write, c) and precedes(c, read) for c in commits):
             return False
@@ -96,10 +96,10 @@ def _may_undo(evidence: Evidence, undo: Operation, write: Operation, read: Opera
 
 def _discarded(evidence: Evidence, write: Operation, read: Operation) -> bool:
     """Return whether the write was surely discarded before the reading began."""
-    for undo in evidence.of_kind("reset", "drop", branch=write.branch):
+    for undo in evidence.of_kind("reset", "drop", "hard_reset", branch=write.branch):
         if not (undo.ok and precedes(write, undo) and precedes(undo, read)):
             continue
-        if undo.kind == "drop":
+        if undo.kind != "reset":
             return True
         commits = evidence.of_kind("commit", branch=write.branch)
         if write.kind not in _DIRECT and all(

@@ -6,6 +6,7 @@ from tests.simulate.evidence import Evidence
 from tests.simulate.history import Operation, precedes
 
 CALLS_ALONE = 60
+CALLS_OF_A_COLLECTION = 400
 CALLS_FOR_EACH_BESIDE = 40
 CALLS_OF_A_WRITE = 3
 
@@ -23,7 +24,8 @@ def operations_end(evidence: Evidence) -> Iterator[str]:
     """An operation makes a bounded number of calls for each one that goes on beside it."""
     for operation in evidence.operations:
         beside = sum(_beside(operation, other) for other in evidence.operations)
-        most = CALLS_ALONE + CALLS_FOR_EACH_BESIDE * beside
+        collects = operation.kind in {"mark", "sweep"}
+        most = (CALLS_OF_A_COLLECTION if collects else CALLS_ALONE) + CALLS_FOR_EACH_BESIDE * beside
         if operation.calls > most:
             yield f"{operation.calls} calls, and {most} for {beside} beside it; {operation}"
 

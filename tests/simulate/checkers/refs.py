@@ -40,7 +40,7 @@ def commits_are_news(evidence: Evidence) -> Iterator[str]:
     """Who is told of a commit is told of one that was not there when he began."""
     made = {op.message: op for op in evidence.of_kind("commit", "merge", "revert")}
     for operation in evidence.of_kind("commit"):
-        if operation.ok:
+        if operation.result in evidence.commits:
             maker = made.get(evidence.commits[operation.result].message)
             if maker is None or precedes(maker, operation):
                 yield f"it was there before: {operation}"
