@@ -11,8 +11,14 @@ from contextlib import suppress
 
 import pytest
 
-from graveler.errors import AlreadyExistsError, GravelerError, NoChangesError, RefNotFoundError
-from graveler.gc.fsck import fsck
+from graveler.errors import (
+    AlreadyExistsError,
+    GravelerError,
+    NoChangesError,
+    NotFoundError,
+    RefNotFoundError,
+)
+from graveler.gc import GarbageCollector, fsck
 from graveler.lake import Lake
 from graveler.lake.repository import Repository
 from graveler.model import Entry
@@ -20,7 +26,9 @@ from graveler.repository import Branch
 from graveler.repository.committing import _seal
 from graveler.runs import Run, Runs, Step
 from graveler.testing.faults import ProcessDied
+from tests.engine import test_undo_faults as undo
 from tests.engine.worlds import FAULTS, SMALL, World, struck_worlds, tree
+from tests.gc import test_collecting_faults as gc
 from tests.runs import test_run_faults as runs
 
 
@@ -141,6 +149,15 @@ OPERATIONS = {
     ),
 }
 
+RULES = {
+    "keep": (start, lambda repo: repo.gc.keep("main", days=7)),
+    "forget": (
+        lambda repo: (start(repo), repo.gc.keep("main", days=7)),
+        lambda repo: repo.gc.forget("main"),
+    ),
+}
+"""What sets the rules of garbage collection: no branch, tag or staged write."""
+
 DONE = (NoChangesError, AlreadyExistsError, RefNotFoundError)
 """What repeating says where the first time had landed unseen."""
 
@@ -231,18 +248,43 @@ def persist(work):
             continue
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", RULES)
+def test_rules_of_collection_are_kept_and_touch_nothing_else(operation, fault):
+    prepare, operate = RULES[operation]
+    old, new = old_and_new(prepare, operate)
+    assert old == new
+    done = World().repo()
+    prepare(done)
+    operate(done)
+    rules = done.gc.rules
+    for world, what, _ in struck_worlds(fault, prepare, operate):
+        repo = world.repo()
+        assert snapshot(repo) == old, what
+        assert fsck(repo.stores, objects="checksum").sound, what
+        with suppress(NotFoundError):  # a rule that was forgotten
+            operate(world.repo())
+        assert snapshot(world.repo()) == old, f"{what}: repeated"
+        assert repo.gc.rules == rules, f"{what}: repeated"
+
+
 LOOKS = {
-    "Lake": {"close", "repositories", "repository"},
+    "GarbageCollector": {"get", "marks"},
+    "Lake": {"check_kv", "close", "repositories", "repository"},
     "Repository": {
         "branch",
         "branches",
+        "check_kv",
         "commit",
         "diff",
+        "dump_refs",
         "log",
+        "moves",
         "protected",
         "protection",
         "range_reuse",
         "ref",
+        "tag_moves",
         "tags",
     },
     "Branch": {"find_value", "new_address", "scan_values", "uncommitted"},
@@ -251,6 +293,14 @@ LOOKS = {
     "Step": set(),
 }
 """Public methods that change nothing: they have no old and new."""
+
+ELSEWHERE = {
+    ("GarbageCollector", "run"),  # a mark and sweeps
+    ("Lake", "restore_repository"),  # of many refs, one after another: tests.engine.test_dump
+    ("Repository", "restore_refs"),
+    ("Repository", "accept_kv"),  # of stores that outlive a process: tests.engine.test_forgetful_kv
+}
+"""Public methods whose faults have tests of their own."""
 
 
 def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
@@ -264,19 +314,22 @@ def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
         return call
 
     public = set()
-    for kind in (Lake, Repository, Branch, Runs, Run, Step):
+    for kind in (Lake, Repository, Branch, Runs, Run, Step, GarbageCollector):
         for name, method in list(vars(kind).items()):
             if not name.startswith("_") and callable(method):
                 public.add((kind.__name__, name))
                 monkeypatch.setattr(kind, name, noted((kind.__name__, name), method))
     changing = public - {(kind, name) for kind, names in LOOKS.items() for name in names}
     met = set()
-    for prepare, operate in [*OPERATIONS.values(), *runs.OPERATIONS.values(), (start, make)]:
+    tables = [*OPERATIONS.values(), *RULES.values(), (start, make)]
+    tables += [*runs.OPERATIONS.values(), *undo.OPERATIONS.values()]
+    tables += [(gc.start, gc.mark), (gc.marked, gc.sweep), (gc.marked, gc.undelete)]
+    for prepare, operate in tables:
         repo = World().repo(scripted=False)
         prepare(repo)
         called.clear()
         with suppress(GravelerError):  # one of them is a run that its gate refuses
             operate(repo)
         met |= called
-    assert sorted(changing - met) == []
+    assert sorted(changing - met - ELSEWHERE) == []
     assert {(kind, name) for kind, names in LOOKS.items() for name in names} <= public

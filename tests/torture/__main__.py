@@ -13,16 +13,27 @@ from pathlib import Path
 from tests.torture.databases import DRIVERS, rack
 from tests.torture.loop import Tally, Torture
 
-HEADS = ("driver", "cycles", "killed", "stops", "begun", "acknowledged", "found", "landed", "lost")
+HEADS = (
+    "driver",
+    "cycles",
+    "killed",
+    "stops",
+    "sweeps",
+    "begun",
+    "acknowledged",
+    "found",
+    "landed",
+    "lost",
+)
 
 
 def table(tallies: dict[str, Tally]) -> str:
     """Return what became of each driver's victims."""
-    rows = ["".join(f"{head:>14}" for head in (*HEADS, "seconds"))]
+    rows = ["".join(f"{head:>13}" for head in (*HEADS, "seconds"))]
     for driver, t in tallies.items():
-        cells = [driver, t.cycles, t.killed, t.disturbed, t.operations, t.acknowledged]
+        cells = [driver, t.cycles, t.killed, t.disturbed, t.swept, t.operations, t.acknowledged]
         cells += [t.found, t.landed, t.lost, round(t.seconds)]
-        rows.append("".join(f"{cell:>14}" for cell in cells))
+        rows.append("".join(f"{cell:>13}" for cell in cells))
     return "\n".join(rows)
 
 

@@ -108,13 +108,16 @@ def open_repository(lake: Lake, name: str, options: Options) -> Repository:
     """Return a repository that writes its ranges as the options say, whatever it was made with."""
     repo = lake.repository(name)
     splitting = Splitting(*SPLITTINGS[options.splitting])
-    return Repository(lake, replace(repo.stores, splitting=splitting))
+    return Repository(lake, replace(repo.stores, splitting=splitting), repo._witness)
 
 
-def prepare(lake: Lake, name: str) -> None:
-    """Make a repository with the objects that victims link."""
+def prepare(lake: Lake, name: str) -> tuple[str, dict[str, str]]:
+    """Make a repository with the objects that victims link; return its head and tree."""
     repo = lake.create_repository(name)
-    for content in POOL:
-        entry = pool_entry("x", content)
-        info = repo.stores.objects.put(entry.address, content.encode())
+    tree = {f"pool/{number}": content for number, content in enumerate(POOL)}
+    entries = [pool_entry(path, content) for path, content in tree.items()]
+    for entry in entries:
+        info = repo.stores.objects.put(entry.address, tree[entry.path].encode())
         assert info.checksum == entry.checksum
+    repo.branch("main").link_many(entries)
+    return repo.branch("main").commit("the pool").id, tree

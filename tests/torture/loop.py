@@ -50,6 +50,7 @@ class Tally:
         found: Those of them that were found again.
         landed: Changes that happened though nobody was told.
         disturbed: Cycles in which the database was stopped.
+        swept: Collections of garbage that came to their end.
         lost: Cycles after which something was not as it must be.
         seconds: All of it.
         story: Of the one that lost something: what to replay, and what was wrong.
@@ -62,6 +63,7 @@ class Tally:
     found: int = 0
     landed: int = 0
     disturbed: int = 0
+    swept: int = 0
     lost: int = 0
     seconds: float = 0.0
     story: str = ""
@@ -138,9 +140,8 @@ class Torture:
 
     def _begin(self, name: str) -> None:
         with open_lake(self._place, Options()) as lake:
-            prepare(lake, name)
-            head = lake.repository(name).commit("main").id
-        self._books.append(_Book(name, State({"main": Line(head)})))
+            head, tree = prepare(lake, name)
+        self._books.append(_Book(name, State({"main": Line(head, tree)})))
 
     def _options(self) -> Options:
         chosen = (self._random.choice(list(each)) for each in (CACHES, BACKGROUNDS, SPLITTINGS))
@@ -153,6 +154,7 @@ class Torture:
             self._place,
             book.name,
             f"{self._seed}/{cycle}",
+            task="collect" if random.random() < 0.15 else "change",
             names=(*book.state.lines, *book.state.tags),
             threads=random.choice([1, 1, OWNERS]),
             options=self._options(),
@@ -161,7 +163,7 @@ class Torture:
             warm=random.randrange(20),
             forgets=self._forgets,
         )
-        return plan, random.uniform(0.005, 0.15)
+        return plan, random.uniform(0.005, 0.15 if plan.task == "change" else 1.2)
 
     def _cycle(
         self,
@@ -188,6 +190,7 @@ class Torture:
         journal.hear(lines[:-1])
         tally.operations += journal.operations
         tally.acknowledged += journal.acknowledged
+        tally.swept += sum(line.get("swept", 0) for line in lines)
         if journal.failed and not disturbed:
             raise Loss(f"failed, and nothing was wrong: {journal.failed}")
         if lines[-1]["ended"] not in (0, -9):

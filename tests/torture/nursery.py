@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -108,7 +109,7 @@ def _raise(plan: Plan, after: float | None, *, birth: bool) -> int:
 
 
 if __name__ == "__main__":
-    import graveler.kv.rocksdb
-    import graveler.kv.sql  # noqa: F401 - so that no victim has to
+    for name in ("kv.rocksdb", "kv.sql", "lake.collecting"):  # so that no victim has to
+        import_module(f"graveler.{name}")
 
     main()

@@ -8,6 +8,7 @@ import os
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from itertools import count
 from random import Random
 from threading import Lock, Thread
@@ -20,7 +21,9 @@ from graveler.errors import (
     NoChangesError,
     ObjectNotFoundError,
     RefNotFoundError,
+    StateError,
 )
+from graveler.gc import MarkState
 from graveler.testing.faults import FaultyObjectStore
 from tests.torture.deadly import (
     DeadlyKVStore,
@@ -52,7 +55,8 @@ class Plan:
         place: Its lake.
         repository: Its repository.
         seed: Decides what it does.
-        names: Branches and tags that are there.
+        task: One of TASKS.
+        names: Branches and tags that are there; commits to be read.
         threads: 1, or one for each owner.
         options: How it opens the lake.
         most: It ends by itself after so many operations of each thread.
@@ -66,6 +70,7 @@ class Plan:
     place: Place
     repository: str
     seed: str
+    task: str = "change"
     names: tuple[str, ...] = ()
     threads: int = 1
     options: Options = field(default_factory=Options)
@@ -108,18 +113,60 @@ def work(plan: Plan, ready: Callable[[], object]) -> None:
 
     if plan.odds and plan.system:
         guard_system_calls(points)
-    with open_lake(plan.place, plan.options, wrap_kv=wrap_kv, wrap_objects=wrap_objects) as lake:
-        repo = open_repository(lake, plan.repository, plan.options)
-        ready()
-        life = _Life(plan, repo, points)
-        if plan.threads == 1:
-            life.live(0, range(OWNERS))
-            return
-        threads = [Thread(target=life.live, args=(owner, [owner])) for owner in range(OWNERS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    try:
+        with open_lake(
+            plan.place, plan.options, wrap_kv=wrap_kv, wrap_objects=wrap_objects
+        ) as lake:
+            repo = open_repository(lake, plan.repository, plan.options)
+            ready()
+            TASKS[plan.task](plan, repo, points)
+    except GravelerError as error:
+        say({"failed": 0, "error": f"{type(error).__name__}: {error}"[:1000]})
+    except Exception:  # noqa: BLE001 - whatever it is, it must be heard of
+        say({"crash": traceback.format_exc()[-3000:]})
+
+
+def change(plan: Plan, repo, points: KillPoints) -> None:
+    """Draw operations, alone or one thread for each owner."""
+    life = _Life(plan, repo, points)
+    if plan.threads == 1:
+        life.live(0, range(OWNERS))
+        return
+    threads = [Thread(target=life.live, args=(owner, [owner])) for owner in range(OWNERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def read(plan: Plan, repo, points: KillPoints) -> None:
+    """Read commits, those named in the plan, in any order; say what each of them holds."""
+    random = Random(plan.seed)
+    points.live = True
+    for _ in range(plan.most):
+        commit = random.choice(plan.names)
+        tree = {entry.path: entry.checksum[-8:] for entry in repo.ref(commit).entries()}
+        say({"read": commit, "tree": tree})
+
+
+def collect(plan: Plan, repo, points: KillPoints) -> None:
+    """Mark, and sweep what was marked, again and again."""
+    points.live = True
+    collector = repo.gc
+    collector._lease_seconds = 0.05  # so that the next one need not wait for long
+    for _ in range(plan.most):
+        try:
+            marks = collector.run(grace=timedelta(0), window=timedelta(0))
+        except StateError:  # one who was killed has the turn for a moment yet
+            continue
+        say({"swept": sum(mark.state is MarkState.SWEPT for mark in marks)})
+
+
+TASKS: dict[str, Callable[[Plan, Any, KillPoints], None]] = {
+    "change": change,
+    "read": read,
+    "collect": collect,
+}
 
 
 class _Life:
