@@ -1,0 +1,109 @@
+"""The log of moves against a plain list, over random histories."""
+
+from random import Random
+
+import pytest
+
+from graveler.errors import RefNotFoundError
+from tests.engine.worlds import World
+
+
+class Model:
+    """Where a branch was: a commit id or None, for every move, the latest last."""
+
+    def __init__(self, head):
+        self.places = [head]
+
+    def put(self, head):
+        """Note where it is now, if that is somewhere else."""
+        if self.places[-1] != head:
+            self.places.append(head)
+
+    @property
+    def now(self):
+        return self.places[-1]
+
+    def ago(self, number):
+        return self.places[-1 - number] if number < len(self.places) else "before"
+
+
+def commit(random, repo, _):
+    branch = repo.branch("dev")
+    branch.put(f"k{random.randrange(5)}", str(random.random()).encode())
+    return branch.commit("c").id
+
+
+def merge(_, repo, __):
+    return repo.merge("main", into="dev", strategy="source-wins").commit.id
+
+
+def revert(_, repo, __):
+    return repo.revert("main", on="dev", strategy="source-wins", allow_empty=True).id
+
+
+def reset(random, repo, model):
+    number = random.randrange(4)
+    there = model.ago(number)
+    if there in (None, "before"):
+        with pytest.raises(RefNotFoundError):
+            repo.branch("dev").reset(to=f"dev@{{{number}}}")
+        return model.now
+    repo.branch("dev").reset(to=f"dev@{{{number}}}")
+    return there
+
+
+def undo(random, repo, model):
+    number = random.randrange(1, 12)
+    there = model.ago(number)
+    if there in (None, "before"):
+        with pytest.raises(RefNotFoundError):
+            repo.undo("dev", to=number)
+        return model.now
+    assert repo.undo("dev", to=number).id == there
+    return there
+
+
+def delete(_, repo, __):
+    repo.delete_branch("dev")
+
+
+def create(_, repo, __):
+    return repo.create_branch("dev", "main").head.id
+
+
+THERE = [commit, commit, commit, commit, merge, revert, reset, undo, undo, delete]
+GONE = [create, undo]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_place_of_a_branch_is_found_again(seed):
+    random = Random(seed)  # a test's seed
+    repo = World().repo(scripted=False)
+    repo.branch("main").put("base", b"0")
+    repo.branch("main").commit("base")
+    head = repo.create_branch("dev").head.id
+    model = Model(head)
+    times = {}
+    for _ in range(60):
+        step = random.choice(THERE if model.now else GONE)
+        expected = step(random, repo, model)
+        model.put(expected)
+        found = {one.name: one.commit_id for one in repo.branches()}.get("dev")
+        assert found == expected
+        times[repo.stores.clock.now()] = found
+    lines = list(repo.moves("dev"))
+    assert [line.after for line in lines] == model.places[::-1]
+    if model.now is None:
+        repo.undo("dev", to=next(n for n in range(99) if model.ago(n)))
+        model.put(repo.commit("dev").id)
+    for number in range(len(model.places)):
+        there = model.ago(number)
+        if there is not None:
+            assert repo.commit(f"dev@{{{number}}}").id == there
+    for moment, there in times.items():
+        expression = f"dev@{{{moment.isoformat()}}}"
+        if there is None:
+            with pytest.raises(RefNotFoundError, match="was deleted"):
+                repo.commit(expression)
+        else:
+            assert repo.commit(expression).id == there
