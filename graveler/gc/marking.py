@@ -23,7 +23,7 @@ from graveler.repository import Stores
 
 __all__ = ["condemn", "preview"]
 
-_PAGE: Final = 20_000
+_PAGE: Final = 5_000
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 
 

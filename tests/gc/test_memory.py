@@ -1,0 +1,81 @@
+"""A collection of ten times as much takes hardly more memory."""
+
+import tracemalloc
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from graveler.background import Inline
+from graveler.clock import FakeClock, SequenceIds
+from graveler.config import LakeConfig
+from graveler.kv.sqlite import SQLiteKVStore
+from graveler.lake.lake import Lake
+from graveler.model import Entry
+from graveler.objects.local import LocalStore
+from graveler.objects.store import ObjectInfo
+from tests.gc.lakes import NOW
+
+MIB = 1 << 20
+LONG_AGO = datetime(2012, 12, 1, tzinfo=UTC)
+
+
+class ManyFiles(LocalStore):
+    """A folder that says it holds data files, of which every second one is linked."""
+
+    many = 0
+
+    def list(self, prefix=""):
+        yield from super().list(prefix)
+        for number in range(self.many if not prefix else 0):
+            yield ObjectInfo(f"data/{number:08}", 10, "", LONG_AGO)
+
+    def delete(self, key):
+        if not key.startswith("data/"):
+            super().delete(key)
+
+
+class LakeOfMany(Lake):
+    """A lake whose storage is such a folder."""
+
+    folder = Path()
+
+    def _open_store(self, uri):
+        return self._stores.setdefault(
+            uri, ManyFiles(self.folder, clock=self._clock, ids=self._ids)
+        )
+
+
+def peak(folder, entries):
+    """The most bytes that a mark and a sweep hold at once, beyond what the repository holds."""
+    clock, ids = FakeClock(), SequenceIds()
+    LakeOfMany.folder = folder / "objects"
+    kv = SQLiteKVStore(folder / "kv.sqlite3")
+    config = LakeConfig(str(folder), "mem://", f"file://{folder}/objects", cache_folder=None)
+    with LakeOfMany(config, kv, clock=clock, ids=ids, background=Inline()) as lake:
+        repo = lake.create_repository("flights")
+        main = repo.branch("main")
+        main.link_many(Entry(f"{n:08}", f"data/{n:08}", 10) for n in range(0, entries, 2))
+        main.commit("all")
+        objects = repo.stores.objects
+        assert isinstance(objects, ManyFiles)
+        objects.many = entries
+        clock.sleep(86_400)
+        collector = repo.gc
+        tracemalloc.start()
+        try:
+            (mark,) = collector.run(grace=NOW, window=NOW)
+            return tracemalloc.get_traced_memory()[1], mark
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_what_is_reached(tmp_path):
+    (tmp_path / "few").mkdir()
+    (tmp_path / "many").mkdir()
+    few, _ = peak(tmp_path / "few", 10_000)
+    many, mark = peak(tmp_path / "many", 100_000)
+    assert (mark.condemned["data"].count, mark.freed["data"].count) == (50_000, 50_000)
+    assert mark.kept["data"].count == 50_000
+    assert many < few + 2 * MIB, (few, many)
