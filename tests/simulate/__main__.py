@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
     elif what == "mutants":
         report.mutants(arguments[1:])
     elif arguments:
-        report.scenarios(arguments, seconds=None)
+        report.scenarios(arguments)
     else:
         report.scenarios()
         report.seeds()

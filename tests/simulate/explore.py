@@ -11,7 +11,7 @@ asleep. The space has no cycles, for a process never forgets.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import process_time
 
 from tests.simulate.run import Choice, Run, Step, dependent
 from tests.simulate.scenario import Scenario
@@ -29,7 +29,7 @@ class Outcome:
         longest: Steps of the longest schedule.
         complete: Nothing was left out.
         violation: What is wrong, with the schedule that shows it.
-        seconds: How long it took.
+        seconds: How long the processor was at it.
     """
 
     schedules: int = 0
@@ -71,11 +71,11 @@ def explore(
         scenario: What to explore.
         judge: Judges each run that ends.
         most: At most so many schedules.
-        seconds: At most for so long.
+        seconds: At most for so long, by the processor's clock.
         deepest: More steps than that in one schedule are no progress.
     """
     outcome = Outcome()
-    began = perf_counter()
+    began = process_time()
     visited: dict[int, frozenset[Choice]] = {}
     stack: list[_Node] = []
     while True:
@@ -91,7 +91,7 @@ def explore(
         finally:
             run.end()
         outcome.states = len(visited)
-        outcome.seconds = perf_counter() - began
+        outcome.seconds = process_time() - began
         if wrong:
             outcome.violation, outcome.schedule = wrong, run.text()
             return outcome

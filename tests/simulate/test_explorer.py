@@ -30,6 +30,15 @@ SMALL = [
     Scenario(
         "write-read", {"one": lambda c: c.put("k", "a"), "two": lambda c: c.read("k")}, prepare
     ),
+    Scenario(
+        "three",
+        {
+            "one": lambda c: c.put("k", "a"),
+            "two": lambda c: c.delete("k"),
+            "three": lambda c: c.tag("v1"),
+        },
+        prepare,
+    ),
     Scenario("write-reset", {"one": lambda c: c.delete("k"), "two": lambda c: c.reset()}, prepare),
 ]
 
