@@ -8,8 +8,11 @@ moves that were made. Before a branch is deleted, its latest moves and the delet
 page ``<branch>/<born>/deleted.<pages>.<moves>``, which counts once the record is gone; of
 several, by deleters that lost, that with the most moves.
 
-Tags have a line each for their making and their end, ``tag:<name>/<unique>``, written before
-what it says; who reads them leaves out what did not happen.
+Tags have a line each for their making and their end, ``tag:<name>/<number>-<unique>``, written
+before what it says; who reads them leaves out what did not happen.
+
+The lives of branches of one name and the lines of a tag are numbered: no clock says which one
+came first.
 """
 
 from collections.abc import Iterator
@@ -38,6 +41,7 @@ class Life:
 
     Attributes:
         born: As its record had it.
+        number: How many branches had the name before it, of those that are known.
         moves: The latest, oldest first; the deletion is the last one.
         pages: How many pages of older moves there are.
         hidden: It was left out of listings.
@@ -45,6 +49,7 @@ class Life:
     """
 
     born: str
+    number: int
     moves: tuple[Move, ...]
     pages: int
     hidden: bool
@@ -78,7 +83,16 @@ class Moves:
         """Write down what the record of a branch says before it is removed."""
         moves = (*record.moves, self._move(DELETED, record.commit_id))
         key = f"{record.name}/{record.born}/{_LAST}{record.pages:08d}.{len(record.moves)}"
-        page = {"hidden": record.hidden, "moves": moves, "run": bool(record.fence)}
+        number = 0  # the branch of a run is not made twice
+        if not record.fence:
+            before = self.lives(record.name, but=record.born)
+            number = max((life.number + 1 for life in before), default=0)
+        page = {
+            "hidden": record.hidden,
+            "moves": moves,
+            "number": number,
+            "run": bool(record.fence),
+        }
         self._kv.set(self._partition, key.encode(), encode_json(page))
 
     def of(self, record: BranchRecord) -> Iterator[Move]:
@@ -107,7 +121,7 @@ class Moves:
                     break
                 pages = int(key[len(start) :].split(b".")[0])
                 found[born] = _decode_life(name, born, pages, value)  # the last one has the most
-        return [found[born] for born in sorted(found, reverse=True)]
+        return sorted(found.values(), key=lambda life: (life.number, life.born), reverse=True)
 
     def branches(self) -> Iterator[str]:
         """Yield the names that the log has pages of, in order; most are of deleted branches."""
@@ -117,7 +131,13 @@ class Moves:
 
     def add_tag(self, name: str, action: str, commit_id: str) -> bytes:
         """Write down what will be done with a tag; return what `drop_tag` takes."""
-        key = f"{_TAG}{name}/{self._ids.unique()}".encode()
+        start = f"{_TAG}{name}/".encode()
+        number = 0
+        for key, _ in self._kv.scan(self._partition, start):
+            if not key.startswith(start):
+                break
+            number = int(key[len(start) :].partition(b"-")[0]) + 1
+        key = start + f"{number:08d}-{self._ids.unique()}".encode()
         self._kv.set(self._partition, key, encode_moves([self._move(action, commit_id)]))
         return key
 
@@ -169,6 +189,7 @@ def _decode_life(name: str, born: str, pages: int, raw: bytes) -> Life:
     try:
         return Life(
             born=born,
+            number=fields.get("number", 0),
             moves=tuple(Move(*move) for move in fields["moves"]),
             pages=pages,
             hidden=fields["hidden"],

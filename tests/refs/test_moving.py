@@ -187,7 +187,7 @@ def test_a_tag_does_not_move(refs):
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_tag_whose_reply_was_lost_is_read_back(refs, script, moment):
-    script.arm(2, lost_reply, moment=moment)  # after the line in the log
+    script.arm(3, lost_reply, moment=moment)  # after a look at the log, and a line in it
     if moment == "after":
         refs.tags.create("v1", "c0")
     else:
