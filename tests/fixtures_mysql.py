@@ -44,6 +44,7 @@ def _server(program: str, base: Path) -> Iterator[Path]:
                 *(program, *options, f"--socket={address}", f"--pid-file={base}/pid"),
                 *("--skip-networking", "--skip-log-bin", "--max-connections=200"),
                 "--innodb-flush-log-at-trx-commit=0",
+                *("--innodb-flush-method=nosync", "--skip-innodb-doublewrite"),
             ],
             stdout=output,
             stderr=output,

@@ -20,6 +20,7 @@ LAKES = {
     "postgres-memory": ("postgres", "mem"),
     "sqlite-s3": ("sqlite", "s3"),
 }
+_FIXTURES = {"postgres": "postgres_url", "mysql": "mysql_url", "dynamodb": "dynamodb_uri"}
 
 SMALL = Splitting(min_bytes=0, max_bytes=2_000, raggedness=5)
 """Ranges of a few entries, so that every test has several."""
@@ -28,9 +29,9 @@ SMALL = Splitting(min_bytes=0, max_bytes=2_000, raggedness=5)
 def kv_uri(kind: str, folder: Path, request) -> str:
     if kind == "mem":
         return "mem://"
-    if kind == "postgres":
-        url: str = request.getfixturevalue("postgres_url")
-        return url
+    if kind in _FIXTURES:
+        uri: str = request.getfixturevalue(_FIXTURES[kind])
+        return uri
     return f"{kind}://{folder / 'kv'}"
 
 
