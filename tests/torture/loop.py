@@ -154,7 +154,7 @@ class Torture:
             self._place,
             book.name,
             f"{self._seed}/{cycle}",
-            task="collect" if random.random() < 0.15 else "change",
+            task="collect" if random.random() < 0.12 else "change",
             names=(*book.state.lines, *book.state.tags),
             threads=random.choice([1, 1, OWNERS]),
             options=self._options(),
@@ -163,7 +163,7 @@ class Torture:
             warm=random.randrange(20),
             forgets=self._forgets,
         )
-        return plan, random.uniform(0.005, 0.15 if plan.task == "change" else 1.2)
+        return plan, random.uniform(0.005, 0.15 if plan.task == "change" else 0.8)
 
     def _cycle(
         self,

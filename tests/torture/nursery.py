@@ -22,15 +22,20 @@ from tests.torture.victim import Plan, work
 
 __all__ = ["Nursery"]
 
+PRELOADED = (
+    "graveler.kv.postgres",
+    "graveler.kv.rocksdb",
+    "graveler.kv.sqlite",
+    "graveler.lake.collecting",
+    "sqlalchemy.dialects.postgresql.psycopg",
+)
+"""What is imported when it is first used, so that no victim spends its life on it."""
+
 _LONGEST = 60.0
 
 
 class Nursery:
-    """The nursery as its clients see it; use it in a ``with``.
-
-    Args:
-        task: Module and function that a victim runs, as ``module:function``.
-    """
+    """The nursery as its clients see it; use it in a ``with``."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -109,7 +114,6 @@ def _raise(plan: Plan, after: float | None, *, birth: bool) -> int:
 
 
 if __name__ == "__main__":
-    for name in ("kv.rocksdb", "kv.sql", "lake.collecting"):  # so that no victim has to
-        import_module(f"graveler.{name}")
-
+    for module in PRELOADED:
+        import_module(module)
     main()
