@@ -538,3 +538,26 @@ def test_days_are_counted_by_the_clock_that_dates_commits(world, repo):
     assert counts(repo.gc.mark(grace=NOW).condemned) == {}
     pass_days(world, 6)
     assert counts(repo.gc.mark(grace=NOW).condemned)["commits"] == 1
+
+
+# -- what it costs
+
+
+def test_a_writer_pays_for_collection_only_where_a_table_is_there_already(world, repo, monkeypatch):
+    asked = []
+    get = world.kv.get
+
+    def noted(partition, key):
+        if partition.startswith("gc:"):
+            asked.append(key)
+        return get(partition, key)
+
+    monkeypatch.setattr(world.kv, "get", noted)
+    commit(repo, "main", "new tables", p0="changed")
+    repo.merge("main", repo.create_branch("other", "main~1").name)
+    repo.ref("main").get("p0")
+    assert [key[:7] for key in asked if not key.startswith(b"file/")] == [b"commit/"] * 2  # branch
+    asked.clear()
+    commit(repo, "main", "back", p0="0")
+    tables = [key for key in asked if key.startswith(b"file/")]
+    assert 1 <= len(tables) == len(set(tables)) == len(asked)
