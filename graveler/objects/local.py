@@ -31,6 +31,8 @@ from graveler.identity import unix_us
 from graveler.objects.body import BodyReader
 from graveler.objects.keys import check_key, check_prefix, check_range, folder_of_prefix
 from graveler.objects.local_files import (
+    claim,
+    claimed,
     exclusive,
     make_folders,
     prune_folders,
@@ -43,7 +45,7 @@ from graveler.objects.store import Body, ObjectInfo, ObjectStore
 __all__ = ["LocalStore"]
 
 _TEMPORARY: Final = ".graveler-tmp"
-_ABANDONED_AFTER: Final = timedelta(days=1)  # since its last write, so a slow stream is safe
+_ABANDONED_AFTER: Final = timedelta(days=1)  # and nobody claims it: a clock may have jumped
 _MAX_PART_BYTES: Final = 255
 _PUBLISH_TRIES: Final = 100
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -210,25 +212,26 @@ class LocalStore(ObjectStore):
             make_folders(self._temporary)
         self._clear_abandoned()
         temporary = self._temporary / f"{self._ids.unique()}-{os.getpid()}-{get_ident()}"
+        descriptor = None
         try:
             with BodyReader(body, hashed=hashed) as reader:
                 with storage_errors(what, writing=True):
                     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-                try:
-                    for piece in reader.pieces():
-                        with storage_errors(what, writing=True):
-                            write_all(descriptor, piece)
+                claim(descriptor)
+                for piece in reader.pieces():
                     with storage_errors(what, writing=True):
-                        # The kernel's clock ticks every few milliseconds only: two versions
-                        # of an object could look alike. Ours does not, and a test owns it.
-                        now = unix_us(self._clock.now()) * 1000
-                        os.utime(descriptor, ns=(now, now))
-                        os.fsync(descriptor)
-                        info = _info(key, os.fstat(descriptor), reader.checksum)
-                finally:
-                    os.close(descriptor)
+                        write_all(descriptor, piece)
+                with storage_errors(what, writing=True):
+                    # The kernel's clock ticks every few milliseconds only: two versions
+                    # of an object could look alike. Ours does not, and a test owns it.
+                    now = unix_us(self._clock.now()) * 1000
+                    os.utime(descriptor, ns=(now, now))
+                    os.fsync(descriptor)
+                    info = _info(key, os.fstat(descriptor), reader.checksum)
             yield _Staged(temporary, info)
         finally:
+            if descriptor is not None:
+                os.close(descriptor)
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
@@ -239,7 +242,7 @@ class LocalStore(ObjectStore):
         deadline = self._clock.now() - _ABANDONED_AFTER
         with suppress(OSError):
             for path in self._temporary.iterdir():
-                if path != self._lock and _written(path.stat()) < deadline:
+                if path != self._lock and _written(path.stat()) < deadline and not claimed(path):
                     path.unlink()
 
     def _publish(self, path: Path, move: Callable[[], bool]) -> bool:

@@ -17,6 +17,8 @@ from graveler.errors import (
 )
 
 __all__ = [
+    "claim",
+    "claimed",
     "exclusive",
     "make_folders",
     "prune_folders",
@@ -44,7 +46,8 @@ def _translated(error: OSError, what: str, *, writing: bool) -> GravelerError:
             return StorageFullError(f"{reason}; free some space or raise the quota, and repeat")
         case errno.EACCES | errno.EPERM | errno.EROFS if writing:
             return ReadOnlyError(
-                f"{reason}; user id {os.geteuid()} may only read there, or the disk is read-only"
+                f"{reason}; user id {os.geteuid()} may only read there, or the disk is read-only: "
+                "give this user the right to it, and repeat"
             )
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return PermissionDeniedError(f"{reason}; give this user the right to it, and repeat")
@@ -101,6 +104,24 @@ def prune_folders(folder: Path, root: Path) -> None:
             with suppress(FileNotFoundError):  # not made yet, or gone already
                 folder.rmdir()
             folder = folder.parent
+
+
+def claim(descriptor: int) -> None:
+    """Say of an open file that somebody works on it, until it is closed or its process dies."""
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def claimed(path: Path) -> bool:
+    """Return whether somebody works on the file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @contextmanager

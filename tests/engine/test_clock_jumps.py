@@ -200,11 +200,12 @@ def opened(request, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("opened", ["mem"], indirect=True)
 def test_one_history_reads_the_same_by_a_steady_and_by_a_jumping_clock(opened, seed):
     steady, clock = opened(FakeClock()), JumpingClock(seed)
     jumping = opened(clock)
     assert History(steady, seed).go_on(150) == History(jumping, seed).go_on(150)
-    assert min(clock.jumps) > 20
+    assert min(clock.jumps) > 50
     expected = shown(steady)
     assert shown(jumping) == expected
     assert len(expected["committed"]) > 2
@@ -212,6 +213,16 @@ def test_one_history_reads_the_same_by_a_steady_and_by_a_jumping_clock(opened, s
     assert fsck(jumping.stores, objects="none").sound
 
 
+@pytest.mark.parametrize("opened", ["sqlite"], indirect=True)
+def test_so_it_does_on_disk(opened):
+    clock = JumpingClock(9)
+    steady, jumping = opened(FakeClock()), opened(clock)
+    assert History(steady, 9).go_on(40) == History(jumping, 9).go_on(40)
+    assert min(clock.jumps) > 10
+    assert shown(jumping) == shown(steady)
+
+
+@pytest.mark.parametrize("opened", ["mem"], indirect=True)
 def test_a_log_has_children_before_parents_whatever_their_times(opened):
     clock = JumpingClock(1)
     repo = opened(clock)
