@@ -174,7 +174,7 @@ class Repository:
             )
         else:
             history = log(self.stores.refs.commits, start.id, first_parent=first_parent)
-        return islice(history, limit)
+        return islice(history, None if limit is None else max(limit, 0))
 
     def diff(self, left: str, right: str, *, prefix: str = "") -> Iterator[Change]:
         """Yield what differs from `left` to `right` below `prefix`, in byte order of paths."""
@@ -318,7 +318,7 @@ class Repository:
         """
         refs = self.stores.refs
         lines = all_moves(refs, hidden=hidden) if branch is None else branch_moves(refs, branch)
-        return islice(lines, limit)
+        return islice(lines, None if limit is None else max(limit, 0))
 
     def tag_moves(self, name: str) -> Iterator[RefMove]:
         """Yield when and by whom a tag was made and deleted, the latest first."""

@@ -15,7 +15,7 @@ The lives of branches of one name and the lines of a tag are numbered: no clock 
 came first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -112,22 +112,24 @@ class Moves:
         """
         found: dict[str, Life] = {}
         prefix = f"{name}/"
-        for born in self._children(prefix):
+        for born in self._births(prefix):
             if born == but:
                 continue
             start = f"{prefix}{born}/{_LAST}".encode()
             for key, value in self._kv.scan(self._partition, start):
                 if not key.startswith(start):
                     break
-                pages = int(key[len(start) :].split(b".")[0])
-                found[born] = _decode_life(name, born, pages, value)  # the last one has the most
-        return sorted(found.values(), key=lambda life: (life.number, life.born), reverse=True)
+                found[born] = _decode_life(key, value)  # the last one has the most moves
+        return _latest_first(found.values())
 
-    def branches(self) -> Iterator[str]:
-        """Yield the names that the log has pages of, in order; most are of deleted branches."""
-        for name in self._children(""):
-            if not name.startswith(_TAG):
-                yield name
+    def all_lives(self) -> dict[str, list[Life]]:
+        """Return the deleted branches by name, the latest first; one scan of the whole log."""
+        found: dict[str, dict[str, Life]] = {}
+        for key, value in self._kv.scan(self._partition):
+            name, born, page = key.decode().split("/")[:3] if key.count(b"/") > 1 else ("", "", "")
+            if page.startswith(_LAST):
+                found.setdefault(name, {})[born] = _decode_life(key, value)
+        return {name: _latest_first(lives.values()) for name, lives in found.items()}
 
     def add_tag(self, name: str, action: str, commit_id: str) -> bytes:
         """Write down what will be done with a tag; return what `drop_tag` takes."""
@@ -164,12 +166,12 @@ class Moves:
                 return  # older ones were cleaned away
             yield from reversed(decode_moves(stored.value))
 
-    def _children(self, prefix: str) -> Iterator[str]:
+    def _births(self, prefix: str) -> Iterator[str]:
         """Yield what stands between `prefix` and the next slash, each once."""
         start = prefix.encode()
         position = start
         while True:
-            key = next((key for key, _ in self._kv.scan(self._partition, position or b"!")), None)
+            key = next((key for key, _ in self._kv.scan(self._partition, position)), None)
             if key is None or not key.startswith(start):
                 return
             child = key[len(start) :].partition(b"/")[0]
@@ -184,16 +186,21 @@ def _page(name: str, born: str, number: int) -> bytes:
     return f"{name}/{born}/{number:08d}".encode()
 
 
-def _decode_life(name: str, born: str, pages: int, raw: bytes) -> Life:
+def _latest_first(lives: Iterable[Life]) -> list[Life]:
+    return sorted(lives, key=lambda life: (life.number, life.born), reverse=True)
+
+
+def _decode_life(key: bytes, raw: bytes) -> Life:
+    name, born, page = key.decode().split("/")
     fields = decode_json(raw, f"last page of the log of branch {name!r}")
     try:
         return Life(
             born=born,
             number=fields.get("number", 0),
             moves=tuple(Move(*move) for move in fields["moves"]),
-            pages=pages,
+            pages=int(page.split(".")[1]),
             hidden=fields["hidden"],
             run=fields["run"],
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CorruptionError(f"log of branch {name!r} cannot be read: {raw[:120]!r}") from error

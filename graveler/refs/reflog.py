@@ -1,6 +1,6 @@
 """Reading the log of moves: where a ref was, move by move or at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -8,9 +8,9 @@ from itertools import groupby
 
 from graveler.errors import RefNotFoundError
 from graveler.identity import unix_us
-from graveler.model import Move
+from graveler.model import BranchRecord, Move
 from graveler.records import from_unix_us
-from graveler.refs.moves import DELETED
+from graveler.refs.moves import DELETED, Life
 from graveler.refs.refs import Refs
 
 __all__ = ["RefMove", "all_moves", "as_of", "branch_moves", "moves_ago", "tag_moves"]
@@ -47,9 +47,7 @@ def branch_moves(refs: Refs, name: str) -> Iterator[RefMove]:
 
     Reads no more of the log than is asked for.
     """
-    for position, (move, older) in enumerate(_lines(refs, name)):
-        before = None if older is None else older.commit
-        yield _line(name, "branch", position, move, before)
+    yield from _branch_lines(name, _lines(refs, name, refs.branches.find(name), None))
 
 
 def tag_moves(refs: Refs, name: str) -> Iterator[RefMove]:
@@ -67,14 +65,18 @@ def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
         refs: The repository's refs.
         hidden: Those too that are left out of listings, as the branches of runs.
     """
-    shown = {record.name: record.hidden for record in refs.branches.list()}
-    for name in refs.moves.branches():
-        if name not in shown:
-            lives = refs.moves.lives(name)
-            shown[name] = bool(lives) and lives[0].hidden
-    logs = [
-        branch_moves(refs, name) for name, is_hidden in shown.items() if hidden or not is_hidden
-    ]
+    there = {record.name: record for record in refs.branches.list()}
+    dead = refs.moves.all_lives()
+    logs = []
+    for name in there.keys() | dead.keys():
+        record, lives = there.get(name), dead.get(name, [])
+        if record is None:
+            shown = hidden or not lives[0].hidden
+        else:
+            shown = hidden or not record.hidden
+            lives = [life for life in lives if life.born != record.born]
+        if shown:
+            logs.append(_branch_lines(name, _lines(refs, name, record, lives)))
     tags = dict.fromkeys(tag for tag, _ in refs.moves.of_tags())
     logs += [tag_moves(refs, tag) for tag in tags]
     # within one log order counts, whatever the clocks said
@@ -138,11 +140,21 @@ def _line(name: str, kind: str, position: int, move: Move, before: str | None) -
     )
 
 
-def _lines(refs: Refs, name: str) -> Iterator[tuple[Move, Move | None]]:
-    record = refs.branches.find(name)
+def _branch_lines(name: str, lines: Iterator[tuple[Move, Move | None]]) -> Iterator[RefMove]:
+    for position, (move, older) in enumerate(lines):
+        before = None if older is None else older.commit
+        yield _line(name, "branch", position, move, before)
+
+
+def _lines(
+    refs: Refs, name: str, record: BranchRecord | None, lives: Iterable[Life] | None
+) -> Iterator[tuple[Move, Move | None]]:
+    """Yield each move with the one before it; `lives` are looked up where they are not known."""
     if record is not None:
         yield from _with_older(refs.moves.of(record))
-    for life in refs.moves.lives(name, but=None if record is None else record.born):
+    if lives is None:
+        lives = refs.moves.lives(name, but=None if record is None else record.born)
+    for life in lives:
         yield from _with_older(refs.moves.of_life(name, life))
 
 

@@ -14,6 +14,7 @@ from graveler.errors import (
 )
 from graveler.records import encode_branch
 from graveler.repository.committing import _seal
+from tests.engine.worlds import World
 
 
 def commit(branch, message="c", **files):
@@ -353,3 +354,23 @@ def test_a_clock_that_jumps_leaves_the_order_of_the_moves(repo, at):
     assert repo.commit("main@{2013-01-02T02:30Z}") == behind
     assert repo.commit("main@{2013-01-04T12:00Z}") == last  # not what the other clock says
     assert repo.undo("main") == behind
+
+
+def test_runs_that_are_over_do_not_slow_the_log_of_all_down():
+    def calls_with(runs):
+        world = World()
+        repo = world.repo(scripted=False)
+        for number in range(runs):
+            with repo.run(f"hour {number}") as run, run.step("land") as step:
+                step.put(f"out{number}", b"1")
+        repo = world.repo()
+        world.script.arm(0, lambda _: None)
+        shown = list(repo.moves(limit=1))
+        assert {line.ref for line in shown} == {"main"}
+        return len(world.script.calls)
+
+    assert calls_with(12) == calls_with(2)
+
+
+def test_less_than_nothing_is_nothing(repo):
+    assert list(repo.moves(limit=-1)) == list(repo.log(limit=-1)) == []
