@@ -11,6 +11,7 @@ asleep. The space has no cycles, for a process never forgets.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 from time import process_time
 
 from tests.simulate.run import Choice, Run, Step, dependent
@@ -29,6 +30,7 @@ class Outcome:
         longest: Steps of the longest schedule.
         complete: Nothing was left out.
         violation: What is wrong, with the schedule that shows it.
+        walks: How many were run by chance besides.
         seconds: How long the processor was at it.
     """
 
@@ -40,6 +42,7 @@ class Outcome:
     complete: bool = False
     violation: str = ""
     schedule: str = ""
+    walks: int = 0
     seconds: float = 0.0
 
 
@@ -52,6 +55,10 @@ class _Node:
     asleep: dict[Choice, Step]
     step: Step | None = field(default=None)
 
+
+_ENDLESS = "no progress: {} steps were not enough"
+_LOOK_AT_THE_CLOCK = 50
+"""After so many schedules: it costs as much as running one."""
 
 Judge = Callable[[Scenario, Run], str]
 """Says what is wrong with a run that has ended, or ""."""
@@ -86,22 +93,19 @@ def explore(
             outcome.longest = max(outcome.longest, len(run.trace))
             wrong = judge(scenario, run) if finished else ""
             if finished is None:
-                wrong = f"no progress: {deepest} steps were not enough"
+                wrong = _ENDLESS.format(deepest)
             outcome.finished += bool(finished)
         finally:
             run.end()
         outcome.states = len(visited)
-        outcome.seconds = process_time() - began
         if wrong:
             outcome.violation, outcome.schedule = wrong, run.text()
-            return outcome
-        if not _back(stack):
-            outcome.complete = True
-            return outcome
-        if (most is not None and outcome.schedules >= most) or (
-            seconds is not None and outcome.seconds >= seconds
-        ):
-            return outcome
+        outcome.complete = not wrong and not _back(stack)
+        over = bool(wrong) or outcome.complete or outcome.schedules == most
+        if over or not outcome.schedules % _LOOK_AT_THE_CLOCK:
+            outcome.seconds = process_time() - began
+            if over or (seconds is not None and outcome.seconds >= seconds):
+                return outcome
 
 
 def _descend(
@@ -159,3 +163,29 @@ def _back(stack: list[_Node]) -> bool:
             return True
         stack.pop()
     return False
+
+
+def wander(
+    scenario: Scenario, judge: Judge, walks: int, *, seed: int = 0, deepest: int = 400
+) -> Outcome:
+    """Run schedules by chance: where there are too many, these are from everywhere."""
+    outcome = Outcome()
+    began = process_time()
+    draw = Random(seed)
+    for _ in range(walks):
+        run = scenario.start()
+        try:
+            while (choices := run.choices()) and len(run.trace) < deepest:
+                run.take(draw.choice(choices))
+            wrong = judge(scenario, run) if not choices else _ENDLESS.format(deepest)
+        finally:
+            run.end()
+        outcome.schedules += 1
+        outcome.finished += 1
+        outcome.steps += len(run.trace)
+        outcome.longest = max(outcome.longest, len(run.trace))
+        if wrong:
+            outcome.violation, outcome.schedule = wrong, run.text()
+            break
+    outcome.seconds = process_time() - began
+    return outcome

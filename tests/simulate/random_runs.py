@@ -100,6 +100,10 @@ def _dev_again(c: Client, *_: object) -> None:
     c.create_branch("dev", "base", contents={path: f"{path}0" for path in _PATHS[:2]})
 
 
+def _dev_back(c: Client, *_: object) -> None:
+    c.hard_reset("base", "dev", contents={path: f"{path}0" for path in _PATHS[:2]})
+
+
 _ROLES: tuple[dict[Deed, int], ...] = (
     {_put: 5, _delete: 2, _read: 1},
     {_put: 4, _commit: 2, _read: 2},
@@ -111,6 +115,7 @@ _ROLES: tuple[dict[Deed, int], ...] = (
     {_put: 3, _reset: 1, _commit: 1},
     {_dev: 3, _dev_commit: 1, _dev_list: 1},
     {_dev_again: 1, _dev: 1, _dev_list: 1},
+    {_dev: 3, _dev_back: 1, _dev_commit: 2, _dev_list: 1},
 )
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from time import perf_counter
 
 from tests.simulate.conditions import simulating
-from tests.simulate.explore import Outcome, explore
+from tests.simulate.explore import Outcome, explore, wander
 from tests.simulate.judging import judge
 from tests.simulate.mutants import MUTANTS
 from tests.simulate.mutation import Kill, hunt
@@ -17,14 +17,22 @@ from tests.simulate.scenarios import every_scenario, find
 SECONDS = 120.0
 """For one scenario, at most; with faults in it, less."""
 SECONDS_WITH_FAULTS = 45.0
+WALKS = 3_000
+"""By chance, in a scenario that was not explored to the end."""
 SEEDS = 3_000
 _BLOCK = 100
 
 
 def explored(name: str, seconds: float | None) -> Outcome:
-    """Explore one scenario."""
+    """Explore one scenario, and walk about in it where it has no end."""
     with simulating():
-        return explore(find(name), judge, seconds=seconds)
+        outcome = explore(find(name), judge, seconds=seconds)
+        if not outcome.complete and not outcome.violation:
+            walked = wander(find(name), judge, WALKS)
+            outcome.walks = walked.schedules
+            outcome.violation, outcome.schedule = walked.violation, walked.schedule
+            outcome.seconds += walked.seconds
+        return outcome
 
 
 def checked(first: int, count: int) -> dict[int, Checked]:
@@ -59,10 +67,13 @@ class Report:
         for scenario, future in found:
             outcome = future.result()
             complete += outcome.complete
-            self.schedules += outcome.schedules
+            self.schedules += outcome.schedules + outcome.walks
             print(_line(scenario, outcome), flush=True)
             self._tell(outcome.violation, f"{scenario.name} '{outcome.schedule}'")
-        print(f"{len(found)} scenarios, {complete} of them to the end; {self.schedules} schedules")
+        print(
+            f"{len(found)} scenarios, {complete} of them to the end, the others to a bound in "
+            f"seconds and by chance; {self.schedules} schedules"
+        )
 
     def seeds(self, first: int = 0, count: int = SEEDS) -> None:
         """Check seeds of larger worlds."""
@@ -124,13 +135,13 @@ def _line(scenario: Scenario, outcome: Outcome) -> str:
         str(outcome.finished),
         str(outcome.states),
         str(outcome.longest),
-        "complete" if outcome.complete else "bound",
+        "complete" if outcome.complete else f"bound +{outcome.walks}",
         f"{outcome.seconds:.1f}",
     )
 
 
 def _row(*cells: str) -> str:
-    widths = (26, 28, -9, -7, -7, -5, 8, -6)
+    widths = (26, 28, -9, -7, -7, -5, 11, -6)
     return " ".join(
         cell.ljust(width) if width > 0 else cell.rjust(-width)
         for cell, width in zip(cells, widths, strict=True)

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.simulate.conditions import simulating
-from tests.simulate.explore import explore
+from tests.simulate.explore import explore, wander
 from tests.simulate.judging import judge
 from tests.simulate.random_runs import check_seed
 from tests.simulate.scenarios import SMALL, every_scenario, find
 
-_SCHEDULES = 200
+_SCHEDULES = 150
+_WALKS = 60
 _SEEDS = 40
 
 
@@ -25,7 +26,14 @@ def test_every_schedule_keeps_every_promise(name):
     assert found.complete or found.schedules == _SCHEDULES
 
 
-@pytest.mark.parametrize("first", range(0, 200, _SEEDS))
+@pytest.mark.parametrize("name", [scenario.name for scenario in every_scenario()])
+def test_schedules_by_chance_keep_every_promise(name):
+    found = wander(find(name), judge, _WALKS)
+    assert found.violation == "", f"python -m tests.simulate replay {name} '{found.schedule}'"
+    assert found.schedules == _WALKS
+
+
+@pytest.mark.parametrize("first", range(0, 160, _SEEDS))
 def test_larger_worlds_keep_every_promise(first):
     for seed in range(first, first + _SEEDS):
         assert check_seed(seed).violation == "", f"python -m tests.simulate replay random {seed}"
