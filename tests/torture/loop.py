@@ -94,6 +94,7 @@ class Torture:
         seed: Decides what the victims do and when they die.
         settle: Returns when nothing that a dead victim began is still under way.
         disturb: Stops the database under the victim's feet and starts it again.
+        disturbs: In how many of the cycles.
         forgets: See Plan.
     """
 
@@ -104,10 +105,11 @@ class Torture:
         *,
         settle: Callable[[], object] = lambda: None,
         disturb: Callable[[], object] | None = None,
+        disturbs: float = 0.1,
         forgets: str = "",
     ) -> None:
         self._place, self._seed, self._forgets = place, seed, forgets
-        self._settle, self._disturb = settle, disturb
+        self._settle, self._disturb, self._disturbs = settle, disturb, disturbs
         self._random = Random(seed)
         self._books: list[_Book] = []
         self.tally = Tally()
@@ -174,7 +176,7 @@ class Torture:
     ) -> None:
         tally, book = self.tally, self._books[-1]
         tally.cycles += 1
-        disturbed = self._disturb is not None and self._random.random() < 0.1
+        disturbed = self._disturb is not None and self._random.random() < self._disturbs
         if disturbed and self._disturb is not None:
             tally.disturbed += 1
             stopper = Timer(self._random.uniform(0.05, 0.2), self._disturb)

@@ -33,6 +33,18 @@ def test_a_hundred_kills_beside_postgresql_lose_nothing(postgres_url, tmp_path):
     assert_nothing_lost(victims.run(CYCLES))
 
 
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.usefixtures("postgres_socket")  # two servers, and this one's end is no other test's
+def test_a_postgresql_that_is_stopped_under_its_clients_loses_nothing(tmp_path):
+    with rack("postgres", tmp_path) as on:
+        victims = Torture(on.place, "stopped", settle=on.settle, disturb=on.disturb, disturbs=0.5)
+        tally = victims.run(12)
+    assert not tally.lost, tally.story
+    assert tally.disturbed > 3
+    assert tally.found == tally.acknowledged > 24
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("forgets", ["set", "set_many", "set_if", "delete_if", "flushes"])
 def test_a_store_that_forgets_what_it_acknowledged_is_found_out(forgets, tmp_path):
