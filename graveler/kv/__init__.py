@@ -10,6 +10,7 @@ from graveler.kv.store import (
     Stored,
     check_key,
     check_partition,
+    check_value,
 )
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "Stored",
     "check_key",
     "check_partition",
+    "check_value",
     "open_kv",
 ]

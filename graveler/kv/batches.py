@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from graveler.kv.store import MAX_KEY_BYTES, check_key, check_partition
+from graveler.kv.store import MAX_KEY_BYTES, check_key, check_partition, check_value
 
 __all__ = ["chunks", "groups", "pages"]
 
@@ -38,7 +38,7 @@ def pages(
 def chunks(
     partition: str, items: Iterable[tuple[bytes, bytes]]
 ) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield `items` in lists, each key checked.
+    """Yield `items` in lists, each key and value checked.
 
     A chunk is complete before it is yielded: whatever `items` does to make its next
     item, it does outside the driver's transaction.
@@ -46,9 +46,11 @@ def chunks(
     check_partition(partition)
     source = iter(items)
     while chunk := list(islice(source, _CHUNK)):
-        for key, _ in chunk:
+        for key, value in chunk:
             if not 1 <= len(key) <= MAX_KEY_BYTES:
                 check_key(partition, key)
+            if type(value) is not bytes:
+                check_value(key, value)
         yield chunk
 
 

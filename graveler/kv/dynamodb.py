@@ -32,6 +32,7 @@ from graveler.kv.store import (
     Stored,
     check_key,
     check_partition,
+    check_value,
 )
 from graveler.kv.turns import Turns
 
@@ -108,6 +109,7 @@ class DynamoDBKVStore(KVStore):
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)
+        check_value(key, value)
         self._call("put_item", Item=_item(partition, key, value))
 
     def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
@@ -119,6 +121,7 @@ class DynamoDBKVStore(KVStore):
 
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
+        check_value(key, value)
         check_predicate(predicate)
         if predicate is ABSENT:
             condition: dict[str, Any] = {"ConditionExpression": f"attribute_not_exists({_KEY})"}

@@ -11,7 +11,7 @@ from threading import Lock
 from graveler.errors import StateError
 from graveler.kv.batches import chunks, pages
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
-from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
+from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
 from graveler.kv.turns import Turns
 
 __all__ = ["MemoryKVStore"]
@@ -63,6 +63,7 @@ class MemoryKVStore(KVStore):
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)
+        check_value(key, value)
         with self._lock:
             self._writable(partition).set(key, value)
 
@@ -76,6 +77,7 @@ class MemoryKVStore(KVStore):
 
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
+        check_value(key, value)
         check_predicate(predicate)
         with self._lock:
             if not holds(predicate, self._value(partition, key)):

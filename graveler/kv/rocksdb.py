@@ -42,7 +42,7 @@ from graveler.kv.forking import abandon, watch
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
 from graveler.kv.reading import may_write
 from graveler.kv.rocksdb_reading import LinkedReader
-from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition
+from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
 from graveler.kv.turns import Turns
 
 __all__ = ["RocksDBKVStore"]
@@ -209,6 +209,7 @@ class RocksDBKVStore(KVStore):
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)
+        check_value(key, value)
         with self._open() as handle, handle.lock:
             handle.db.put(_prefix(partition) + key, value, handle.durably)
 
@@ -226,6 +227,7 @@ class RocksDBKVStore(KVStore):
 
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
+        check_value(key, value)
         check_predicate(predicate)
         full_key = _prefix(partition) + key
         with self._open(conditional=True) as handle, handle.lock:

@@ -33,6 +33,7 @@ from graveler.kv.store import (
     Stored,
     check_key,
     check_partition,
+    check_value,
 )
 
 __all__ = ["POOL", "Failure", "SQLKVStore", "Statements"]
@@ -132,6 +133,7 @@ class SQLKVStore(KVStore):
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)
+        check_value(key, value)
         self._check_value(key, value)
         self._write(self._sql.set, partition=self._coded(partition), key=key, value=value)
 
@@ -146,6 +148,7 @@ class SQLKVStore(KVStore):
 
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
+        check_value(key, value)
         check_predicate(predicate)
         self._check_value(key, value)
         parameters = {"partition": self._coded(partition), "key": key, "value": value}

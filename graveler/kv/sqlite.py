@@ -41,6 +41,7 @@ from graveler.kv.store import (
     Stored,
     check_key,
     check_partition,
+    check_value,
 )
 from graveler.kv.turns import FileTurns
 
@@ -191,6 +192,7 @@ class SQLiteKVStore(KVStore):
 
     def set(self, partition: str, key: bytes, value: bytes) -> None:
         check_key(partition, key)
+        check_value(key, value)
         self._run(lambda c: c.execute(_SET, (partition, key, value)))
 
     def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
@@ -200,6 +202,7 @@ class SQLiteKVStore(KVStore):
 
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
+        check_value(key, value)
         check_predicate(predicate)
         parameters: tuple[str | bytes, ...]
         if predicate is ABSENT:

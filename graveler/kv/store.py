@@ -36,6 +36,7 @@ __all__ = [
     "Stored",
     "check_key",
     "check_partition",
+    "check_value",
 ]
 
 MAX_KEY_BYTES: Final = 1024
@@ -99,6 +100,16 @@ def check_key(partition: str, key: bytes) -> None:
         raise InvalidInputError(
             f"key of {len(key)} bytes in {partition!r}: give 1 to {MAX_KEY_BYTES}"
         )
+
+
+def check_value(key: bytes, value: bytes) -> None:
+    """Refuse what is no value: nothing at all, and what could still change.
+
+    Raises:
+        InvalidInputError: It is not ``bytes``.
+    """
+    if not isinstance(value, bytes):
+        raise InvalidInputError(f"value of type {type(value).__name__} for {key!r}: give bytes")
 
 
 class KVStore(ABC):

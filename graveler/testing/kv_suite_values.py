@@ -4,6 +4,7 @@
 # ruff: noqa: D102
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,18 @@ class ValuesPart(SuitePart):
         assert list(store.scan(partition, key)) == [(key, b"v")]
         store.delete(partition, key)
         assert store.get(partition, key) is None
+
+    @pytest.mark.parametrize("value", [None, "text", bytearray(b"v"), memoryview(b"v")])
+    def test_what_is_no_value_is_refused(self, store: KVStore, value: Any) -> None:
+        refused: list[Callable[[], object]] = [
+            lambda: store.set("p", b"k", value),
+            lambda: store.set_if("p", b"k", value, ABSENT),
+            lambda: store.set_many("p", [(b"k", value)]),
+        ]
+        for call in refused:
+            with pytest.raises(InvalidInputError):
+                call()
+        assert store.get("p", b"k") is None
 
     @pytest.mark.parametrize("partition", BAD_PARTITIONS, ids=range(len(BAD_PARTITIONS)))
     def test_a_bad_partition_is_refused(self, store: KVStore, partition: str) -> None:
