@@ -164,7 +164,7 @@ class ReadOnlyError(PermissionDeniedError):
 
 
 class ProtectedBranchError(GravelerError):
-    """The branch takes merges only: work on another one and merge it."""
+    """The branch is protected against that: work on another one and merge it."""
 
     code = ErrorCode.PROTECTED_BRANCH
 

@@ -81,7 +81,7 @@ class Protection:
         chosen = {pattern: check_actions(actions) for pattern, actions in rules.items()}
         self._change(lambda _: chosen)
 
-    def check(self, branch: str, action: str = "commit") -> None:
+    def check(self, branch: str, action: str) -> None:
         """Raise ProtectedBranchError if `action` is forbidden on `branch`."""
         for pattern, actions in self.rules().items():
             if action in actions and fnmatchcase(branch, pattern):

@@ -63,7 +63,7 @@ class Branch(View):
             metadata: The caller's pairs; part of the identity too.
 
         Raises:
-            ProtectedBranchError: The branch takes merges only.
+            ProtectedBranchError: The branch takes no writes.
             StorageFullError: No space; nothing was staged.
         """
         return writing.put(
@@ -142,7 +142,7 @@ class Branch(View):
 
         Raises:
             NoChangesError: Nothing is staged that differs from the head.
-            ProtectedBranchError: The branch takes merges only.
+            ProtectedBranchError: The branch takes no commits.
         """
         return committing.commit(
             self.repository,

@@ -95,11 +95,11 @@ def commit(  # noqa: PLR0913 - the fields of a commit
 
     Raises:
         NoChangesError: Nothing is staged that differs from the head.
-        ProtectedBranchError: The branch takes merges only.
+        ProtectedBranchError: The branch takes no commits.
         FencedError: A newer attempt of the run owns the branch.
     """
     if not fence:
-        stores.refs.protection.check(name)
+        stores.refs.protection.check(name, "commit")
     details = _Details(message, metadata, committer, allow_empty)
     with owned(name, fence), stores.refs.turn(name):
         return _commit(stores, name, fence, details)

@@ -204,8 +204,8 @@ def test_protection_goes_by_pattern(refs):
     assert refs.protection.patterns() == ["main", "release-*"]
     for name in ("main", "release-1"):
         with pytest.raises(Exception, match="protected"):
-            refs.protection.check(name)
-    refs.protection.check("Main")
+            refs.protection.check(name, "commit")
+    refs.protection.check("Main", "commit")
     refs.protection.remove("main")
     refs.protection.remove("main")
-    refs.protection.check("main")
+    refs.protection.check("main", "commit")
