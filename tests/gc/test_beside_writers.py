@@ -203,6 +203,8 @@ def checked_later(keep):
         repo = world.repo(scripted=False)
         seen = check_sound(repo)
         kept = keep(*outcomes)
+        taken = {commit_id for commit_id, _ in repo.stores.refs.expired.list()}
+        assert not taken & {record.commit_id for record in repo.branches(hidden=True)}
         days(repo, 8)
         for mark in list(repo.gc.marks()):
             if mark.state == "condemned":
