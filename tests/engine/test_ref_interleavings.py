@@ -319,3 +319,36 @@ def test_a_slow_deleter_does_not_write_over_the_last_page_of_the_log():
             assert world.repo(scripted=False).undo("dev") == head
 
     interleave(start, lambda repo: repo.delete_branch("dev"), move_and_delete, check)
+
+
+def publish(repo):
+    with repo.run("hour 05") as run:
+        run.put("out", b"1")
+    return run.result.commit
+
+
+@pytest.mark.parametrize("mover", [revert, pick, reset, undo])
+def test_a_run_that_is_published_beside_another_mover_lands_once(mover):
+    def check(world, landed, other):
+        assert isinstance(landed, Commit)
+        assert isinstance(other, Commit | None)
+        repo = world.repo(scripted=False)
+        record = repo.runs.get("hour 05")
+        assert (str(record.state), record.commit) == ("PUBLISHED", landed.id)
+        lines = log_of(world)
+        assert [line.action for line in lines].count("publish") == 1
+        assert [line.after for line in lines if line.action == "publish"] == [landed.id]
+        assert_chained(world)
+        # there, unless that very move was taken back afterwards
+        newest = lines[0]
+        taken_back = newest.before == landed.id and newest.action in ("undo", "reset")
+        assert ("out" in committed(world)) != taken_back
+        assert tree(main_of(world)).get("staged") == (None if mover is reset else "s")
+
+    interleave(start, publish, mover, check)
+    interleave(start, mover, publish, lambda w, other, landed: check(w, landed, drop_error(other)))
+
+
+def drop_error(outcome):
+    """An undo that another move came between is none."""
+    return None if isinstance(outcome, PreconditionFailedError) else outcome
