@@ -84,7 +84,7 @@ class Client:
 
     def commit(self, branch: str = "main", *, allow_empty: bool = False) -> Any:
         """Commit what is staged; return the commit's id."""
-        operation = self._operation("commit", branch)
+        operation = self._operation("commit", branch, empty=allow_empty)
         key = b"branch/" + branch.encode()
         self.process.seen.pop(key, None)
 

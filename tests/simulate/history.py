@@ -22,6 +22,7 @@ class Operation:
         branch: Of which branch.
         writes: The value each path gets by it, None for a deletion.
         path: What was read.
+        empty: It makes a commit whether anything changed or not.
         message: Of the commit that it makes.
         before: The bits of all that had ended before it began; None while it has not.
         done: It ended, well or not.
@@ -38,6 +39,7 @@ class Operation:
     branch: str
     writes: dict[str, str | None] = field(default_factory=dict)
     path: str = ""
+    empty: bool = False
     message: str = ""
     before: int | None = None
     done: bool = False

@@ -29,7 +29,7 @@ def judge(scenario: Scenario, run: Run) -> str:
         evidence = gather(scenario, run)
     except GravelerError as error:
         return f"what is left cannot be read: {error!r}"
-    return verdict(evidence)
+    return verdict(evidence, scenario.checkers)
 
 
 def gather(scenario: Scenario, run: Run) -> Evidence:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from tests.simulate.checkers import CHECKERS, Checker
 from tests.simulate.client import Client
 from tests.simulate.processes import Process
 from tests.simulate.run import Run
@@ -25,6 +26,7 @@ class Scenario:
         turns: Whether processes take turns; else nobody ever gets one.
         finish: What is done in the end, by the process that recovers.
         all_steps: Whether calls of content-addressed things are steps as well.
+        checkers: Who judges how it ended.
         errors: Names of errors that an operation may end with, beside those of its kind.
     """
 
@@ -36,6 +38,7 @@ class Scenario:
     finish: Program = lambda _: None
     turns: bool = False
     all_steps: bool = False
+    checkers: tuple[Checker, ...] = CHECKERS
     errors: frozenset[str] = frozenset()
     begins: list[World] = field(default_factory=list, compare=False, repr=False)
 

@@ -6,7 +6,9 @@ from datetime import timedelta
 
 from graveler.gc import MarkState
 from graveler.lake.repository import Repository
+from tests.simulate.checkers import EVERYWHERE
 from tests.simulate.client import Client
+from tests.simulate.evidence import Evidence
 from tests.simulate.run import CRASH, REPLY_LOST, WRITE_LOST
 from tests.simulate.scenario import Program, Scenario
 
@@ -122,6 +124,32 @@ def _revert(c: Client) -> None:
 
 def _hard_reset(c: Client) -> None:
     c.hard_reset(_COMMITS["before"], contents={"k": "old"})
+
+
+def _three(c: Client) -> None:
+    """Make three commits, one upon the other."""
+    for number in "123":
+        c.put("k", number)
+        c.commit()
+
+
+def _undo(c: Client) -> None:
+    c.other("hard_reset", lambda repo, _: repo.undo().id)
+
+
+def _went_back_once(evidence: Evidence) -> Iterator[str]:
+    """Some order of one reset and one commit explains the end."""
+    went = any(op.ok for op in evidence.of_kind("hard_reset"))
+    commits = [op for op in evidence.of_kind("commit") if op.process == "writer"]
+    tree = dict(evidence.commits[evidence.heads["main"]].tree)
+    landed = any(op.ok for op in commits)
+    fine = [{"k": "2", "n": "new"}, {"k": "3"}] if landed else [{"k": "2"}]
+    if not went:
+        fine.append({"k": "3", "n": "new"})
+    if not went or not landed:
+        fine += [{"k": "2", "n": "new"}, {"k": "3"}, {"k": "2"}]
+    if tree not in fine:
+        yield f"it ended as {tree}, and one of {fine} would be right"
 
 
 def _pickable(c: Client) -> None:
@@ -356,6 +384,13 @@ SMALL: tuple[Scenario, ...] = (
         "hard-reset-commit",
         {"reset": _hard_reset, "writer": _put("k", "new"), "committer": _commit},
         _bad,
+    ),
+    Scenario(
+        "undo-commit",
+        {"undoer": _undo, "writer": _in_turn(_put("n", "new"), _commit)},
+        _three,
+        checkers=(*EVERYWHERE, _went_back_once),
+        errors=frozenset({"PreconditionFailedError"}),
     ),
     Scenario(
         "hard-reset-sealed",

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from graveler.errors import CorruptionError, OutcomeUnknownError
+from graveler.errors import CorruptionError, NoChangesError, OutcomeUnknownError
 from tests.simulate.checkers import CHECKERS, verdict
 from tests.simulate.evidence import CommitFacts, Evidence
 from tests.simulate.history import Operation
@@ -222,6 +222,13 @@ def surprise():
     )
 
 
+def refused_though_it_may_be_empty():
+    return (
+        evidence(op("commit", error=NoChangesError("nothing"), empty=True)),
+        evidence(op("commit", error=NoChangesError("nothing"))),
+    )
+
+
 def unexplained_fault():
     unknown = op("put", error=OutcomeUnknownError("lost"))
     return evidence(unknown), evidence(unknown, struck=unknown.bit)
@@ -284,7 +291,7 @@ CASES = {
     "nothing_staged_is_left_behind": [left_behind, left_by_the_dead],
     "refs_hold_still": [moving_tag],
     "nothing_immutable_was_written": [broken_on_the_way],
-    "only_expected_errors": [surprise, unexplained_fault],
+    "only_expected_errors": [surprise, unexplained_fault, refused_though_it_may_be_empty],
     "operations_end": [endless],
     "nothing_is_sealed_at_rest": [sealed],
     "everything_is_committed_at_rest": [staged_at_rest],

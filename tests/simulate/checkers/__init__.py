@@ -1,6 +1,6 @@
 """One checker for each guarantee; each says what is wrong with the evidence, if anything."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tests.simulate.checkers.contents import (
     commits_hold_a_listing,
@@ -50,9 +50,21 @@ CHECKERS: tuple[Checker, ...] = (
 )
 
 
-def verdict(evidence: Evidence) -> str:
+EVERYWHERE: tuple[Checker, ...] = (
+    commits_land_once,
+    nothing_immutable_was_written,
+    only_expected_errors,
+    operations_end,
+    nothing_is_sealed_at_rest,
+    everything_is_committed_at_rest,
+    nothing_staged_is_left_behind,
+)
+"""Those that need not know what an operation does."""
+
+
+def verdict(evidence: Evidence, checkers: Iterable[Checker] = CHECKERS) -> str:
     """Return the first thing that is wrong, with the name of its checker, or ""."""
-    for checker in CHECKERS:
+    for checker in checkers:
         for wrong in checker(evidence):
             return f"{checker.__name__}: {wrong}"
     return ""

@@ -40,7 +40,8 @@ def only_expected_errors(evidence: Evidence) -> Iterator[str]:
         if operation.error is None:
             continue
         name = type(operation.error).__name__
-        if name in evidence.allowed or name in _SURPRISES.get(operation.kind, ()):
+        surprises = _SURPRISES.get(operation.kind, set()) if not operation.empty else set()
+        if name in evidence.allowed or name in surprises:
             continue
         if name in _FAULTS and operation.bit & evidence.struck:
             continue
