@@ -11,7 +11,8 @@ from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import change_shape, commit_shape
 from graveler.cli.verb import verb
-from graveler.model import Commit
+from graveler.errors import ExpiredError
+from graveler.model import Change, Commit
 
 __all__ = ["add_to"]
 
@@ -109,31 +110,38 @@ def _title(commit: Commit) -> str:
 def _show(session: Session, ref: _Ref = "") -> None:
     """Show a commit: what it changed, and which ranges it wrote or reused.
 
-    Both are against its first parent.
+    Both are against its first parent; neither can be told where one of the two has expired.
     """
     repository, out = session.repository, session.out
     commit = repository.commit(ref or session.default_branch)
     first = commit.parents[:1]
-    written, reused = repository.range_reuse(replace(commit, parents=first))
-    changes = list(repository.diff(first[0], commit.id)) if first else []
+    changes: list[Change] | None = []
+    try:
+        if first:
+            changes = list(repository.diff(first[0], commit.id))
+        written, reused = repository.range_reuse(replace(commit, parents=first))
+        ranges: dict[str, int] | None = {"written": written, "reused": reused}
+        told = f"{written} written, {reused} reused"
+    except ExpiredError as error:
+        changes, ranges, told = None, None, str(error).partition(";")[0]
     fields = [
         ("parents", " ".join(parent[:12] for parent in commit.parents) or "(none)"),
         ("created", f"{commit.created:%Y-%m-%d %H:%M:%S} UTC"),
         ("committer", commit.committer or "(unknown)"),
         ("tree", commit.metarange[:12]),
-        ("ranges", f"{written} written, {reused} reused"),
+        ("ranges", told),
         *sorted(commit.metadata.items()),
     ]
     out.show(
         {
             **commit_shape(commit),
-            "ranges": {"written": written, "reused": reused},
-            "changes": [change_shape(change) for change in changes],
+            "ranges": ranges,
+            "changes": None if changes is None else [change_shape(change) for change in changes],
         },
         out.style(f"commit {commit.id}", "yellow"),
         *(f"{name:9}  {printable(value)}" for name, value in fields),
         "",
         *(f"    {printable(line)}" for line in commit.message.splitlines()),
         *([""] if changes else []),
-        *(change_line(out, change) for change in changes),
+        *(change_line(out, change) for change in changes or ()),
     )

@@ -105,6 +105,12 @@ def test_an_expired_commit_is_shown_in_the_log_and_told_of_when_read(cli, garbag
     ):
         assert cli(*arguments, "--json").error["code"] == "expired"
     assert cli("get", "main:readme.txt").out == "hello again"
+    for ref in (gone, "main"):  # what expired, and what is compared with it
+        said = cli("show", ref)
+        assert said.code == 0
+        assert f"ranges     commit {gone[:12]} expired: garbage collection" in said.out
+        shown = cli("show", ref, "--json").json
+        assert (shown["ranges"], shown["changes"]) == (None, None)
     sound = cli("fsck")
     assert sound.code == 0
     assert sound.out.endswith(", 1 expired\n")
