@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from threading import Lock
+from threading import RLock
 from typing import Final
 
 from graveler.errors import InvalidInputError, RefNotFoundError
@@ -27,7 +27,7 @@ class Commits:
         self._kv = kv
         self._partition = partition
         self._cache: OrderedDict[str, Commit] = OrderedDict()
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler may read in between
 
     def find(self, identifier: str) -> Commit | None:
         """Return the commit of a full id, or None."""

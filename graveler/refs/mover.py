@@ -93,7 +93,7 @@ def advance(refs: Refs, record: BranchRecord, predicate: Predicate, *, action: s
         return False
     except OutcomeUnknownError:
         now = refs.branches.get(record.name)
-        if any(move.commit == record.commit_id for move in now.moves):
+        if any(move.commit == record.commit_id for move in refs.moves.of(now)):
             return True  # also where the branch was moved elsewhere since
         return is_ancestor(refs.commits, record.commit_id, now.commit_id)
     return True

@@ -14,7 +14,7 @@ from graveler.refs.tags import Tags
 
 __all__ = ["Refs"]
 
-_PATIENCE_S: Final = 1.0
+_PATIENCE_S: Final = 10.0
 
 
 class Refs:
@@ -36,8 +36,8 @@ class Refs:
     def turn(self, branch: str) -> AbstractContextManager[bool]:
         """Hold the turn at moving `branch` while the block runs.
 
-        Movers of one branch that take turns need not do their work twice. Advisory: after a
-        second of waiting one goes on without, and what is right is decided by compare-and-set
+        Movers of one branch that take turns need not do their work twice. Advisory: after ten
+        seconds of waiting one goes on without, and what is right is decided by compare-and-set
         alone. Reads and staged writes take no turns.
         """
         return self._kv.turn(self._turns + branch, _PATIENCE_S)

@@ -226,6 +226,8 @@ class _Committer:
             if not ours.isdisjoint(commit.tokens):
                 return replace(commit, by_other=True)
             commit = commits.get(commit.parents[0])
+        if self._details.allow_empty:
+            return None
         raise NoChangesError(
             f"branch {self._name!r}: what was staged was discarded meanwhile, or equalled the head"
         )

@@ -1,14 +1,18 @@
 """Hard reset: a branch is put at another commit, and what is staged on it goes."""
 
 from dataclasses import replace
+from typing import Final
 
-from graveler.model import BranchRecord, Commit
+from graveler.errors import InternalError
+from graveler.model import BranchRecord, Commit, Move
 from graveler.refs import move, resolve_to_name
 from graveler.repository.merging import refuse_unpublished
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence
 
 __all__ = ["reset_hard"]
+
+_ACTION: Final = "reset"
 
 
 def reset_hard(stores: Stores, name: str, to: str) -> Commit:
@@ -31,10 +35,13 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
     refs.protection.check(name, "reset")
     dropped: tuple[str, ...] = ()
     token = ""
+    seen: Move | None = None
+    target: Commit | None = None
 
     def change(record: BranchRecord) -> BranchRecord:
-        nonlocal dropped, token
+        nonlocal dropped, token, seen, target
         check_fence(record, "")
+        seen = record.moves[-1] if record.moves else None
         target = resolve_to_name(refs, to)
         refuse_unpublished(stores, target, refs.commits.get(record.commit_id))
         dropped = (record.staging_token, *record.sealed_tokens)
@@ -42,10 +49,16 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
         return replace(record, commit_id=target.id, staging_token=token, sealed_tokens=())
 
     def landed(now: BranchRecord) -> bool:
-        # nobody else writes this token; where it is gone too, resetting again is as good
-        return token in (now.staging_token, *now.sealed_tokens)
+        # the log tells, whatever others did since; where the head stayed, our token does
+        since = now.moves.index(seen) + 1 if seen in now.moves else 0
+        return token in (now.staging_token, *now.sealed_tokens) or any(
+            target is not None and (later.action, later.commit) == (_ACTION, target.id)
+            for later in now.moves[since:]
+        )
 
-    record = move(refs, name, change, action="reset", landed=landed)
+    move(refs, name, change, action=_ACTION, landed=landed)
     for old in dropped:
         stores.staging.drop(old)
-    return refs.commits.get(record.commit_id)
+    if target is None:
+        raise InternalError(f"branch {name!r} was reset to nothing")
+    return target

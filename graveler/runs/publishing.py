@@ -9,6 +9,7 @@ from graveler.errors import (
     FencedError,
     GateFailedError,
     MergeConflictError,
+    RunStateError,
     StateError,
     ThrottledError,
 )
@@ -59,7 +60,8 @@ def publish(
     takes no more writes from the start of the call, also where the call fails: then publish
     again, or open a new attempt. Gates run outside any lock; where the target moved meanwhile,
     only what changed there is merged anew, and a gate whose inputs did not change keeps its
-    verdict. Who was overtaken three times keeps the turn at the target while gates judge.
+    verdict. Who was overtaken three times keeps the turn at the target while gates judge; where
+    they judge for more than ten seconds, give them a prefix, lest they be overtaken still.
 
     Raises:
         GateFailedError: A gate refused; the run is parked, the target did not move.
@@ -68,14 +70,29 @@ def publish(
         ProtectedBranchError: The target takes no merges.
         StateError: Writes are staged on the run's branch but not committed.
     """
-    gates = tuple(gates)
+    try:
+        return _publish(stores, records, run, tuple(gates), strategy)
+    except (FencedError, RunStateError):
+        record = records.get(run.key)
+        if not _is_over(record, run):
+            raise
+        return _published(stores, record)  # by another process of this attempt, just now
+
+
+def _publish(
+    stores: Stores,
+    records: RunRecords,
+    run: RunHandle,
+    gates: tuple[Gate, ...],
+    strategy: str | None,
+) -> PublishResult:
     earlier = None
     for number in range(_ATTEMPTS):
         # an earlier call of this attempt may have died in the middle
         record = _mine(settle_publish(stores, records, _mine(records.get(run.key), run)), run)
         if record.state is RunState.PUBLISHED:
             drop_branches(stores, record)
-            return PublishResult(stores.refs.commits.get(record.commit), True, record.verdicts)
+            return _published(stores, record)
         stores.refs.protection.check(record.into, "merge")
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         head = _freeze(stores, run)
@@ -241,9 +258,12 @@ class _Attempt:
         return _judge(self.stores, self.records, self.record, candidate, dest, self.gates)
 
     def _nothing(self, dest: Commit) -> "_Outcome":
-        """Close the run: it changed nothing, or is in already."""
-        _landed(self.records, self.run, head=self.head, commit=dest.id, verdicts=())
-        return PublishResult(dest, already=True), None
+        """Close the run: it changed nothing, or is in already.
+
+        Unless another process of this attempt is publishing it: that has to be settled first.
+        """
+        now = _landed(self.records, self.run, head=self.head, commit=dest.id, verdicts=())
+        return (_published(self.stores, now) if _is_over(now, self.run) else None), None
 
     def _land(
         self,
@@ -258,7 +278,14 @@ class _Attempt:
         if not advance(self.stores.refs, moved, predicate, action="publish"):
             _lost(records, run, candidate)
             return None, candidate
-        _landed(records, run, head=self.head, commit=candidate.id, verdicts=verdicts)
+        _landed(
+            records,
+            run,
+            head=self.head,
+            commit=candidate.id,
+            verdicts=verdicts,
+            announced=candidate.id,
+        )
         return PublishResult(candidate, already=False, verdicts=verdicts), None
 
 
@@ -368,11 +395,14 @@ def _landed(
     head: Commit,
     commit: str,
     verdicts: tuple[Verdict, ...],
-) -> None:
+    announced: str = "",
+) -> RunRecord:
     def change(there: RunRecord | None) -> RunRecord:
         if there is None or there.fence != run.fence or there.state is RunState.PUBLISHED:
             # a newer attempt has found the candidate landed, and has gone on from there
             return there or records.get(run.key)
+        if there.state is RunState.PUBLISHING and there.candidate != announced:
+            return there  # another process of this attempt is about to land a candidate
         return replace(
             there,
             state=next_state(run.key, there.state, RunEvent.LANDED),
@@ -384,4 +414,12 @@ def _landed(
             verdicts=verdicts,
         )
 
-    records.update(run.key, change)
+    return records.update(run.key, change)
+
+
+def _is_over(record: RunRecord, run: RunHandle) -> bool:
+    return record.fence == run.fence and record.state is RunState.PUBLISHED
+
+
+def _published(stores: Stores, record: RunRecord) -> PublishResult:
+    return PublishResult(stores.refs.commits.get(record.commit), True, record.verdicts)

@@ -135,7 +135,8 @@ class Runs:
         run = self.open(key, into=into, metadata=metadata)
         try:
             yield run
-            run.commit_staged()
+            if run.result is None:  # else: published within the block
+                run.commit_staged()
             run.publish(gates, strategy=strategy)
         except BaseException as error:
             self._set_aside(run, on_failure, f"{type(error).__name__}: {error}")

@@ -130,3 +130,44 @@ def test_the_answer_is_the_commit_that_holds_the_acknowledged_write(world):
     assert world.script.disarm() == "scan"
     assert (made.message, made.by_other) == ("Y", True)
     assert mine.ref(made.id).exists("b")
+
+
+def test_a_hard_reset_whose_reply_was_lost_is_not_done_a_second_time(world):
+    other = world.repo(scripted=False)
+    main = other.branch("main")
+    for name in ("a", "b", "c", "d"):
+        main.put(name, b"1")
+        main.commit(name)
+
+    def moved():
+        main.put("n", b"1")
+        main.commit("n")
+
+    lossy = Unanswering(world.kv, "main", "set_if", after=moved)
+    world.repo(kv=lossy).branch("main").reset(to="main~1")
+    assert [commit.message for commit in other.log("main", limit=3)] == ["n", "c", "b"]
+
+
+def test_a_merge_that_landed_is_found_however_often_the_branch_moved_since(world):
+    other = world.repo(scripted=False)
+    other.create_branch("dev").put("x", b"1")
+    landed = other.branch("dev").commit("x")
+
+    def undone_and_moved():
+        other.undo("main")
+        for number in range(9):
+            other.branch("main").put(f"p{number}", b"1")
+            other.branch("main").commit(f"p{number}")
+
+    lossy = Unanswering(world.kv, "main", "set_if", after=undone_and_moved)
+    merged = world.repo(kv=lossy).merge("dev", into="main")
+    assert merged.commit.parents[1] == landed.id
+    assert not other.ref("main").exists("x")
+
+
+def test_an_empty_commit_that_was_asked_for_is_made_beside_a_reset(world):
+    other = world.repo(scripted=False)
+    other.branch("main").put("x", b"1")
+    sealed = Unanswering(world.kv, "main", "set_if", after=lambda: other.branch("main").reset())
+    made = world.repo(kv=sealed).branch("main").commit("empty", allow_empty=True)
+    assert (made.message, tree(other.ref(made.id))) == ("empty", {})

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -482,3 +483,75 @@ def test_who_lost_with_one_candidate_leaves_that_of_another_process_alone():
     assert repo.runs.get(KEY) == record
     publishing._lost(repo.runs._records, HANDLES[0], repo.commit(record.candidate))
     assert repo.runs.get(KEY).state is RunState.OPEN
+
+
+def test_a_second_publisher_of_one_attempt_answers_with_the_commit_that_landed():
+    def start(repo):
+        run = repo.runs.open("h", into="main")
+        run.put("x", b"1")
+        run.commit("x")
+        other = repo.create_branch("o")
+        other.put("y", b"2")
+        other.commit("o")
+
+    def publish(repo):
+        return repo.runs._run(repo.runs.get("h")).publish()
+
+    def publish_and_merge(repo):
+        landed = publish(repo)
+        repo.merge("o", into="main")
+        return landed
+
+    def check(world, mine, theirs):
+        repo = world.repo(scripted=False)
+        record = repo.runs.get("h")
+        assert record.state is RunState.PUBLISHED
+        assert repo.commit(record.commit).message == "run h"
+        assert mine.commit.id == theirs.commit.id == record.commit
+
+    interleave(start, publish, publish_and_merge, check)
+
+
+def test_a_run_is_never_closed_with_another_ones_commit_when_its_publisher_died():
+    class DiesAfterLanding(FaultyKVStore):
+        def set_if(self, partition, key, value, predicate):
+            super().set_if(partition, key, value, predicate)
+            if key == b"branch/main":
+                raise ProcessDied(key)
+
+    for number in count(1):
+        world = World()
+        repo = world.repo(scripted=False)
+        run = repo.runs.open("h", into="main")
+        run.put("x", b"1")
+        run.commit("x")
+        other = repo.create_branch("o")
+        other.put("y", b"2")
+        other.commit("o")
+
+        def die_and_merge(_, world=world, repo=repo, run=run):
+            dying = world.repo(kv=DiesAfterLanding(world.kv, Script()))
+            with suppress(ProcessDied):
+                dying.runs.attach(run.handle).publish()
+            repo.merge("o", into="main")
+
+        mine = world.repo()
+        world.script.arm(number, die_and_merge)
+        mine.runs.attach(run.handle).publish()
+        if not world.script.disarm():
+            assert number > 10
+            return
+        record = repo.runs.get("h")
+        assert record.state is RunState.PUBLISHED
+        assert repo.commit(record.commit).message == "run h"
+
+
+def test_a_run_that_is_published_within_its_block_is_published():
+    repo = World().repo(scripted=False)
+    with repo.run("h") as run:
+        run.put("x", b"1")
+        run.commit("x")
+        run.publish()
+    assert run.result is not None
+    assert repo.runs.get("h").state is RunState.PUBLISHED
+    assert repo.ref("main").exists("x")
