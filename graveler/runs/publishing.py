@@ -273,7 +273,8 @@ class _Attempt:
         verdicts: tuple[Verdict, ...],
     ) -> "_Outcome":
         records, run = self.records, self.run
-        _announce(records, run, head=self.head, candidate=candidate, verdicts=verdicts)
+        if not _announce(records, run, head=self.head, candidate=candidate, verdicts=verdicts):
+            return None, candidate
         moved = replace(target, commit_id=candidate.id)
         if not advance(self.stores.refs, moved, predicate, action="publish"):
             _lost(records, run, candidate)
@@ -361,11 +362,18 @@ def _announce(
     head: Commit,
     candidate: Commit,
     verdicts: tuple[Verdict, ...],
-) -> None:
-    """Say on the run which candidate is about to land, so that a successor can look for it."""
+) -> bool:
+    """Say on the run which candidate is about to land, so that a successor can look for it.
+
+    Returns:
+        Whether it says so; else another process of this attempt has announced one, which has
+        to be settled first.
+    """
 
     def change(there: RunRecord | None) -> RunRecord:
         there = _mine(there, run)
+        if there.state is RunState.PUBLISHING:
+            return there
         return replace(
             there,
             state=next_state(run.key, there.state, RunEvent.CANDIDATE),
@@ -374,7 +382,7 @@ def _announce(
             verdicts=verdicts,
         )
 
-    records.update(run.key, change)
+    return records.update(run.key, change).candidate == candidate.id
 
 
 def _lost(records: RunRecords, run: RunHandle, candidate: Commit) -> None:
