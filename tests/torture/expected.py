@@ -60,7 +60,7 @@ def after(state: State, operation: Operation, *, already: bool | None = None) ->
     return changed, _apply(changed, operation, already)
 
 
-def _apply(  # noqa: PLR0911 - a table of operations
+def _apply(  # noqa: C901, PLR0911 - a table of operations
     state: State, operation: Operation, already: bool | None
 ) -> str:
     if operation.name == "create":
@@ -77,8 +77,13 @@ def _apply(  # noqa: PLR0911 - a table of operations
     if operation.name == "tag":
         taken = state.tags.setdefault(operation.into, (line.head, line.committed))
         return "ok" if taken[0] == line.head else "AlreadyExistsError"
-    if operation.name == "drop":
+    if operation.name == "publish":
+        line.committed = {**line.committed, **_there(operation.writes)}
+        _moved(state, "main", operation.message)
+    elif operation.name == "drop":
         del state.lines[operation.branch]
+    elif operation.name == "reset-to":
+        state.lines[operation.branch] = _fork(state, operation.branch)
     elif operation.name == "reset":
         line.staged = {}
     else:
@@ -89,9 +94,17 @@ def _apply(  # noqa: PLR0911 - a table of operations
 def _create(state: State, name: str) -> str:
     if name in state.lines:
         return "AlreadyExistsError"
-    main = state.lines["main"]
-    state.lines[name] = Line(main.head, main.committed, base=_own(main.committed, name))
+    state.lines[name] = _fork(state, name)
     return "ok"
+
+
+def _fork(state: State, name: str) -> Line:
+    main = state.lines["main"]
+    return Line(main.head, main.committed, base=_own(main.committed, name))
+
+
+def _there(writes: dict[str, str | None]) -> Tree:
+    return {path: content for path, content in writes.items() if content is not None}
 
 
 def _commit(state: State, operation: Operation) -> str:

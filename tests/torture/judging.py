@@ -14,6 +14,12 @@ _SHARED = ("commit", "main")
 """Others at work decide what it finds to commit."""
 
 
+_STAGE = {"put", "link", "delete"}
+
+_REPEATED = {"link", "delete", "publish"}
+"""Whoever meets a crash in these does them again: they have parts, or leave a run behind."""
+
+
 class Loss(AssertionError):  # noqa: N818 - that is what it is
     """Something acknowledged is not there, or something is there that nobody wrote."""
 
@@ -30,7 +36,7 @@ class Journal:
         operations: How many were begun.
         acknowledged: How many changing ones were acknowledged.
         failed: What failed, and how.
-        dropped: Branches that were deleted, even if they were made again.
+        dropped: Branches that were deleted or put elsewhere, even if they were made again.
     """
 
     state: State
@@ -73,6 +79,9 @@ class Journal:
             if operation.changes:
                 owner = 0 if self.alone else operation.owner
                 self.pending[owner] = operation
+                if operation.name == "reset-to":  # what was acknowledged before may be left behind
+                    self.dropped.add(operation.branch)
+                    self.commits.pop(operation.branch, None)
 
     def _begin(self, operation: Operation) -> None:
         self.operations += 1
@@ -82,7 +91,7 @@ class Journal:
         if operation.name == "commit":
             self._before[operation.number] = dict(self._sure)
         for path, content in operation.writes.items():
-            if operation.changes:
+            if operation.name in _STAGE:
                 self._last.setdefault(path, [None]).append(content)
                 self._sure.setdefault(path, 0)
 
@@ -101,16 +110,16 @@ class Journal:
             for other in self.state.lines.values():
                 other.behind = None  # others move main all the time
         if operation.branch == "main":
-            for path in operation.writes:
+            for path in operation.writes if operation.name in _STAGE else ():
                 self._sure[path] = len(self._last[path]) - 1
             for path, index in self._before.pop(operation.number, {}).items():
                 self._floor[path] = max(self._floor.get(path, 0), index)
-        if said in {"ok", "already"} and operation.name in {"commit", "merge"}:
-            made = line["ok"] if operation.name == "commit" else line["ok"][0]
+        if said in {"ok", "already"} and operation.name in {"commit", "merge", "publish"}:
+            made = line["ok"][0] if operation.name == "merge" else line["ok"]
             moved = operation.into or operation.branch
             tree = self.state.lines[moved].committed if self.alone else {}
             self.commits.setdefault(moved, []).append((made, tree))
-        if operation.name == "drop":
+        if operation.name in {"drop", "reset-to"}:
             self.commits.pop(operation.branch, None)
             self.dropped.add(operation.branch)
 
@@ -189,7 +198,7 @@ def judge(journal: Journal, seen: State) -> Verdict:
             state = done
         else:
             _must_be(there, old, old, f"under way was {pending}")
-        if old == new or pending.name in {"link", "delete"}:
+        if old == new or pending.name in _REPEATED:
             unclear.append(pending)
     if not journal.alone:
         journal.check_shared(seen.lines["main"])

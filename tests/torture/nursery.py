@@ -7,6 +7,7 @@ what the victim says goes to the same pipe, and after it the nursery's own line:
 
 import gc
 import json
+import logging
 import os
 import select
 import signal
@@ -84,6 +85,7 @@ class Nursery:
 def main() -> None:
     """Serve until nobody asks any more."""
     gc.freeze()  # what is imported needs no look by any child
+    logging.disable(logging.CRITICAL)  # victims of a database that is stopped have much to log
     for raw in sys.stdin.buffer:
         request = json.loads(raw)
         ended = _raise(Plan.read(request["plan"]), request["after"], birth=request["birth"])

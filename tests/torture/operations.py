@@ -4,7 +4,8 @@ Each owner (a thread of the victim) has paths of its own, so that what must be t
 crash can be said exactly, whoever else is at work:
 
 - ``main`` takes staged writes below ``s<owner>/`` and merges of the owner's branches;
-- the branches ``w<owner>-…`` are made from main, change ``m<owner>/…``, and are merged back.
+- the branches ``w<owner>-…`` are made from main, change ``m<owner>/…``, and are merged back;
+  runs publish to main below ``m<owner>/`` as well.
 """
 
 import hashlib
@@ -63,6 +64,8 @@ WEIGHTS = {
     "create": 6,
     "drop": 3,
     "reset": 3,
+    "reset-to": 2,
+    "publish": 4,
     "tag": 1,
     "untag": 1,
     "get": 6,
@@ -82,7 +85,9 @@ def digest(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:8]
 
 
-def draw(random: Random, number: int, owner: int, names: set[str], *, alone: bool) -> Operation:
+def draw(  # noqa: C901, PLR0911 - a table of operations
+    random: Random, number: int, owner: int, names: set[str], *, alone: bool
+) -> Operation:
     """Draw the next operation of an owner.
 
     Args:
@@ -94,7 +99,7 @@ def draw(random: Random, number: int, owner: int, names: set[str], *, alone: boo
     """
     branches = sorted(name for name in names if name.startswith(f"w{owner}-"))
     name = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-    if name in {"merge", "merge-main", "drop"} and not branches:
+    if name in {"merge", "merge-main", "drop", "reset-to"} and not branches:
         name = "create"
     if name in {"tag", "untag"} and not alone:
         name = "put"
@@ -111,6 +116,13 @@ def draw(random: Random, number: int, owner: int, names: set[str], *, alone: boo
         source, into = (branch, "main") if name == "merge" else ("main", branch)
         strategy = random.choice([None, None, "source-wins", "dest-wins"])
         return Operation(number, owner, "merge", source, into=into, strategy=strategy)
+    if name == "reset-to":
+        return Operation(number, owner, name, random.choice(branches), into="main")
+    if name == "publish":
+        writes = _writes(random, "put", number, f"m{owner}/")
+        by_step = random.choice(["", "step"])
+        key = f"{random.getrandbits(32):08x} {number}"
+        return Operation(number, owner, name, "main", writes, prefix=by_step, message=key)
     if name in {"tag", "untag"}:
         tag = f"v{random.randrange(3)}"
         return Operation(number, owner, name, "main", into=tag)
@@ -161,6 +173,18 @@ def _put(repo, operation: Operation) -> None:
     repo.branch(operation.branch).put(path, (content or "").encode())
 
 
+def _publish(repo, operation: Operation) -> str:
+    ((path, content),) = operation.writes.items()
+    with repo.run(operation.message) as run:
+        if operation.prefix == "step":
+            with run.step("work") as step:
+                step.put(path, (content or "").encode())
+        else:
+            run.put(path, (content or "").encode())
+    made: str = run.result.commit.id
+    return made
+
+
 def _link(repo, operation: Operation) -> None:
     entries = [pool_entry(path, content or "") for path, content in operation.writes.items()]
     repo.branch(operation.branch).link_many(entries)
@@ -195,7 +219,9 @@ _CALLS: dict[str, Callable[[Any, Operation], Any]] = {
     "link": _link,
     "delete": _delete,
     "commit": lambda repo, o: repo.branch(o.branch).commit(o.message).id,
+    "publish": _publish,
     "reset": lambda repo, o: repo.branch(o.branch).reset(),
+    "reset-to": lambda repo, o: repo.branch(o.branch).reset(o.into),
     "get": _get,
     "list": lambda repo, o: _listing(repo.branch(o.branch), o.prefix),
     "list-head": lambda repo, o: _listing(repo.ref(o.branch), o.prefix),

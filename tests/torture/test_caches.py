@@ -12,7 +12,7 @@ from tests.torture.nursery import Nursery
 from tests.torture.operations import pool_entry
 from tests.torture.victim import Plan
 
-KILLS = 100
+KILLS = 50  # of each cache
 DAY = 86_400
 COMMITS = 8
 

@@ -14,7 +14,7 @@ def assert_nothing_lost(tally):
     assert not tally.lost, tally.story
     assert tally.cycles == CYCLES
     assert tally.killed > CYCLES // 2
-    assert tally.found == tally.acknowledged > 2 * CYCLES
+    assert tally.found == tally.acknowledged > CYCLES // 2
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_a_postgresql_that_is_stopped_under_its_clients_loses_nothing(tmp_path):
         tally = victims.run(12)
     assert not tally.lost, tally.story
     assert tally.disturbed > 3
-    assert tally.found == tally.acknowledged > 24
+    assert tally.found == tally.acknowledged > 6
 
 
 @pytest.mark.crash
