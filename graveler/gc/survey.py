@@ -155,7 +155,6 @@ class Survey:
         return tallies
 
     def _list_tables(self) -> None:
-        own = f"{FOLDER}/{self._stores.uid}/"
         for done, info in enumerate(self._stores.objects.list(_TABLES)):
             self._progress("tables", done, done + 1)
             match = _TABLE.fullmatch(info.key)
@@ -163,14 +162,26 @@ class Survey:
                 self._scratch.add_file(
                     ListedFile(bytes.fromhex(match[1]), info.size, microseconds(info.mtime))
                 )
-            elif info.key.startswith(f"{FOLDER}/") and not info.key.startswith(own):
-                other = info.key.split("/")[2]
-                raise StateError(
-                    f"{self._stores.storage} is collected by another repository too ({other}): "
-                    "each would delete what the other one needs; give each a storage of its own"
-                )
-            elif not info.key.startswith((own, WITNESSES)):
+            elif not self._is_own(info.key):
                 self.unknown.add(info.key)
+
+    def _is_own(self, key: str) -> bool:
+        """Return whether graveler keeps the object for itself.
+
+        Raises:
+            StateError: It does so for another repository.
+        """
+        for folder in (f"{FOLDER}/", WITNESSES):
+            if key.startswith(folder):
+                owner = key[len(folder) :].partition("/")[0]
+                if owner != self._stores.uid:
+                    raise StateError(
+                        f"{self._stores.storage} is the storage of another repository too "
+                        f"({owner}): each would delete what the other one needs; give each a "
+                        f"storage of its own, or remove {folder}{owner} if that one is no more"
+                    )
+                return True
+        return False
 
     def _lines(self, rules: Retention) -> Iterator[Line]:
         by_rule: dict[Keep, set[str]] = {}

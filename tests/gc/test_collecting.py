@@ -456,10 +456,13 @@ def test_a_storage_that_two_repositories_share_is_refused(repo):
             repo.lake.repository(name).gc.mark()
 
 
-def test_a_storage_that_another_lake_collects_is_refused(repo):
-    repo.stores.objects.put(f"_graveler/gc/{'e' * 32}/clock", b"")
-    with pytest.raises(StateError, match="collected by another repository too"):
+@pytest.mark.parametrize("key", [f"_graveler/gc/{'e' * 32}/clock", f"_graveler/witness/{'e' * 32}"])
+def test_a_storage_of_a_repository_of_another_lake_is_refused(repo, key):
+    repo.stores.objects.put(key, b"")
+    with pytest.raises(StateError, match=f"is the storage of another repository too .{'e' * 32}"):
         repo.gc.mark()
+    repo.stores.objects.delete(key)
+    repo.gc.mark()
 
 
 @pytest.mark.parametrize("what", ["metarange", "range", "commit", "branch"])
