@@ -4,7 +4,9 @@ import logging
 
 import pytest
 
-from graveler.errors import AlreadyExistsError
+from graveler.errors import AlreadyExistsError, GravelerError
+from graveler.repository.committing import _seal
+from graveler.testing.faults import lost_reply
 from tests.engine.worlds import FAULTS, World, struck_worlds, tree
 
 
@@ -88,3 +90,39 @@ def test_a_tag_that_was_not_made_is_not_in_the_log(fault):
         repo = world.repo(scripted=False)
         (line,) = repo.tag_moves("v1")
         assert line.after == repo.tags()["v1"], what
+
+
+def test_an_undo_that_was_lost_is_not_taken_for_an_earlier_one():
+    """The log has an undo to the same place; ours got lost, and somebody wrote since."""
+    number, struck = 0, []
+    while True:
+        number += 1
+        world = World()
+        other = world.repo(scripted=False)
+        main = other.branch("main")
+        for content in ("1", "2"):
+            main.put("a", content.encode())
+            main.commit(content)
+        first = other.undo("main")
+        main.put("a", b"3")
+        main.commit("3")
+        main.put("staged", b"s")
+
+        def lose(call, other=other):
+            _seal(other.stores, "main", "")
+            lost_reply(call)
+
+        repo = world.repo()
+        world.script.arm(number, lose)
+        try:
+            repo.undo("main")
+        except GravelerError:
+            continue
+        finally:
+            hit = world.script.disarm()
+            struck.append(hit)
+        assert other.branch("main").head == first, hit
+        assert other.branch("main").get("staged") == b"s"
+        if not hit:
+            break
+    assert "set_if" in struck
