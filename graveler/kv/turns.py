@@ -19,12 +19,12 @@ from graveler.kv.forking import watch
 
 __all__ = ["FileTurns", "Turns"]
 
-_FILES: Final = 64
+_SLOTS: Final = 2**16
 _SHORTEST_PAUSE: Final = 0.0003
 _LONGEST_PAUSE: Final = 0.005
 _PAUSE_EACH: Final = 0.001  # for each one ahead but the first
 _COUNTER: Final = struct.Struct("<Q")
-_FIRST: Final = 4096  # the byte that stands for ticket 0; those before it are the counter's
+_TICKETS: Final = 2**40  # bytes that stand for the tickets of a slot, beyond the end of the file
 _MOST: Final = 1 << 62
 _LOCK: Final = struct.Struct("hhqqi0q")  # struct flock of 64-bit Linux
 _KNOWN: Final = sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
@@ -95,13 +95,15 @@ class Turns:
 
 
 class _Queue:
-    """A file that holds the number of the next ticket, and a locked byte for each one in use.
+    """A slot of a file: the number of its next ticket, and a locked byte for each one in use.
 
     The locks are those of the open file, not of the process: threads and stores of one process
     do not share them, and the kernel gives them back when the file is closed for the last time.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, slot: int) -> None:
+        self._counter = slot * _COUNTER.size
+        self._first = (slot + 1) * _TICKETS
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
     def close(self) -> None:
@@ -116,25 +118,25 @@ class _Queue:
 
     def draw(self) -> int | None:
         """Return the next number, or None while somebody else draws his."""
-        if not self._set(fcntl.F_WRLCK, 0, 1):
+        if not self._set(fcntl.F_WRLCK, self._counter, 1):
             return None
-        content = os.pread(self._file, _COUNTER.size, 0)
+        content = os.pread(self._file, _COUNTER.size, self._counter)
         ticket: int = _COUNTER.unpack(content)[0] if len(content) == _COUNTER.size else 0
         if ticket > _MOST:  # damaged: whoever starts again at 0 is out of order, no more
             ticket = 0
-        os.pwrite(self._file, _COUNTER.pack(ticket + 1), 0)
-        self._set(fcntl.F_WRLCK, _FIRST + ticket, 1)
-        self._set(fcntl.F_UNLCK, 0, 1)
+        os.pwrite(self._file, _COUNTER.pack(ticket + 1), self._counter)
+        self._set(fcntl.F_WRLCK, self._first + ticket, 1)
+        self._set(fcntl.F_UNLCK, self._counter, 1)
         return ticket
 
     def ahead(self, ticket: int) -> int:
         """Return how many may still be ahead: 0 is the turn."""
         if ticket == 0:
             return 0
-        asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST, ticket, 0)
+        asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, self._first, ticket, 0)
         kind, _, start, *_ = _LOCK.unpack(fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, asked))
         # Linux tells of the oldest one. Would it not, pauses would be too short, no more.
-        return 0 if kind == fcntl.F_UNLCK else _FIRST + ticket - int(start)
+        return 0 if kind == fcntl.F_UNLCK else self._first + ticket - int(start)
 
     def _set(self, kind: int, start: int, length: int) -> bool:
         asked = _LOCK.pack(kind, os.SEEK_SET, start, length, 0)
@@ -155,12 +157,12 @@ class FileTurns:
     line costs little. The numbers of a process that died are not waited for.
 
     Args:
-        folder: Where the files lie; made when it is first needed, and never emptied.
+        path: The file whose bytes are locked; made when it is first needed, and never removed.
         clock: Where pauses come from.
     """
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
         self._clock = clock
         self._threads = Turns()
         self._queues: set[_Queue] = set()
@@ -170,14 +172,14 @@ class FileTurns:
     def take(self, name: str, patience: float) -> Iterator[bool]:
         """Hold the turn at `name` during the block, or go without after `patience` seconds.
 
-        Goes without, too, where the folder cannot be written to, its files cannot be locked, or
-        the system is none that is known to have such locks: Linux has them.
-        Few files serve all names: some different names wait for each other.
+        Goes without, too, where the file cannot be written or locked, or the system is none that
+        is known to have such locks: Linux has them. Names share a slot once in 65,536 times, and
+        then wait for each other.
         """
         deadline = monotonic() + patience
-        file = f"{crc32(name.encode()) % _FILES:02x}"
-        with self._threads.take(file, patience) as first:
-            queue = self._stand_in(file, deadline) if first and _KNOWN else None
+        slot = crc32(name.encode()) % _SLOTS
+        with self._threads.take(str(slot), patience) as first:
+            queue = self._stand_in(slot, deadline) if first and _KNOWN else None
             try:
                 yield queue is not None
             finally:
@@ -189,13 +191,12 @@ class FileTurns:
             queue.forget()
         self._queues = set()
 
-    def _stand_in(self, file: str, deadline: float) -> _Queue | None:
+    def _stand_in(self, slot: int, deadline: float) -> _Queue | None:
         """Return the queue when its turn has come, or None when the patience is over."""
         queue = None
         called = False
         try:
-            self._folder.mkdir(exist_ok=True)
-            queue = _Queue(self._folder / file)
+            queue = _Queue(self._path, slot)
             self._queues.add(queue)
             called = self._wait(queue, deadline)
         except OSError:

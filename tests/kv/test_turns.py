@@ -77,7 +77,7 @@ def test_stores_of_one_process_take_turns_by_the_file(tmp_path: Path) -> None:
 
 def test_processes_are_served_in_the_order_of_asking(tmp_path: Path) -> None:
     # A queue is what a process has open: several of one process are as good.
-    queues = [_Queue(tmp_path / "queue") for _ in range(5)]
+    queues = [_Queue(tmp_path / "queue", 7) for _ in range(5)]
     tickets = [queue.draw() for queue in queues]
     assert tickets == list(range(5))
     for first, queue in enumerate(queues):
@@ -88,7 +88,7 @@ def test_processes_are_served_in_the_order_of_asking(tmp_path: Path) -> None:
 
 
 def test_a_number_given_up_is_not_waited_for(tmp_path: Path) -> None:
-    first, second, third = (_Queue(tmp_path / "queue") for _ in range(3))
+    first, second, third = (_Queue(tmp_path / "queue", 7) for _ in range(3))
     for queue in (first, second, third):
         queue.draw()
     second.close()
@@ -99,23 +99,31 @@ def test_a_number_given_up_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_numbers_are_drawn_one_at_a_time(tmp_path: Path) -> None:
-    first, second = (_Queue(tmp_path / "queue") for _ in range(2))
-    first._set(fcntl.F_WRLCK, 0, 1)
+    first, second = (_Queue(tmp_path / "queue", 7) for _ in range(2))
+    first._set(fcntl.F_WRLCK, first._counter, 1)
     assert second.draw() is None
     first.close()
     assert second.draw() == 0
     second.close()
 
 
-def test_files_are_few_and_stay(tmp_path: Path) -> None:
+def test_one_file_is_enough_for_any_number_of_names(tmp_path: Path) -> None:
     turns = FileTurns(tmp_path / "turns", SystemClock())
     for number in range(1000):
         with turns.take(f"branch {number}", 60) as had:
             assert had
-    files = list((tmp_path / "turns").iterdir())
-    assert len(files) == 64
+    assert list(tmp_path.iterdir()) == [tmp_path / "turns"]
+    assert (tmp_path / "turns").stat().st_size <= 2**16 * 8
     assert turns._queues == set()
-    assert sum(file.stat().st_size for file in files) == 64 * 8
+
+
+def test_who_holds_one_turn_may_take_others(tmp_path: Path) -> None:
+    turns = FileTurns(tmp_path / "turns", SystemClock())
+    with ExitStack() as stack:
+        for number in range(50):
+            assert stack.enter_context(turns.take(f"branch {number}", 0))
+        assert len(turns._queues) == 50
+    assert turns._queues == set()
 
 
 def test_no_program_started_within_a_turn_inherits_it(tmp_path: Path) -> None:
@@ -125,14 +133,11 @@ def test_no_program_started_within_a_turn_inherits_it(tmp_path: Path) -> None:
         assert not os.get_inheritable(queue._file)
 
 
-@pytest.mark.parametrize("obstacle", ["no parent folder", "a file in place of the folder"])
+@pytest.mark.parametrize("obstacle", ["no folder", "a folder in place of the file"])
 def test_where_no_file_can_be_locked_a_turn_is_done_without(tmp_path: Path, obstacle: str) -> None:
-    folder = tmp_path / "turns"
-    if obstacle == "no parent folder":
-        folder = tmp_path / "none" / "turns"
-    else:
-        folder.write_text("")
-    turns = FileTurns(folder, SystemClock())
+    turns = FileTurns(
+        tmp_path / "none" / "turns" if obstacle == "no folder" else tmp_path, SystemClock()
+    )
     with ExitStack() as stack:
         assert [stack.enter_context(turns.take("main", 0)) for _ in range(2)] == [False, False]
     assert turns._queues == set()
