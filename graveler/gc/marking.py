@@ -6,6 +6,7 @@ begins. A mark that died half-way is superseded by the next one, which takes its
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from graveler.repository import Stores
 __all__ = ["condemn", "preview"]
 
 _PAGE: Final = 5_000
+_WAITING: Final = (MarkState.CONDEMNED, MarkState.SWEEPING)
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 
 
@@ -97,9 +99,10 @@ class _Marking:
         commits = list(self._condemned_commits())
         self._condemn_commits(commits)
         self._condemn_files()
+        waiting = self._leave_to_earlier_marks()
         self._condemn_data()
         self._pages.finish()
-        tokens = survey.dead_tokens()
+        tokens = [token for token in survey.dead_tokens() if token not in waiting]
         staging = Tally()
         for token in tokens:
             staging = staging.plus(self._rows(token))
@@ -128,6 +131,16 @@ class _Marking:
         except StateError:
             withdraw(self._stores, self._mark.id)
             raise
+
+    def _leave_to_earlier_marks(self) -> set[str]:
+        """Leave the data files of marks that wait for their sweep to them; return their tokens."""
+        tokens: set[str] = set()
+        for mark in self._earlier.values():
+            if mark.state in _WAITING:
+                tokens.update(mark.tokens)
+                with suppress(StateError):  # it was swept this very moment
+                    self._survey.leave(key for key, _ in self._marks.names(mark, Kind.DATA))
+        return tokens
 
     def _take_back(self) -> None:
         """Take back what earlier marks condemned and what is reached again."""

@@ -124,6 +124,10 @@ class Survey:
         """Yield the tables in the storage that nothing names so far."""
         return self._scratch.unseen_files()
 
+    def leave(self, keys: Iterable[str]) -> None:
+        """Let data files count as named."""
+        self._scratch.add_addresses(key.encode("utf-8", "surrogatepass") for key in keys)
+
     def data(self) -> Iterator[tuple[ObjectInfo, bool]]:
         """Yield the data files in the storage and whether something names them."""
         named = self._scratch.addresses()

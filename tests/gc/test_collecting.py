@@ -344,6 +344,22 @@ def test_marks_day_after_day_condemn_everything_once(world, repo):
     check_sound(repo)
 
 
+def test_what_waits_for_its_sweep_is_not_condemned_once_more(world, repo):
+    repo.stores.objects.put("data/stray", b"123")
+    dead = repo.stores.refs.branches.get("main").staging_token
+    repo.branch("main").put("a", b"1")
+    repo.branch("main").commit("a")
+    repo.stores.staging.set(dead, b"late", b"\x00")
+    first = repo.gc.mark(grace=NOW)
+    assert counts(first.condemned) == {"data": 1, "staging": 1}
+    assert counts(repo.gc.mark(grace=NOW).condemned) == {}
+    repo.gc.undelete(first.id)
+    assert counts(repo.gc.mark(grace=NOW).condemned) == {"data": 1, "staging": 1}
+    pass_days(world, 8)
+    freed = [mark.freed for mark in repo.gc.run() if mark.freed]
+    assert [counts(found) for found in freed] == [{}, {"data": 1, "staging": 1}]
+
+
 def test_what_a_later_mark_swept_first_does_not_stop_the_earlier_one(world, repo):
     lost = commit(repo, "dev", x="dev")
     entry = repo.ref("dev").stat("x")
