@@ -12,6 +12,9 @@ from graveler.errors import (
     RunStateError,
 )
 
+pytestmark = pytest.mark.parametrize("lake", ["memory-memory", "sqlite-local"], indirect=True)
+"""What is decided here is decided above the stores; two of the five will do."""
+
 
 def commit(branch, message="c", **files):
     for path, content in files.items():
