@@ -5,7 +5,7 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     format = 1
 
     [kv]
-    uri = "sqlite://kv.sqlite3"          # or rocksdb://kv, postgresql://user@host/database
+    uri = "sqlite://kv.sqlite3"          # or rocksdb://kv, postgresql://, mysql://, dynamodb://
 
     [storage]
     uri = "file://objects"               # where new repositories go: a folder, or s3://bucket/prefix

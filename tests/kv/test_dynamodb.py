@@ -320,3 +320,12 @@ def test_a_condition_that_fails_is_no_more_than_that(store: DynamoDBKVStore) -> 
     with pytest.raises(PreconditionFailedError, match="is there already") as caught:
         store.set_if("p", b"k", b"w", ABSENT)
     assert caught.value.__cause__ is None
+
+
+def test_a_forked_child_connects_anew(store: DynamoDBKVStore) -> None:
+    parents = store._client._connected()
+    store._client.after_fork_in_child()
+    store.set("p", b"k", b"v")
+    assert store._client._connected() is not parents
+    # The one of the parent was left open.
+    assert parents.describe_table(TableName=store._table.name)["Table"]["ItemCount"] == 1
