@@ -31,13 +31,13 @@ from graveler.identity import unix_us
 from graveler.objects.body import BodyReader
 from graveler.objects.keys import check_key, check_prefix, check_range, folder_of_prefix
 from graveler.objects.local_files import (
+    DurableFolders,
     claim,
     claimed,
     exclusive,
     make_folders,
     prune_folders,
     storage_errors,
-    sync_folders,
     write_all,
 )
 from graveler.objects.store import Body, ObjectInfo, ObjectStore
@@ -71,6 +71,7 @@ class LocalStore(ObjectStore):
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         self._folder = Path(os.path.normpath(folder.absolute()))
+        self._folders = DurableFolders(self._folder)
         self._temporary = self._folder / _TEMPORARY
         self._lock = self._temporary / "lock"
         self._cleared = False
@@ -276,7 +277,7 @@ class LocalStore(ObjectStore):
 
     def _sync(self, path: Path) -> None:
         try:
-            sync_folders(path.parent, self._folder)
+            self._folders.sync(path.parent)
         except FileNotFoundError:
             return  # deleted since, with its folder
         except OSError as error:

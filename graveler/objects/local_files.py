@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -17,15 +18,18 @@ from graveler.errors import (
 )
 
 __all__ = [
+    "DurableFolders",
     "claim",
     "claimed",
     "exclusive",
     "make_folders",
     "prune_folders",
     "storage_errors",
-    "sync_folders",
     "write_all",
 ]
+
+
+_MOST_KNOWN: Final = 8
 
 
 @contextmanager
@@ -86,15 +90,48 @@ def make_folders(folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, "a file is where a folder should be", str(folder))
 
 
-def sync_folders(folder: Path, root: Path) -> None:
-    """Make the names in `folder` and in the folders above it, up to `root`, durable.
+class _OpenFolder:
+    """A folder held open: while it is, no other one gets its number."""
 
-    All of them: another process may have made one a moment ago and not synced it yet.
-    Clean folders cost next to nothing.
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = -1
+        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def is_at(self, path: Path) -> bool:
+        """Return whether it is this folder that has the name now."""
+        return os.path.samestat(os.fstat(self._descriptor), path.stat())
+
+
+class DurableFolders:
+    """Folders below a root, and which of them are known to have durable names.
+
+    Args:
+        root: Where they end.
     """
-    _sync_folder(folder)
-    if folder != root:
-        sync_folders(folder.parent, root)
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[Path, _OpenFolder] = {}
+
+    def sync(self, folder: Path) -> None:
+        """Make the names in `folder` durable, and those of the folders up to the root.
+
+        All of them: another process may have made one a moment ago and not synced it yet. Each
+        costs a flush of the disk, though; so the name of a folder that is the very one whose
+        name was made durable here before is not synced again.
+        """
+        _sync_folder(folder)
+        known = self._known.get(folder)
+        if folder == self._root or (known is not None and known.is_at(folder)):
+            return
+        held = _OpenFolder(folder)  # before the sync: what takes its place later is another one
+        self.sync(folder.parent)
+        if known is not None or len(self._known) < _MOST_KNOWN:
+            self._known[folder] = held
 
 
 def prune_folders(folder: Path, root: Path) -> None:

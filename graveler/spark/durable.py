@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from graveler.objects.local_files import storage_errors, sync_folders
+from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
 
 __all__ = ["settle"]
@@ -30,7 +30,7 @@ def settle(store: ObjectStore, files: Sequence[ObjectInfo]) -> list[str]:
         with ThreadPoolExecutor(_THREADS) as pool:
             checksums = list(pool.map(_settle, paths))
         for folder in {path.parent for path in paths}:
-            sync_folders(folder, root)
+            DurableFolders(root).sync(folder)
     return checksums
 
 

@@ -1,5 +1,7 @@
 import io
+import os
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +39,50 @@ def test_what_is_being_written_stays_for_a_process_whose_clock_has_jumped(tmp_pa
     assert store.get("slow") == b"content"
     temporary = tmp_path / ".graveler-tmp"
     assert [path.name for path in temporary.iterdir() if path.name != "lock"] == []
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The folders that are made durable from here on."""
+    folders = []
+    fsync = os.fsync
+
+    def noted(descriptor):
+        folders.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return folders
+
+
+def test_a_folder_whose_name_is_durable_is_not_synced_in_its_own_again(tmp_path, synced):
+    store = LocalStore(tmp_path)
+    store.put("a/b/1", b"")
+    assert {tmp_path, tmp_path / "a", tmp_path / "a/b"} <= set(synced)
+    synced.clear()
+    store.put("a/b/2", b"")
+    assert [path for path in synced if path.is_dir()] == [tmp_path / "a/b"]
+    synced.clear()
+    assert not store.put_if_absent("a/b/2", b"")  # its maker may have died before its sync
+    assert synced == [tmp_path / "a/b"]
+
+
+def test_a_folder_that_was_removed_and_made_again_is_another_one(tmp_path, synced):
+    store, other = LocalStore(tmp_path), LocalStore(tmp_path)
+    store.put("a/b/1", b"")
+    other.delete("a/b/1")
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "a/b").mkdir(parents=True)  # by a process that dies before it syncs
+    synced.clear()
+    store.put("a/b/2", b"")
+    assert {tmp_path, tmp_path / "a", tmp_path / "a/b"} <= set(synced)
+
+
+def test_few_folders_are_held_open_and_given_back(tmp_path):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    store = LocalStore(tmp_path)
+    for number in range(30):
+        store.put(f"{number}/x", b"")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + 8
+    del store
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
