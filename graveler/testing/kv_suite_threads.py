@@ -150,6 +150,18 @@ class ThreadsPart(SuitePart):
         with store.turn("main", 60) as had:
             assert had == self.takes_turns
 
+    def test_many_turns_at_once_leave_the_store_usable(self, store: KVStore) -> None:
+        together = Barrier(24)
+
+        def work(number: int) -> None:
+            with store.turn(f"branch {number}", 60):
+                together.wait(60)
+                store.set("p", b"%d" % number, b"v")
+
+        with ThreadPoolExecutor(24) as pool:
+            list(pool.map(work, range(24)))
+        assert len(keys_of(store, "p")) == 24
+
     def test_an_error_gives_the_turn_back(self, store: KVStore) -> None:
         def fail() -> None:
             with store.turn("main", 60) as had:

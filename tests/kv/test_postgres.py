@@ -144,6 +144,19 @@ def test_a_lost_reply_to_anything_else_is_asked_for_again(
     assert list(wired.scan("p")) == []
 
 
+def test_a_turn_whose_reply_is_lost_is_free_for_the_next(
+    wired: PostgresKVStore, wire: Wire
+) -> None:
+    for lost in (True, False):
+        with wired.turn("main", 60):
+            pass  # from here on the connection is there
+        wire.replies_to_lose = int(lost)
+        with wired.turn("main", 60) as had:
+            pass
+        assert wire.replies_to_lose == 0
+        assert had == (not lost)
+
+
 def test_a_server_that_is_gone_is_unavailable(wired: PostgresKVStore, wire: Wire) -> None:
     wired.set("p", b"k", b"v")
     wire.cut()
