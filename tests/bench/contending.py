@@ -143,7 +143,7 @@ def _commit(location: str, number: int, start: Barrier, answers: Any) -> None:
 def _together(work: Any, location: str, count: int) -> tuple[float, list[_Share]]:
     """Return the seconds of the whole and what each process did, all having begun at once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["graveler.lake", "graveler.kv.sqlite", "graveler.kv.sql"])
+    context.set_forkserver_preload(["graveler.lake", "graveler.kv.sqlite", "graveler.kv.postgres"])
     start, answers = context.Barrier(count + 1), context.Queue()
     processes = [
         context.Process(target=work, args=(location, number, start, answers))
