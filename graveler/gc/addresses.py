@@ -1,10 +1,12 @@
 """Which keys of the repository's storage an entry's address may stand for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
-__all__ = ["DATA", "keys_named"]
+from graveler.records import decode_entry, decode_value
+
+__all__ = ["DATA", "keys_named", "keys_of_entry"]
 
 DATA: Final = "data/"
 """Where the files of entries lie; nothing else is ever condemned, but for tables."""
@@ -25,3 +27,17 @@ def keys_named(address: str) -> Iterator[bytes]:
         while at >= 0:
             yield text[at + 1 :].encode("utf-8", "surrogatepass")
             at = text.find("/" + DATA, at + 1)
+
+
+def keys_of_entry(key: bytes, value: bytes) -> Iterable[bytes]:
+    """Return the keys below ``data/`` that the address of an entry may stand for.
+
+    Args:
+        key: The entry's path.
+        value: Its value record.
+    """
+    data = decode_value(value)[1]
+    end = data.find(b'"', 2)
+    if data.startswith(b'["data/') and b"\\" not in data[:end]:
+        return (data[2:end],)  # as nearly every entry has it: nothing else need be decoded
+    return keys_named(decode_entry(key, value).address)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from graveler.errors import ThrottledError
-from graveler.gc.addresses import keys_named
+from graveler.gc.addresses import keys_of_entry
 from graveler.gc.scratch import Scratch
 from graveler.model import BranchRecord
-from graveler.records import decode_entry, staged_value
+from graveler.records import staged_value
 from graveler.refs import backoff
 from graveler.repository import Stores
 
@@ -106,7 +106,7 @@ class Roots:
         for key, write in self._stores.staging.scan([token]):
             value = staged_value(write)
             if value is not None:
-                yield from keys_named(decode_entry(key, value).address)
+                yield from keys_of_entry(key, value)
 
 
 def _tokens(record: BranchRecord) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from typing import Final
 from graveler.committed import EMPTY_METARANGE
 from graveler.committed.table_check import TableKind
 from graveler.errors import CorruptionError, ObjectNotFoundError
-from graveler.gc.addresses import keys_named
+from graveler.gc.addresses import keys_of_entry
 from graveler.gc.scratch import Scratch
-from graveler.records import decode_entry, decode_range_info
+from graveler.records import decode_range_info
 from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
 
@@ -89,4 +89,4 @@ class Trees:
     @staticmethod
     def _addresses(reader: TableReader) -> Iterator[bytes]:
         for key, value in reader.items():
-            yield from keys_named(decode_entry(key, value).address)
+            yield from keys_of_entry(key, value)
