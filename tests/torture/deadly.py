@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -19,12 +20,17 @@ class KillPoints(Script):
     """Kills this process before or after the effect of a call, one call in `odds`.
 
     Nothing happens before `live` is set, so that a victim may get somewhere first.
+
+    Args:
+        random: Decides.
+        odds: 0 for never.
+        pauses: Every tenth time wait a little instead, to let other threads in between.
     """
 
-    def __init__(self, random: Random, odds: int) -> None:
+    def __init__(self, random: Random, odds: int, *, pauses: bool = False) -> None:
         super().__init__()
         self.live = False
-        self._random, self._odds = random, odds
+        self._random, self._odds, self._pauses = random, odds, pauses
 
     @contextmanager
     def around(self, call: str) -> Iterator[None]:
@@ -35,7 +41,9 @@ class KillPoints(Script):
         self._draw()
 
     def _draw(self) -> None:
-        if self.live and self._random.randrange(2 * self._odds) == 0:
+        if self._pauses and self._random.randrange(10) == 0:
+            time.sleep(self._random.uniform(0, 0.004))
+        if self._odds and self.live and self._random.randrange(2 * self._odds) == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -152,13 +152,15 @@ class Torture:
     def _plan(self, cycle: int) -> tuple[Plan, float | None]:
         random, book = self._random, self._books[-1]
         points = random.random() < 0.4
+        threads = random.choice([1, 1, OWNERS])
         plan = Plan(
             self._place,
             book.name,
             f"{self._seed}/{cycle}",
             task="collect" if random.random() < 0.12 else "change",
             names=(*book.state.lines, *book.state.tags),
-            threads=random.choice([1, 1, OWNERS]),
+            threads=threads,
+            hot=threads > 1 and random.random() < 0.5,
             options=self._options(),
             odds=random.choice(DENSITIES) if points else 0,
             system=points and random.random() < 0.4,

@@ -54,6 +54,9 @@ class Operation:
 
 
 LOOKS = {"get", "list", "list-head", "uncommitted"}
+HOT = {"put": 6, "delete": 1, "commit": 3, "get": 1}
+"""What is drawn where all threads crowd on main."""
+
 WEIGHTS = {
     "put": 24,
     "link": 8,
@@ -86,7 +89,7 @@ def digest(content: str) -> str:
 
 
 def draw(  # noqa: C901, PLR0911 - a table of operations
-    random: Random, number: int, owner: int, names: set[str], *, alone: bool
+    random: Random, number: int, owner: int, names: set[str], *, alone: bool, hot: bool = False
 ) -> Operation:
     """Draw the next operation of an owner.
 
@@ -96,9 +99,11 @@ def draw(  # noqa: C901, PLR0911 - a table of operations
         owner: Whose.
         names: The owner's branches and tags; kept up to date here.
         alone: Nobody else works: tags and main as a whole are fair game.
+        hot: Only write to main and commit it.
     """
-    branches = sorted(name for name in names if name.startswith(f"w{owner}-"))
-    name = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    branches = sorted(name for name in names if name.startswith(f"w{owner}-") and not hot)
+    weights = HOT if hot else WEIGHTS
+    name = random.choices(list(weights), list(weights.values()))[0]
     if name in {"merge", "merge-main", "drop", "reset-to"} and not branches:
         name = "create"
     if name in {"tag", "untag"} and not alone:

@@ -58,6 +58,7 @@ class Plan:
         task: One of TASKS.
         names: Branches and tags that are there; commits to be read.
         threads: 1, or one for each owner.
+        hot: The threads crowd on main.
         options: How it opens the lake.
         most: It ends by itself after so many operations of each thread.
         odds: It kills itself at one call of its stores in so many; 0: never.
@@ -73,6 +74,7 @@ class Plan:
     task: str = "change"
     names: tuple[str, ...] = ()
     threads: int = 1
+    hot: bool = False
     options: Options = field(default_factory=Options)
     most: int = 300
     odds: int = 0
@@ -98,7 +100,8 @@ def say(line: dict[str, Any]) -> None:
 
 def work(plan: Plan, ready: Callable[[], object]) -> None:
     """Live."""
-    points = KillPoints(Random(f"{plan.seed} dies"), plan.odds)
+    points = KillPoints(Random(f"{plan.seed} dies"), plan.odds, pauses=plan.threads > 1)
+    deadly = (plan.odds or plan.threads > 1) and not plan.system
 
     def wrap_kv(store):
         if plan.forgets == "flushes":
@@ -106,10 +109,10 @@ def work(plan: Plan, ready: Callable[[], object]) -> None:
         if plan.forgets:
             random = Random(f"{plan.seed} forgets")
             return ForgetfulKVStore(store, call=plan.forgets, odds=6, random=random)
-        return DeadlyKVStore(store, points) if plan.odds and not plan.system else store
+        return DeadlyKVStore(store, points) if deadly else store
 
     def wrap_objects(store):
-        return FaultyObjectStore(store, points) if plan.odds and not plan.system else store
+        return FaultyObjectStore(store, points) if deadly else store
 
     if plan.odds and plan.system:
         guard_system_calls(points)
@@ -185,7 +188,9 @@ class _Life:
                 with self._lock:
                     number = next(self._numbers)
                 owner = random.choice(owners)
-                operation = draw(random, number, owner, names, alone=len(owners) > 1)
+                operation = draw(
+                    random, number, owner, names, alone=len(owners) > 1, hot=self._plan.hot
+                )
                 if not self._tried(operation):
                     return
         except Exception:  # noqa: BLE001 - whatever it is, it must be heard of
