@@ -18,6 +18,7 @@ from tests.simulate.run import (
     DOWN_AFTER,
     DOWN_BEFORE,
     KINDS,
+    LATE,
     REPLY_LOST,
     WRITE_LOST,
     Choice,
@@ -130,7 +131,7 @@ def scenario_of(seed: int) -> Scenario:
         programs[f"p{number}"] = _program(f"p{number}", deeds, draw.randrange(1 << 30))
     kinds = [
         kind
-        for kind in (CRASH, REPLY_LOST, WRITE_LOST, DOWN_BEFORE, DOWN_AFTER)
+        for kind in (CRASH, REPLY_LOST, WRITE_LOST, LATE, DOWN_BEFORE, DOWN_AFTER)
         if draw.random() < 0.5
     ]
     return Scenario(
@@ -187,7 +188,7 @@ class _Ranked:
 def drive(run: Run, seed: int) -> str:
     """Take the steps that the seed says, to the end; return what is wrong with the progress."""
     draw = Random(~seed)
-    picker = (_Even if draw.random() < 0.5 else _Ranked)(draw, len(run.processes))
+    picker = (_Even if draw.random() < 0.5 else _Ranked)(draw, len(run.processes) + 1)
     chance = draw.choice((0.002, 0.01, 0.05))
     quiet, completed = 0, run.world.history.completed
     while choices := run.choices():

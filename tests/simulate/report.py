@@ -14,12 +14,12 @@ from tests.simulate.random_runs import Checked, check_seed
 from tests.simulate.scenario import Scenario
 from tests.simulate.scenarios import every_scenario, find
 
-SECONDS = 120.0
+SECONDS = 60.0
 """For one scenario, at most; with faults in it, less."""
-SECONDS_WITH_FAULTS = 45.0
-WALKS = 3_000
+SECONDS_WITH_FAULTS = 25.0
+WALKS = 1_500
 """By chance, in a scenario that was not explored to the end."""
-SEEDS = 3_000
+SEEDS = 2_500
 _BLOCK = 100
 
 

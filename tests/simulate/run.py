@@ -10,6 +10,7 @@ is next, how many times, and a sign where something goes wrong:
 ``~``  the call is lost on its way, and the outcome is not told (conditional writes)
 ``-``  the call is not made, and the store is said to be unavailable
 ``+``  the call is made, and the store is said to be unavailable (plain writes)
+``>``  as ``~``, but the call arrives later: when ``late`` is next (conditional writes)
 ====  ==========================================================================
 """
 
@@ -20,17 +21,19 @@ from typing import NamedTuple
 
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError, PreconditionFailedError
 from tests.simulate.processes import Process
-from tests.simulate.shared import Access, clash
+from tests.simulate.shared import Access, Call, clash
 from tests.simulate.watching import Watch
 from tests.simulate.world import World
 
-NORMAL, CRASH, REPLY_LOST, WRITE_LOST, DOWN_BEFORE, DOWN_AFTER = range(6)
-SIGNS = ("", "!", "?", "~", "-", "+")
+NORMAL, CRASH, REPLY_LOST, WRITE_LOST, DOWN_BEFORE, DOWN_AFTER, LATE = range(7)
+SIGNS = ("", "!", "?", "~", "-", "+", ">")
 KINDS = len(SIGNS)
 
 _CONDITIONAL = frozenset({"set_if", "delete_if"})
+_CONDITIONAL_KINDS = (REPLY_LOST, WRITE_LOST, LATE)
 _PLAIN = frozenset({"set", "delete", "sweep"})
-_ITEM = re.compile(r"([A-Za-z0-9_]+)([!?~+-]?)(?:\*([0-9]+))?")
+_ARRIVES = "late"
+_ITEM = re.compile(r"([A-Za-z0-9_]+)([!?~+>-]?)(?:\*([0-9]+))?")
 
 Choice = int
 """Process number times the number of kinds, plus the kind."""
@@ -85,14 +88,22 @@ class Run:
         self.watch = Watch(world.shared)
         self._faults = frozenset(faults)
         self._budget = budget
+        self._under_way: list[Call] = []
 
     def state(self) -> int:
         """Return a digest of everything that what follows depends on."""
-        return hash((self.world.shared.digest, self._budget, *[p.digest for p in self.processes]))
+        return hash(
+            (
+                self.world.shared.digest,
+                self._budget,
+                *self._under_way,
+                *[p.digest for p in self.processes],
+            )
+        )
 
     def choices(self) -> list[Choice]:
         """Return what can be done next."""
-        found = []
+        found = [len(self.processes) * KINDS] if self._under_way else []
         for number, process in enumerate(self.processes):
             call = process.pending
             if call is None:
@@ -104,7 +115,7 @@ class Run:
             if CRASH in self._faults:
                 found.append(base + CRASH)
             if call.name in _CONDITIONAL:
-                found += [base + kind for kind in (REPLY_LOST, WRITE_LOST) if kind in self._faults]
+                found += [base + kind for kind in _CONDITIONAL_KINDS if kind in self._faults]
             elif call.name != "pause":
                 if DOWN_BEFORE in self._faults:
                     found.append(base + DOWN_BEFORE)
@@ -116,6 +127,9 @@ class Run:
         """Take a step."""
         self.trace.append(choice)
         number, kind = divmod(choice, KINDS)
+        if number == len(self.processes):
+            _, access = self.world.shared.perform(self._under_way.pop(0))
+            return Step(number, fault=False, begins=False, ends=False, accesses=(access,))
         process = self.processes[number]
         if kind:
             self._budget -= 1
@@ -132,19 +146,9 @@ class Run:
         if begins is not None:
             self.world.history.begin(begins)
             process.begins = None
-        accesses: list[Access] = []
-        if process.late:
-            accesses += [Access(place, key, key, writes=True) for place, key in process.late]
-            process.flush()
-        result: object = None
-        if kind not in {WRITE_LOST, DOWN_BEFORE}:
-            result, access = self.world.shared.perform(call)
-            if call.name != "pause":
-                accesses.append(access)
-        if kind in {REPLY_LOST, WRITE_LOST}:
-            result = OutcomeUnknownError(f"{call.name}: the reply was lost (simulated)")
-        elif kind:
-            result = BackendUnavailableError(f"{call.name}: no answer (simulated)")
+        accesses = [Access(place, key, key, writes=True) for place, key in process.late]
+        process.flush()
+        result = self._made(call, kind, accesses)
         current = process.current
         assert current is not None
         current.calls += 1
@@ -165,6 +169,21 @@ class Run:
             number, kind > 0, begins is not None, process.ended is not None, tuple(accesses)
         )
 
+    def _made(self, call: Call, kind: int, accesses: list[Access]) -> object:
+        """Make the call as far as it is made, and return what the process is told."""
+        result: object = None
+        if kind == LATE:
+            self._under_way.append(call)
+        elif kind not in {WRITE_LOST, DOWN_BEFORE}:
+            result, access = self.world.shared.perform(call)
+            if call.name != "pause":
+                accesses.append(access)
+        if kind in _CONDITIONAL_KINDS:
+            return OutcomeUnknownError(f"{call.name}: the reply was lost (simulated)")
+        if kind:
+            return BackendUnavailableError(f"{call.name}: no answer (simulated)")
+        return result
+
     def end(self) -> None:
         """Let go of the processes that have not ended."""
         for process in self.processes:
@@ -173,7 +192,8 @@ class Run:
 
     def text(self) -> str:
         """Return the schedule so far."""
-        return schedule_text(self.trace, [process.name for process in self.processes])
+        names = [process.name for process in self.processes]
+        return schedule_text(self.trace, [*names, _ARRIVES])
 
 
 def schedule_text(trace: Iterable[Choice], names: Sequence[str]) -> str:
@@ -189,6 +209,7 @@ def schedule_text(trace: Iterable[Choice], names: Sequence[str]) -> str:
 def schedule_of(text: str, names: Sequence[str]) -> list[Choice]:
     """Return the schedule that a text says."""
     trace: list[Choice] = []
+    names = [*names, _ARRIVES]
     for item in text.split():
         match = _ITEM.fullmatch(item)
         if match is None or match[1] not in names:

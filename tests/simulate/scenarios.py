@@ -9,7 +9,7 @@ from graveler.lake.repository import Repository
 from tests.simulate.checkers import EVERYWHERE
 from tests.simulate.client import Client
 from tests.simulate.evidence import Evidence
-from tests.simulate.run import CRASH, REPLY_LOST, WRITE_LOST
+from tests.simulate.run import CRASH, LATE, REPLY_LOST, WRITE_LOST
 from tests.simulate.scenario import Program, Scenario
 
 FAULTS = (CRASH, REPLY_LOST, WRITE_LOST)
@@ -133,6 +133,10 @@ def _three(c: Client) -> None:
         c.commit()
 
 
+def _reset_back(c: Client) -> None:
+    c.other("hard_reset", lambda repo, _: repo.branch("main").reset("main~1"))
+
+
 def _undo(c: Client) -> None:
     c.other("hard_reset", lambda repo, _: repo.undo().id)
 
@@ -188,7 +192,7 @@ def _condemned(c: Client) -> None:
 
 
 def _mark_all(c: Client) -> None:
-    c.other("mark", lambda repo, _: repo.gc.mark(grace=timedelta(0)).id)
+    c.other("mark", lambda repo, _: repo.gc.mark(grace=timedelta(0), window=timedelta(0)).id)
 
 
 def _mark(c: Client) -> None:
@@ -386,11 +390,22 @@ SMALL: tuple[Scenario, ...] = (
         _bad,
     ),
     Scenario(
+        "reset-one-back",
+        {"reset": _reset_back, "writer": _in_turn(_put("n", "new"), _commit)},
+        _three,
+        checkers=(*EVERYWHERE, _went_back_once),
+    ),
+    Scenario(
         "undo-commit",
         {"undoer": _undo, "writer": _in_turn(_put("n", "new"), _commit)},
         _three,
         checkers=(*EVERYWHERE, _went_back_once),
         errors=frozenset({"PreconditionFailedError"}),
+    ),
+    Scenario(
+        "empty-commit-reset",
+        {"committer": lambda c: c.commit(allow_empty=True), "reset": _reset},
+        _sealed,
     ),
     Scenario(
         "hard-reset-sealed",
@@ -457,10 +472,31 @@ SMALL: tuple[Scenario, ...] = (
 
 _TWICE = ("write-commit", "overwrite-commit", "sealed-left-write", "reset-sealed", "merge-commit")
 
+_LATE = (
+    "write-commit",
+    "overwrite-commit",
+    "write-two-commits",
+    "each-writes-and-commits",
+    "sealed-left",
+    "merge-commit",
+    "two-merges",
+    "reset-commit",
+    "hard-reset-commit",
+    "revert-commit",
+    "delete-branch",
+    "recreate-branch",
+    "two-creators",
+)
+
 
 def with_faults(scenario: Scenario, budget: int = 1) -> Scenario:
     """Return the scenario with so many faults in each schedule."""
     return replace(scenario, name=f"{scenario.name}+{budget}", faults=FAULTS, budget=budget)
+
+
+def with_late_writes(scenario: Scenario) -> Scenario:
+    """Return the scenario with one conditional write that arrives when it was given up."""
+    return replace(scenario, name=f"{scenario.name}+late", faults=(LATE,), budget=1)
 
 
 def every_scenario() -> Iterator[Scenario]:
@@ -470,13 +506,17 @@ def every_scenario() -> Iterator[Scenario]:
         yield with_faults(scenario)
         if scenario.name in _TWICE:
             yield with_faults(scenario, 2)
+        if scenario.name in _LATE:
+            yield with_late_writes(scenario)
 
 
 def find(name: str) -> Scenario:
-    """Return a scenario by its name; ``name+2`` is one with up to two faults."""
+    """Return a scenario by its name; ``name+2`` has up to two faults, ``name+late`` a late write."""
     plain, _, budget = name.partition("+")
     for scenario in SMALL:
         if scenario.name == plain:
+            if budget == "late":
+                return with_late_writes(scenario)
             return with_faults(scenario, int(budget)) if budget else scenario
     known = ", ".join(scenario.name for scenario in SMALL)
     raise ValueError(f"no scenario {name!r}: there are {known}; +1 for faults")

@@ -5,7 +5,7 @@ import pytest
 from tests.simulate.conditions import simulating
 from tests.simulate.explore import explore
 from tests.simulate.judging import judge
-from tests.simulate.run import schedule_of, schedule_text
+from tests.simulate.run import KINDS, schedule_of, schedule_text
 from tests.simulate.scenario import Scenario
 from tests.simulate.scenarios import find, with_faults
 
@@ -122,10 +122,12 @@ def test_a_process_that_never_ends_is_no_progress():
     assert "no progress" in found.violation
 
 
-@pytest.mark.parametrize("text", ["writer*2 committer!", "writer? writer~ writer- writer+"])
+@pytest.mark.parametrize(
+    "text", ["writer*2 committer!", "writer? writer~ writer- writer+ writer> late"]
+)
 def test_a_schedule_is_text_and_back(text):
     names = ["writer", "committer"]
-    assert schedule_text(schedule_of(text, names), names) == text
+    assert schedule_text(schedule_of(text, names), [*names, "late"]) == text
 
 
 @pytest.mark.parametrize("text", ["nobody", "writer%", "writer*x"])
@@ -144,7 +146,7 @@ def taken(text, scenario):
 def test_a_dead_process_does_nothing_more():
     run, operations = taken("writer*2 writer!", find("write-commit+1"))
     assert not operations["writer"].done
-    assert [choice // 6 for choice in run.choices()] == [1]
+    assert [choice // KINDS for choice in run.choices()] == [1]
 
 
 def test_a_lost_reply_is_of_a_write_that_was_made_and_a_lost_write_is_not():
@@ -156,6 +158,15 @@ def test_a_lost_reply_is_of_a_write_that_was_made_and_a_lost_write_is_not():
     record = b"branch/main"
     assert lost.world.shared.find(key, record) == before.world.shared.find(key, record)
     assert made.world.shared.find(key, record) != before.world.shared.find(key, record)
+
+
+def test_a_write_that_is_late_is_made_when_it_arrives():
+    scenario = find("write-commit+late")
+    run, _ = taken("committer*2 committer>", scenario)
+    key = "refs:" + "1".rjust(32, "0")
+    before = run.world.shared.find(key, b"branch/main")
+    arrived, _ = taken("committer*2 committer> late", scenario)
+    assert arrived.world.shared.find(key, b"branch/main") != before
 
 
 def test_operations_that_followed_each_other_are_known_to():

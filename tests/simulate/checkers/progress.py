@@ -18,6 +18,7 @@ _SURPRISES = {
     "tag": {"AlreadyExistsError"},
 }
 _FAULTS = {"OutcomeUnknownError", "BackendUnavailableError"}
+_FAULTS_OF = {"sweep": {"StateError"}, "mark": {"StateError"}}
 
 
 def operations_end(evidence: Evidence) -> Iterator[str]:
@@ -43,7 +44,8 @@ def only_expected_errors(evidence: Evidence) -> Iterator[str]:
         surprises = _SURPRISES.get(operation.kind, set()) if not operation.empty else set()
         if name in evidence.allowed or name in surprises:
             continue
-        if name in _FAULTS and operation.bit & evidence.struck:
+        faults = _FAULTS | _FAULTS_OF.get(operation.kind, set())
+        if name in faults and operation.bit & evidence.struck:
             continue
         yield f"{operation}: {operation.error}"
 
