@@ -20,7 +20,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .PHONY: help demo test simulate check lint types floors bench torture docs lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
 	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
@@ -50,7 +50,7 @@ KILLS ?= 1000
 DRIVER ?=
 SEED ?=
 
-torture: $(READY) ## KILLS=1000 of them on each driver, or on DRIVER=sqlite; SEED=… replays
+torture: $(READY) ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVER=sqlite; SEED=… replays
 	$(BIN)/python -m tests.torture $(KILLS) $(DRIVER) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # mkdocs wants neither its pages beside its configuration nor its output among its pages,
