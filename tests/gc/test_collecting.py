@@ -85,6 +85,7 @@ def reset_head(repo):
 def tagged(repo):
     commit(repo, "dev", x="dev")
     repo.tag("v1", "dev")
+    repo.delete_branch("dev")
 
 
 def staged(repo):
@@ -152,6 +153,7 @@ def test_what_a_run_is_about_to_publish_stays(world, repo):
     run = repo.runs.open("hour")
     run.put("x", b"run")
     run.commit("all of it")
+    commit(repo, "main", elsewhere="so that the candidate's tree is no branch's")
     record = repo.runs.get("hour")
     for number in count(1):
         world.script.arm(number, dies)
@@ -181,6 +183,23 @@ def test_a_step_can_be_taken_back_after_a_collection(repo):
     with run.step("load") as step:
         step.put("y", b"third")
     assert {entry.path for entry in run.list()} == {"y"} | {f"p{number}" for number in range(9)}
+
+
+def test_a_step_beside_another_one_can_be_taken_back_after_a_collection(world, repo):
+    """The tree of the step's own branch was no other branch's: only the commit names it."""
+    run = repo.runs.open("hour")
+    with run.step("one") as one, run.step("two") as two:
+        one.put("a", b"1")
+        two.put("b", b"2")
+    collect(repo)
+    for name in ("one", "two"):
+        # by another process, which has no tables in memory
+        with world.repo().runs.attach(run.handle).step(name) as step:
+            step.put(f"again {name}", name.encode())
+        collect(repo)
+    paths = {entry.path for entry in run.list()}
+    assert "a" not in paths
+    assert "b" not in paths
 
 
 def test_rules_let_old_trees_go_and_keep_the_log(world, repo):
