@@ -13,10 +13,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
+from graveler.errors import ObjectNotFoundError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import Kind, Mark, Marks, Tally
 from graveler.gc.rules import Retention
 from graveler.gc.scratch import Scratch
+from graveler.gc.store_clock import microseconds
 from graveler.gc.survey import Survey
 from graveler.identity import unix_us
 from graveler.refs.expired import Expired
@@ -107,6 +109,7 @@ class Sweep:
 
     def _delete_table(self, identifier: bytes) -> bool:
         """Delete a table, unless it is needed; return whether it is gone."""
+        taken = False
         while True:
             found = self._files.find(identifier)
             if found is None or found[0].mark != self._mark.id:
@@ -123,12 +126,32 @@ class Sweep:
                 return True
             elif condemned:
                 deleting = FileRecord(self._mark.id, FileState.DELETING)
-                self._files.write(identifier, deleting, predicate)
+                taken = self._files.write(identifier, deleting, predicate)
             else:
                 self._hold()
-                self._stores.objects.delete(self._stores.ranges.key(identifier))
+                # who took it before us may have deleted it, and a writer put it again since:
+                # only what is the condemned one for certain is deleted
+                left = True if taken else self._is_left(identifier)
+                if left is False and self._files.remove(identifier, predicate):
+                    self._survey.trees.reach_stray(identifier)
+                    return False
+                if left:
+                    self._stores.objects.delete(self._stores.ranges.key(identifier))
+                taken = False
                 deleted = FileRecord(self._mark.id, FileState.DELETED)
                 self._files.write(identifier, deleted, predicate)
+
+    def _is_left(self, identifier: bytes) -> bool | None:
+        """Return whether the table is the one that was condemned; None where there is none.
+
+        By the store's clock: one that was written after the mark was put again by a writer who
+        did not find it.
+        """
+        try:
+            info = self._stores.objects.head(self._stores.ranges.key(identifier))
+        except ObjectNotFoundError:
+            return None
+        return microseconds(info.mtime) <= self._mark.marked
 
     def _delete_data(self) -> None:
         names = self._marks.names(self._mark, Kind.DATA)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from time import process_time
 
-from tests.simulate.run import Choice, Run, Step, dependent
+from tests.simulate.run import KINDS, Choice, Run, Step, dependent
 from tests.simulate.scenario import Scenario
 
 
@@ -56,6 +56,8 @@ class _Node:
     step: Step | None = field(default=None)
 
 
+_CHANCE = 0.05
+"""Of a fault at a step by chance: faults are to come late as well as early."""
 _ENDLESS = "no progress: {} steps were not enough"
 _LOOK_AT_THE_CLOCK = 50
 """After so many schedules: it costs as much as running one."""
@@ -176,7 +178,11 @@ def wander(
         run = scenario.start()
         try:
             while (choices := run.choices()) and len(run.trace) < deepest:
-                run.take(draw.choice(choices))
+                faults = [choice for choice in choices if choice % KINDS]
+                if faults and draw.random() < _CHANCE:
+                    run.take(draw.choice(faults))
+                else:
+                    run.take(draw.choice([choice for choice in choices if not choice % KINDS]))
             wrong = judge(scenario, run) if not choices else _ENDLESS.format(deepest)
         finally:
             run.end()

@@ -420,6 +420,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "sweep-write",
     ),
     _one(
+        "a sweep deletes again what one that died has deleted",
+        "gc.sweeping:Sweep._delete_table",
+        "left = True if taken else self._is_left(identifier)",
+        "left = True",
+        "half-swept-write",
+    ),
+    _one(
         "a branch may name a commit that is condemned",
         "refs.expired:ExpiredCommits.check_nameable",
         "found = ",

@@ -1,11 +1,16 @@
 """The small scenarios that are explored to the end."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
 
 from graveler.gc import MarkState
+from graveler.gc.files import FileRecords, FileState
 from graveler.lake.repository import Repository
+from graveler.testing.faults import ProcessDied
 from tests.simulate.checkers import EVERYWHERE
 from tests.simulate.client import Client
 from tests.simulate.evidence import Evidence
@@ -208,6 +213,23 @@ def _sweep(c: Client) -> None:
                 repo.gc.sweep(mark.id)
 
     c.other("sweep", sweep)
+
+
+def _half_swept(c: Client) -> None:
+    """Let a sweep die when it has deleted a table, before it says so."""
+    _condemned(c)
+    stores = c.repository.stores
+    (mark,) = c.repository.gc.marks()
+    write = FileRecords.write
+
+    def die_when_deleted(files: FileRecords, *given: Any) -> bool:
+        if given[1].state is FileState.DELETED:
+            raise ProcessDied("while sweeping")
+        return write(files, *given)
+
+    with patch.object(FileRecords, "write", die_when_deleted), suppress(ProcessDied):
+        c.repository.gc.sweep(mark.id)
+    stores.kv.delete(f"gc:{stores.uid}", b"lease")  # it would be waited for, for a minute
 
 
 def _again(c: Client) -> None:
@@ -426,6 +448,14 @@ SMALL: tuple[Scenario, ...] = (
         "sweep-write",
         {"collector": _sweep, "writer": _again},
         _condemned,
+        finish=_sweep,
+        all_steps=True,
+        errors=frozenset({"ThrottledError"}),
+    ),
+    Scenario(
+        "half-swept-write",
+        {"writer": _again, "collector": _sweep},
+        _half_swept,
         finish=_sweep,
         all_steps=True,
         errors=frozenset({"ThrottledError"}),
