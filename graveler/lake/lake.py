@@ -156,16 +156,19 @@ class Lake:
             return self._taken(name, exist_ok=exist_ok)
         rule = splitting or Splitting(**self._config.splitting)
         uid = self._ids.unique()
+        place = _absolute(storage or self.default_storage(name))
         settings: dict[str, Any] = {
             "uid": uid,
-            "storage": _absolute(storage or self.default_storage(name)),
+            # below the lake's own it is not written down: a lake can be moved, and a copy of
+            # one has objects of its own
+            "storage": "" if place == self.default_storage(name) else place,
             "default_branch": default_branch,
             "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
         }
         if accept_storage:
-            self._forget_strangers(settings["storage"])
+            self._forget_strangers(place)
         else:
-            self._check_storage(settings["storage"], name)
+            self._check_storage(place, name)
         # not witnessed yet: until the last write below there is nothing to forget
         refs = Refs(self._kv, uid, clock=self._clock, ids=self._ids)
         root = refs.commits.add(
@@ -238,7 +241,7 @@ class Lake:
 
     def _open(self, name: str, settings: Mapping[str, Any]) -> Repository:
         uid = settings["uid"]
-        objects = self._open_store(settings["storage"])
+        objects = self._open_store(settings["storage"] or self.default_storage(name))
         low, high, raggedness = settings["splitting"]
         witness = self._witness(name, uid, objects)
         watched = self._kv if witness is None else WatchedKVStore(self._kv, witness.moving)

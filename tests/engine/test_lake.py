@@ -1,5 +1,7 @@
 """What a lake keeps of its repositories."""
 
+import shutil
+
 import pytest
 
 from graveler.background import Inline
@@ -55,3 +57,23 @@ def test_asking_for_a_repository_that_is_there_writes_nothing(tmp_path):
         lake.create_repository("flights")
     assert kv.writes == writes
     lake.close()
+
+
+@pytest.mark.parametrize("kv", ["sqlite", "rocksdb"])
+def test_a_lake_can_be_moved_and_a_copy_of_one_stands_alone(tmp_path, kv):
+    with init(tmp_path / "a", kv_uri=f"{kv}://kv") as lake:
+        main = lake.create_repository("flights").branch("main")
+        main.put("x", b"1")
+        main.commit("one")
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    shutil.move(tmp_path / "a", tmp_path / "moved")
+    with open_lake(tmp_path / "copy") as lake:
+        copied = lake.repository("flights")
+        copied.branch("main").put("y", b"2")
+        copied.branch("main").commit("two")
+        assert copied.storage == (tmp_path / "copy" / "objects" / "flights").as_uri()
+    shutil.rmtree(tmp_path / "copy")
+    with open_lake(tmp_path / "moved") as lake:
+        repo = lake.repository("flights")
+        assert repo.ref("main").get("x") == b"1"
+        assert not repo.ref("main").exists("y")
