@@ -15,11 +15,11 @@ from tests.simulate.scenario import Scenario
 from tests.simulate.scenarios import every_scenario, find
 
 SECONDS = 60.0
-"""For one scenario, at most; with faults in it, less."""
-SECONDS_WITH_FAULTS = 25.0
+"""For one scenario, at most; with faults in it, or garbage collection, less."""
+SECONDS_WITH_FAULTS = 20.0
 WALKS = 1_500
 """By chance, in a scenario that was not explored to the end."""
-SEEDS = 2_500
+SEEDS = 2_000
 _BLOCK = 100
 
 
@@ -119,7 +119,8 @@ class Report:
 
 
 def _bound(scenario: Scenario) -> float:
-    return SECONDS_WITH_FAULTS if scenario.budget else SECONDS
+    large = scenario.budget or scenario.all_steps
+    return SECONDS_WITH_FAULTS if large else SECONDS
 
 
 def _joined(blocks: Sequence["Future[dict[int, Checked]]"]) -> Iterator[tuple[int, Checked]]:
