@@ -1,10 +1,12 @@
 """Where two trees differ, told by their metaranges alone."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from graveler.committed import metarange
 from graveler.committed.range_store import RangeStore
 from graveler.committed.sweep import segments, split_common
+from graveler.model import RangeInfo
 
 __all__ = ["differing_spans"]
 
@@ -26,7 +28,7 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
     """
     if left == right:
         return ()
-    _, rest = split_common(metarange.read(store, left), metarange.read(store, right))
+    _, rest = split_common(_infos(store, left), _infos(store, right))
     spans = [
         (
             min(side[0].min_key for side in segment if side),
@@ -39,3 +41,9 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
         (spans[at][0], spans[min(at + step, len(spans)) - 1][1])
         for at in range(0, len(spans), step or 1)
     )
+
+
+def _infos(store: RangeStore, tree: str) -> Sequence[RangeInfo]:
+    """Return a tree's ranges; who has just built one of the other has both in memory."""
+    infos = store.metaranges.get(tree)
+    return metarange.read(store, tree) if infos is None else infos
