@@ -195,7 +195,7 @@ def judge(journal: Journal, seen: State) -> Verdict:
             state, _ = after(state, replace(pending, writes=writes))
         elif there == new:
             landed += old != new
-            state = done
+            state = done if old != new else _unsure(state, done)
         else:
             _must_be(there, old, old, f"under way was {pending}")
         if old == new or pending.name in _REPEATED:
@@ -203,6 +203,19 @@ def judge(journal: Journal, seen: State) -> Verdict:
     if not journal.alone:
         journal.check_shared(seen.lines["main"])
     return Verdict(_as_seen(state, seen, alone=journal.alone), landed, tuple(unclear))
+
+
+def _unsure(before: State, after: State) -> State:
+    """Return `after` without what it knows of ahead and behind that `before` does not say too."""
+    lines = {}
+    for name, line in after.lines.items():
+        known = before.lines.get(name, line)
+        lines[name] = replace(
+            line,
+            ahead=line.ahead if line.ahead == known.ahead else None,
+            behind=line.behind if line.behind == known.behind else None,
+        )
+    return State(lines, after.tags)
 
 
 def _took(there: Facts, new: Facts, pending: Operation, path: str) -> bool:
