@@ -101,3 +101,12 @@ def test_a_branch_that_is_gone_or_that_nobody_made_is_noticed():
         judge(journal, State({"main": Line("r", OLD), "w0-0": Line("r", OLD)}))
     with pytest.raises(Loss, match="main"):
         judge(journal, State({}))
+
+
+def test_a_merge_that_was_cut_off_and_shows_nothing_may_have_been_done_or_not():
+    lines = {"main": Line("r", OLD), "dev": Line("r", OLD, behind=True)}
+    journal = Journal(State(lines), alone=True)
+    journal.hear([will(1, "merge", into="dev")])
+    verdict = judge(journal, State({name: Line("r", OLD) for name in lines}))
+    assert [pending.number for pending in verdict.unclear] == [1]
+    assert verdict.state.lines["dev"].behind is None
