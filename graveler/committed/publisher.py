@@ -1,8 +1,10 @@
 """Putting finished range files into the object store, several at a time.
 
 Putting a file waits for a network or a disk, so a tree of many ranges is put by a few
-threads while the next range is written. One range alone, as of a small commit, is put by
-the caller: a thread would only cost time.
+threads while the next range is written, as many as the store says serve it best. One range
+alone, as of a small commit, is put by the caller: a thread would only cost time. So is each
+range where the store is a local disk: a second busy thread would keep those who write beside
+a great commit from a core, and gain little.
 """
 
 from collections import deque
@@ -15,8 +17,7 @@ from graveler.committed.table_file import TableFile
 
 __all__ = ["Publisher"]
 
-_WORKERS: Final = 4
-_MOST_WAITING: Final = 2 * _WORKERS
+_WAITING_EACH: Final = 2
 
 
 class Publisher:
@@ -32,6 +33,7 @@ class Publisher:
     def __init__(self, store: RangeStore, *, hold: bool) -> None:
         self._store = store
         self._hold = hold
+        self._workers = store.objects.put_threads
         self._kept: list[tuple[bytes, TableFile, bytes]] = []
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[None]] = deque()
@@ -60,13 +62,15 @@ class Publisher:
             self._pool = None
 
     def _submit(self) -> None:
-        if self._kept and self._pool is None:
-            self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="graveler-put")
+        if self._kept and self._pool is None and self._workers:
+            self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="graveler-put")
         for item in self._kept:
-            if len(self._waiting) >= _MOST_WAITING:
+            if self._pool is None:
+                self._put(*item)
+                continue
+            if len(self._waiting) >= _WAITING_EACH * self._workers:
                 self._settle_first()
-            if self._pool is not None:
-                self._waiting.append(self._pool.submit(self._put, *item))
+            self._waiting.append(self._pool.submit(self._put, *item))
         self._kept.clear()
 
     def _settle_first(self) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import get_ident
-from typing import BinaryIO, Final
+from typing import BinaryIO, ClassVar, Final
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.errors import (
@@ -64,6 +64,8 @@ class LocalStore(ObjectStore):
     ``a/b``), nor can a part be longer than 255 bytes. An object's time is that of the
     clock passed in.
     """
+
+    put_threads: ClassVar[int] = 0
 
     def __init__(
         self, folder: Path, *, clock: Clock | None = None, ids: IdSource | None = None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 __all__ = ["Body", "ObjectInfo", "ObjectStore"]
 
@@ -46,7 +46,12 @@ class ObjectStore(ABC):
     1 to 1024 bytes of UTF-8, the root's prefix included. Whoever needs a key in every driver
     makes none the beginning of another (``a`` and ``a/b``), which a folder cannot hold, and
     keeps each part below 256 bytes. A key that is none raises InvalidInputError.
+
+    Attributes:
+        put_threads: By how many threads many objects are put best; 0: by the caller's own.
     """
+
+    put_threads: ClassVar[int] = 4
 
     @property
     @abstractmethod
