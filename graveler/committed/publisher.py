@@ -64,14 +64,18 @@ class Publisher:
     def _submit(self) -> None:
         if self._kept and self._pool is None and self._workers:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="graveler-put")
-        for item in self._kept:
-            if self._pool is None:
-                self._put(*item)
-                continue
-            if len(self._waiting) >= _WAITING_EACH * self._workers:
-                self._settle_first()
-            self._waiting.append(self._pool.submit(self._put, *item))
-        self._kept.clear()
+        done = 0
+        try:
+            for item in self._kept:
+                if self._pool is None:
+                    self._put(*item)
+                else:
+                    if len(self._waiting) >= _WAITING_EACH * self._workers:
+                        self._settle_first()
+                    self._waiting.append(self._pool.submit(self._put, *item))
+                done += 1
+        finally:
+            del self._kept[:done]  # what could not be put stays, for whoever asks again
 
     def _settle_first(self) -> None:
         self._waiting[0].result()  # one that failed stays, for whoever asks again

@@ -125,6 +125,28 @@ def test_one_range_alone_is_put_by_the_caller(store):
     assert set(putters) == {threading.current_thread()}
 
 
+def test_a_store_that_wants_no_threads_is_served_by_the_caller():
+    threads = []
+    puts = Puts(lambda number: threads.append(threading.get_ident()))
+    puts.put_threads = 0  # type: ignore[misc]  # of this one store
+    made = apply(RangeStore(puts, RangeCache(None, 1 << 26)), EMPTY_METARANGE, RECORDS, ONE_EACH)
+    assert made.summary.ranges_written == len(RECORDS)
+    assert threads == [threading.get_ident()] * (len(RECORDS) + 1)
+
+
+@pytest.mark.parametrize("hold", [False, True])
+def test_the_caller_goes_on_where_a_put_failed(hold):
+    puts = Puts(fails_at(3))
+    puts.put_threads = 0  # type: ignore[misc]  # of this one store
+    store = RangeStore(puts, RangeCache(None, 1 << 26))
+    with RangeWriter(store, ONE_EACH, hold=hold) as writer:
+        with pytest.raises(BackendUnavailableError):
+            writer.add_all(RECORDS)
+            writer.finish()
+        writer._publisher.finish()  # again, and nothing is put twice
+    assert len(puts.done) == len(set(puts.done)) >= 3
+
+
 def test_ranges_are_put_side_by_side(store):
     together = threading.Barrier(4)
     store.objects.before = lambda _number: together.wait(30)  # fails where fewer than 4 come

@@ -152,7 +152,7 @@ class SimulatedObjects(ObjectStore):
         return self.put_bytes(key, content)
 
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
-        raise NotImplementedError
+        raise NotImplementedError  # no process of a scenario replaces an object
 
     def get(self, key: str) -> bytes:
         return self._there(key)[_DAY_BYTES:]
