@@ -23,6 +23,7 @@ import tempfile
 from pathlib import Path
 from threading import Lock
 from typing import Final
+from uuid import uuid4
 
 from xxhash import xxh3_128_digest
 
@@ -84,7 +85,8 @@ class DiskCache:
             self._remove(name)
             return None
         try:
-            os.utime(table)  # the order of eviction
+            # the order of eviction; the table itself may be a name of the object store's file
+            os.utime(self._folder / (name + _IDS))
         except OSError:
             _log.debug("cannot mark %s as used", table, exc_info=True)
         return data, ids[:sums]
@@ -94,6 +96,22 @@ class DiskCache:
         try:
             self._scratch.mkdir(parents=True, exist_ok=True)
             return self._place(name, data, record_ids, self._write(data))
+        except OSError as error:
+            return self._not_kept(name, error)
+
+    def link(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
+        """Keep a checked table as another name of `path`, which nobody changes in place.
+
+        Where the disk does not do that (another disk, say), a copy is kept.
+        """
+        try:
+            self._scratch.mkdir(parents=True, exist_ok=True)
+            table = self._scratch / uuid4().hex
+            table.hardlink_to(path)
+        except OSError:
+            return self.add(name, data, record_ids)
+        try:
+            return self._place(name, data, record_ids, table)
         except OSError as error:
             return self._not_kept(name, error)
 
@@ -182,7 +200,9 @@ class DiskCache:
             except FileNotFoundError:  # evicted by another process
                 continue
             used, total = entries.get(name, (0.0, 0))
-            entries[name] = max(used, stat.st_mtime), total + stat.st_size
+            if ending == _IDS[1:]:
+                used = stat.st_mtime
+            entries[name] = used, total + stat.st_size
         return entries
 
     def _remove_stale(self) -> None:

@@ -61,15 +61,27 @@ class RangeCache:
             self._disk.add(name, data, record_ids)
         return self._hold(name, Table(data, record_ids, name=name))
 
-    def adopt(self, name: str, data: bytes, path: Path | None, record_ids: bytes) -> None:
-        """Keep a table that was written here: its file, where it has one, is moved in."""
+    def adopt(
+        self, name: str, data: bytes, path: Path | None, record_ids: bytes, *, stored: Path | None
+    ) -> None:
+        """Keep a table that was written here.
+
+        Args:
+            name: Its name.
+            data: The table.
+            path: Its own file, where it has one: moved in.
+            record_ids: Of its records.
+            stored: The object store's file of it, where that is one: given another name.
+        """
         if self._disk is not None:
             with self._lock:
                 self._release(name)
-            if path is None:
-                self._disk.add(name, data, record_ids)
-            else:
+            if path is not None:
                 self._disk.adopt(name, data, path, record_ids)
+            elif stored is not None:
+                self._disk.link(name, data, stored, record_ids)
+            else:
+                self._disk.add(name, data, record_ids)
         else:
             self._hold(name, Table(data, record_ids, name=name))
 

@@ -129,6 +129,10 @@ class RangeStore:
                 else:
                     self.stats.metaranges_written += 1
             self.cache.adopt(
-                identifier.hex(), data, file.path if file.on_disk else None, record_ids
+                identifier.hex(),
+                data,
+                file.path if file.on_disk else None,
+                record_ids,
+                stored=self.objects.local_file(key),
             )
         return put

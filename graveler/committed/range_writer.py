@@ -1,6 +1,6 @@
 """Sorted records in, ranges out: cut by the splitting rule, named by content, published."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from types import TracebackType
 from typing import NoReturn
 
@@ -81,7 +81,7 @@ class RangeWriter:
         # what raggedness divides is divisible by its power of two: looked at first, because a
         # bitwise and costs less than a remainder of 63 bits, and nearly all keys fail it
         low_bits = (raggedness & -raggedness) - 1
-        write = None if self._table is None else self._table.add
+        table = None if self._table is None else self._table.records
         ids = self._ids  # grows in place: what is hashed and kept at the end is one run of bytes
         last, size = self._last, self._size
         try:
@@ -91,12 +91,12 @@ class RangeWriter:
                 length = len(key)
                 if length > MAX_PATH_BYTES:
                     _refuse(key, last)
-                if write is None:
+                if table is None:
                     if key <= last:
                         _refuse(key, last)
-                    write = self._start(key)
+                    table = self._start(key)
                 try:
-                    write(key, value)  # within a table RocksDB watches the order
+                    table[key] = value  # within a table RocksDB watches the order
                 except Exception as error:
                     if key <= last:  # RocksDB has no error of its own for this
                         _refuse(key, last, error)
@@ -111,7 +111,7 @@ class RangeWriter:
                 ) and size >= least:
                     self._last, self._size = last, size
                     self._close()
-                    write = None
+                    table = None
                     size = 0
         finally:
             self._last, self._size = last, size
@@ -149,13 +149,13 @@ class RangeWriter:
             self._table = None
         self._scratch.close()
 
-    def _start(self, key: bytes) -> Callable[[bytes, bytes], None]:
+    def _start(self, key: bytes) -> MutableMapping[bytes, bytes]:
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
         self._file = self._scratch.file()
         self._table = TableWriter(self._file.path)
         self._first = key
-        return self._table.add
+        return self._table.records
 
     def _close(self) -> None:
         if self._table is None or self._file is None:

@@ -123,6 +123,9 @@ class LocalStore(ObjectStore):
                 raise IsADirectoryError
             return _info(key, path.stat())
 
+    def local_file(self, key: str) -> Path | None:
+        return self._path(key)
+
     def delete(self, key: str) -> None:
         path = self._path(key)
         if not self._exists(path):

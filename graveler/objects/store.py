@@ -53,6 +53,14 @@ class ObjectStore(ABC):
 
     put_threads: ClassVar[int] = 4
 
+    def local_file(self, key: str) -> Path | None:
+        """Return the file that holds the object whole, None where none on this machine does.
+
+        It is replaced, never changed: another name of it keeps what it held. Whether there is
+        such an object is not looked at.
+        """
+        return None
+
     @property
     @abstractmethod
     def root(self) -> str:

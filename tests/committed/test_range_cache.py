@@ -1,3 +1,4 @@
+import errno
 import os
 import resource
 import signal
@@ -194,6 +195,44 @@ def test_one_process_stays_within_the_bound_without_looking_each_time(tmp_path):
         store.open(info.id)
         assert folder_bytes(tmp_path) <= 50_000
     assert folder_bytes(tmp_path) > 25_000
+
+
+def test_a_local_stores_file_is_shared_and_not_copied(tmp_path):
+    objects, folder = LocalStore(tmp_path / "objects"), tmp_path / "cache"
+    store = RangeStore(objects, RangeCache(folder, 2**20))
+    identifier = one_range(store)
+    stored = tmp_path / "objects" / store.key(identifier)
+    cached = folder / f"{identifier.hex()}.sst"
+    assert stored.samefile(cached)
+    before = objects.head(store.key(identifier))
+    assert RangeStore(objects, RangeCache(folder, 2**20)).open(identifier).records() == [
+        record("a")
+    ]
+    assert objects.head(store.key(identifier)) == before, "a read is no change of the object"
+    objects.delete(store.key(identifier))
+    assert RangeStore(objects, RangeCache(folder, 2**20)).open(identifier).records() == [
+        record("a")
+    ]
+
+
+def test_where_no_second_name_can_be_had_a_copy_is_kept(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EXDEV, "another disk")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    objects, folder = LocalStore(tmp_path / "objects"), tmp_path / "cache"
+    store = RangeStore(objects, RangeCache(folder, 2**20))
+    identifier = one_range(store)
+    stored = tmp_path / "objects" / store.key(identifier)
+    cached = folder / f"{identifier.hex()}.sst"
+    assert cached.read_bytes() == stored.read_bytes()
+    assert not stored.samefile(cached)
+
+
+def one_range(store: RangeStore) -> bytes:
+    tree = apply(store, EMPTY_METARANGE, [record("a")], WHOLE).metarange
+    (info,) = metarange.read(store, tree)
+    return info.id
 
 
 class Held(DiskCache):
