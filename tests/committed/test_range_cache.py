@@ -216,8 +216,12 @@ def test_a_local_stores_file_is_shared_and_not_copied(tmp_path):
 
 
 def test_where_no_second_name_can_be_had_a_copy_is_kept(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.EXDEV, "another disk")
+    link = Path.hardlink_to
+
+    def refuse(self, target):
+        if self.is_relative_to(tmp_path / "cache"):
+            raise OSError(errno.EXDEV, "another disk")
+        link(self, target)
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     objects, folder = LocalStore(tmp_path / "objects"), tmp_path / "cache"
