@@ -17,6 +17,7 @@ from tests.bench.changing import changing
 from tests.bench.contending import contending
 from tests.bench.hourly import hourly
 from tests.bench.measure import Result
+from tests.bench.running import running
 from tests.bench.small import small
 from tests.bench.staging import staging
 from tests.bench.starting import starting
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "changing": changing,
     "hourly": hourly,
     "contending": contending,
+    "running": running,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
