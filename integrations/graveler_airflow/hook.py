@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from airflow.sdk import BaseHook
+from airflow.sdk import BaseHook, Connection
 
 import graveler
 from graveler.errors import GravelerError, InvalidInputError
@@ -39,7 +39,17 @@ class GravelerHook(BaseHook):
         Raises:
             InvalidInputError: The connection does not say.
         """
-        connection = self.get_connection(self.graveler_conn_id)
+        return self._location_of(self.get_connection(self.graveler_conn_id))
+
+    async def aget_location(self) -> str:
+        """Return where the lake is, for a trigger, which must not wait for the answer.
+
+        Raises:
+            InvalidInputError: The connection does not say.
+        """
+        return self._location_of(await self.aget_connection(self.graveler_conn_id))
+
+    def _location_of(self, connection: Connection) -> str:
         location = connection.host or connection.extra_dejson.get("lake")
         if not location:
             raise InvalidInputError(
