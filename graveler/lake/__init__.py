@@ -4,21 +4,41 @@ from graveler.lake.factory import init, open  # noqa: A004
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
 from graveler.repository import Branch, MergeResult, Ref
-from graveler.runs import PublishResult, Run, RunHandle, RunRecord, Runs, RunState, Step
+from graveler.runs import (
+    Input,
+    Origin,
+    PublishResult,
+    Reaped,
+    Refusal,
+    Rollback,
+    Run,
+    RunHandle,
+    RunRecord,
+    Runs,
+    RunState,
+    Step,
+    Why,
+)
 
 __all__ = [
     "Branch",
+    "Input",
     "Lake",
     "MergeResult",
+    "Origin",
     "PublishResult",
+    "Reaped",
     "Ref",
+    "Refusal",
     "Repository",
+    "Rollback",
     "Run",
     "RunHandle",
     "RunRecord",
     "RunState",
     "Runs",
     "Step",
+    "Why",
     "init",
     "open",
 ]

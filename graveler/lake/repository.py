@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ from graveler.repository import (
     undoing,
 )
 from graveler.repository.witness import Witness
-from graveler.runs import Run, Runs
+from graveler.runs import LEASE, TTL, Run, Runs, Why
 
 if TYPE_CHECKING:
     from graveler.gc import GarbageCollector
@@ -424,7 +425,19 @@ class Repository:
         """Return how many of a commit's ranges are not in its first parent, and how many are."""
         return diffing.range_reuse(self.stores, commit)
 
-    def run(
+    def why(self, path: str, ref: str = "main") -> Why:
+        """Return what stands behind a path: commit, run, step, gates and inputs.
+
+        Args:
+            path: The path; it may be deleted.
+            ref: A ref expression.
+
+        Raises:
+            ObjectNotFoundError: There never was anything at the path.
+        """
+        return self.runs.why(path, ref)
+
+    def run(  # noqa: PLR0913 - the terms of a run
         self,
         key: str,
         *,
@@ -433,6 +446,8 @@ class Repository:
         on_failure: str = "park",
         metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,
+        lease: timedelta = LEASE,
+        ttl: timedelta = TTL,
     ) -> AbstractContextManager[Run]:
         """Work on a branch of its own and publish it: commit on success, park on failure.
 
@@ -447,8 +462,10 @@ class Repository:
             into: The branch that moves, in one step, once every gate has passed.
             gates: Checks on what that branch would become.
             on_failure: ``park`` keeps what is committed for the next attempt, ``drop`` does not.
-            metadata: Pairs kept on the run and on its merge commit.
+            metadata: Pairs kept on the run and on its commits.
             strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+            lease: How long the attempt may be silent before it counts as dead.
+            ttl: How long the run is kept once it is parked.
 
         Raises:
             GateFailedError: A gate refused; the target did not move.
@@ -461,4 +478,6 @@ class Repository:
             on_failure=on_failure,
             metadata=metadata,
             strategy=strategy,
+            lease=lease,
+            ttl=ttl,
         )

@@ -7,41 +7,35 @@ named there and takes the attempt as it is. Making the branch the attempt's is a
 every process does it, and the first one's is kept, so that nobody waits for a process that died.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from graveler.errors import FencedError, InvalidInputError
 from graveler.repository.stores import Stores
-from graveler.runs.lifecycle import look_again, opened, take_branch
-from graveler.runs.record import RunRecord, RunRecords
+from graveler.runs.opening import look_again, opened, take_branch
+from graveler.runs.record import RunRecord
+from graveler.runs.records import RunRecords
 from graveler.runs.state import RunState
+from graveler.runs.terms import Terms
 
 __all__ = ["open_or_attach"]
 
-_OVER: Final = (RunState.PARKED, RunState.REAPED)
+_OVER: Final = (RunState.PARKED, RunState.REAPED, RunState.ROLLED_BACK)
 
 
-def open_or_attach(
-    stores: Stores,
-    records: RunRecords,
-    key: str,
-    *,
-    owner: str,
-    into: str,
-    metadata: Mapping[str, str],
-) -> RunRecord:
+def open_or_attach(stores: Stores, records: RunRecords, key: str, terms: Terms) -> RunRecord:
     """Return the record of the owner's attempt, opened by this call or before.
 
     Raises:
         FencedError: The owner's attempt is over.
     """
+    owner = terms.owner
     if not owner:
         raise InvalidInputError(f"run {key!r}: name its owner, or open it with `runs.open`")
 
     def change(record: RunRecord | None) -> RunRecord:
         if record is not None and _is_owned(record, owner):
             return record
-        return opened(stores, records, key, record, into=into, metadata=metadata, owner=owner)
+        return opened(stores, records, key, record, terms)
 
     record = records.find(key)
     if record is None or not _is_owned(record, owner):

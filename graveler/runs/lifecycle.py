@@ -1,185 +1,40 @@
-"""Opening, parking and abandoning runs.
+"""How attempts end: parked, abandoned, or found to have been published; and how they stay alive."""
 
-Opening fences every earlier attempt: one compare-and-set on the run's branch raises the
-attempt and replaces the staging token, so that what a stale writer stages afterwards
-lands where nothing reads, and its second look at the record tells it so.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from graveler.errors import (
-    AlreadyExistsError,
-    FencedError,
-    InternalError,
-    InvalidInputError,
-    RefNotFoundError,
-)
+from graveler.errors import FencedError, InternalError, RefNotFoundError
 from graveler.model import BranchRecord
-from graveler.names import check_caller_pairs, run_branch
 from graveler.refs import is_ancestor, move
 from graveler.repository import branching
 from graveler.repository.stores import Stores
-from graveler.runs.record import RunRecord, RunRecords
+from graveler.runs.inputs import folded
+from graveler.runs.record import Input, Refusal, RunHandle, RunRecord
+from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 
 __all__ = [
     "abandon",
+    "close",
     "drop_branch",
     "drop_branches",
+    "drop_step_branches",
     "frozen",
-    "look_again",
-    "open_run",
-    "opened",
     "park",
+    "refused",
+    "renew",
     "settle_publish",
-    "take_branch",
 ]
 
-_RESUMED: Final = (RunState.OPEN, RunState.PARKED)
-_OWNERS_KEPT: Final = 100
 _PARKED: Final = "parked:"
+_REFUSALS_KEPT: Final = 20
+_LONGEST_REASON: Final = 2000
+_BRANCHLESS: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK)
 
-
-def open_run(
-    stores: Stores, records: RunRecords, key: str, *, into: str, metadata: Mapping[str, str]
-) -> RunRecord:
-    """Open a new attempt of the run `key` and return its record.
-
-    An open or parked run goes on from what is committed on its branch; a new, published or
-    abandoned one gets a branch forked from the target's present head.
-
-    Raises:
-        RefNotFoundError: No such target.
-        InvalidInputError: The key is empty, or the run waits to be published elsewhere.
-        FencedError: A newer attempt was opened at the same moment.
-    """
-
-    def change(record: RunRecord | None) -> RunRecord:
-        return opened(stores, records, key, record, into=into, metadata=metadata)
-
-    record = records.update(key, change)
-    take_branch(stores, record)
-    now = look_again(stores, records, record)
-    if now.fence != record.fence:
-        raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
-    drop_step_branches(stores, record, up_to=record.attempt - 1)
-    return record
-
-
-def opened(  # noqa: PLR0913 - an attempt's constants
-    stores: Stores,
-    records: RunRecords,
-    key: str,
-    record: RunRecord | None,
-    *,
-    into: str,
-    metadata: Mapping[str, str],
-    owner: str = "",
-) -> RunRecord:
-    """Return what `record` becomes when a new attempt is opened."""
-    if not key.strip():
-        raise InvalidInputError("run key is empty: name the run by what it makes, as its hour")
-    target = stores.refs.branches.get(into)
-    if record is not None:
-        record = settle_publish(stores, records, record)
-    state = RunState.NONE if record is None else record.state
-    resumed = state in _RESUMED
-    check_caller_pairs(f"run {key!r}", metadata)
-    if record is not None and resumed and record.into != into:
-        raise InvalidInputError(
-            f"run {key!r} is {state} and publishes to {record.into!r}, not {into!r}: "
-            "abandon it first, or give the run another key"
-        )
-    now = stores.clock.now()
-    fresh = RunRecord(
-        key=key,
-        state=next_state(key, state, RunEvent.OPENED),
-        attempt=1,
-        fence=stores.ids.unique(),
-        branch=run_branch(key),
-        into=into,
-        base=target.commit_id,
-        created=now,
-        updated=now,
-        metadata=dict(metadata),
-        owner=owner,
-    )
-    if record is None:
-        return fresh
-    return replace(
-        fresh,
-        attempt=record.attempt + 1,
-        base=record.base if resumed else fresh.base,
-        created=record.created,
-        previous=record.previous,
-        metadata=fresh.metadata or dict(record.metadata),
-        forked=record.forked if resumed else record.attempt + 1,
-        owners=(*record.owners, record.owner)[-_OWNERS_KEPT:] if record.owner else record.owners,
-    )
-
-
-def take_branch(stores: Stores, record: RunRecord) -> None:
-    """Make the run's branch this attempt's: by creation, or by one compare-and-set.
-
-    Processes that opened the attempt together may all do it: the first one's is kept. What
-    is committed there stays if it is of this round; what an earlier round published or gave
-    up does not.
-
-    Raises:
-        FencedError: A newer attempt has the branch, or this one was parked meanwhile.
-    """
-    fresh = BranchRecord(
-        name=record.branch,
-        commit_id=record.base,
-        staging_token=stores.ids.unique(),
-        attempt=record.attempt,
-        fence=record.fence,
-        hidden=True,
-    )
-    dropped: tuple[str, ...] = ()
-
-    def resumes(there: BranchRecord) -> bool:
-        return there.attempt >= record.forked
-
-    def change(there: BranchRecord) -> BranchRecord:
-        nonlocal dropped
-        dropped = ()
-        if there.fence in (record.fence, frozen(record.fence)):
-            return there
-        if there.attempt >= record.attempt:
-            raise FencedError(
-                f"run {record.key!r}: attempt {there.attempt} was opened or parked while attempt "
-                f"{record.attempt} was opening"
-            )
-        dropped = (there.staging_token, *there.sealed_tokens)
-        return replace(fresh, commit_id=there.commit_id) if resumes(there) else fresh
-
-    while True:
-        try:
-            move(stores.refs, record.branch, change, landed=lambda now: now.fence == record.fence)
-        except RefNotFoundError:
-            try:
-                stores.refs.branches.create(fresh)
-            except AlreadyExistsError:
-                continue  # made between our look and our write: take it over
-        break
-    for token in dropped:
-        stores.staging.drop(token)
-
-
-def look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRecord:
-    """Return the record as it is once the branch is taken.
-
-    Where the run was published or given up between our look and our write, the branch was
-    gone, and we made it anew: then it goes again, for nobody will go on from it.
-    """
-    now = records.get(record.key)
-    if now.state in (RunState.PUBLISHED, RunState.REAPED) or now.forked > record.attempt:
-        drop_branch(stores, record.branch, up_to=record.attempt)
-    return now
+Unless = Callable[[RunRecord], bool]
+"""Says of the present record that its run is to be left alone."""
 
 
 def frozen(fence: str) -> str:
@@ -202,6 +57,7 @@ def settle_publish(stores: Stores, records: RunRecords, record: RunRecord) -> Ru
         record = records.update(record.key, change)
         if record.state is RunState.PUBLISHED:
             drop_branches(stores, record)
+            records.forget(record.branch, record.lease_until)
     return record
 
 
@@ -236,7 +92,85 @@ def _settled(there: RunRecord | None, *, candidate: str, landed: bool) -> RunRec
     return replace(there, state=state, candidate="")
 
 
-def park(stores: Stores, records: RunRecords, key: str, *, fence: str, reason: str) -> RunRecord:
+def renew(
+    records: RunRecords, run: RunHandle, inputs: Iterable[Input] = (), *, early: bool = False
+) -> RunRecord:
+    """Let the attempt count as alive for a lease from now on, and keep what it has read.
+
+    Nothing is written where that would say nothing new: the run is published, or somebody has
+    renewed the lease just now. Clocks may differ: an end is never moved to an earlier time.
+
+    Args:
+        records: The repository's runs.
+        run: The attempt.
+        inputs: What it has read.
+        early: Renew a lease of which less than a third is over, too.
+
+    Raises:
+        FencedError: The attempt is over.
+    """
+    inputs = tuple(inputs)
+    earlier: RunRecord | None = None
+
+    def change(there: RunRecord | None) -> RunRecord:
+        nonlocal earlier
+        there = earlier = _own(there, run)
+        if there.state in _BRANCHLESS:
+            return there
+        if not there.live or there.state is RunState.PARKED:
+            raise _over(there, run)
+        now = records.now()
+        until = there.lease_until
+        if early or until - now < there.lease * 2 / 3:
+            until = max(until, now + there.lease)
+        read = folded((*there.inputs, *inputs)) if inputs else there.inputs
+        if until == there.lease_until and read == there.inputs:
+            return there
+        if until != there.lease_until:
+            records.expect(there.branch, until)
+        return replace(there, lease_until=until, inputs=read)
+
+    record = records.update(run.key, change)
+    if earlier is not None and earlier.lease_until != record.lease_until:
+        records.forget(record.branch, earlier.lease_until)
+    return record
+
+
+def _own(there: RunRecord | None, run: RunHandle) -> RunRecord:
+    if there is None or there.fence != run.fence:
+        raise _over(there, run)
+    return there
+
+
+def _over(there: RunRecord | None, run: RunHandle) -> FencedError:
+    """Return the error of an attempt that is over, which says how it ended."""
+    if there is None:
+        return FencedError(f"run {run.key!r}: its record is gone; this is attempt {run.attempt}")
+    if there.attempt == run.attempt:
+        return FencedError(
+            f"run {run.key!r}: attempt {run.attempt} is over, the run is {there.state} "
+            f"({there.reason or 'no reason given'}): open a new attempt"
+        )
+    return FencedError(
+        f"run {run.key!r} is at attempt {there.attempt}, opened since; this is attempt "
+        f"{run.attempt}: stop"
+    )
+
+
+def refused(record: RunRecord, refusal: Refusal) -> RunRecord:
+    """Return the record with a refusal added."""
+    refusal = replace(refusal, reason=refusal.reason[:_LONGEST_REASON])
+    return replace(record, refusals=(*record.refusals, refusal)[-_REFUSALS_KEPT:])
+
+
+def park(
+    stores: Stores,
+    records: RunRecords,
+    run: RunHandle,
+    *,
+    reason: str,
+    refusal: Refusal | None = None,
+) -> RunRecord:
     """Set the run aside: staged writes go, the committed head stays for a newer attempt.
 
     Calling it twice, or after the publish, is no error.
@@ -244,18 +178,39 @@ def park(stores: Stores, records: RunRecords, key: str, *, fence: str, reason: s
     Raises:
         FencedError: A newer attempt owns the run.
     """
-    record = records.get(key)
-    if record.fence != fence:
-        raise FencedError(f"run {key!r} is at attempt {record.attempt}, opened since")
+    record = records.get(run.key)
+    if record.fence != run.fence:
+        if record.attempt == run.attempt and record.state is RunState.PARKED:
+            return record  # by the reaper
+        raise _over(record, run)
     record = settle_publish(stores, records, record)
     if record.state is not RunState.OPEN:
         return record
+    head = _fence_off(stores, record)
+    drop_step_branches(stores, record, up_to=record.attempt)
+
+    def change(there: RunRecord | None) -> RunRecord:
+        there = _own(there, run)
+        if refusal is not None:
+            there = refused(there, refusal)
+        return replace(
+            there,
+            state=next_state(run.key, there.state, RunEvent.PARKED),
+            head=head,
+            reason=reason[:_LONGEST_REASON] or there.reason,
+        )
+
+    return records.update(run.key, change)
+
+
+def _fence_off(stores: Stores, record: RunRecord) -> str:
+    """Drop what is staged on the run's branch, let nobody write there, and return its head."""
     dropped: tuple[str, ...] = ()
 
     def fence_off(there: BranchRecord) -> BranchRecord:
         nonlocal dropped
         if there.attempt > record.attempt:
-            raise FencedError(f"run {key!r} is at attempt {there.attempt}, opened since")
+            raise FencedError(f"run {record.key!r} is at attempt {there.attempt}, opened since")
         dropped = (there.staging_token, *there.sealed_tokens)
         return replace(
             there,
@@ -267,26 +222,23 @@ def park(stores: Stores, records: RunRecords, key: str, *, fence: str, reason: s
     def landed(now: BranchRecord) -> bool:
         return now.fence.startswith(_PARKED) or now.attempt > record.attempt
 
-    branch = move(stores.refs, record.branch, fence_off, landed=landed)
+    try:
+        branch = move(stores.refs, record.branch, fence_off, landed=landed)
+    except RefNotFoundError:
+        return record.head or record.base  # never made, or deleted under the run
     for token in dropped:
         stores.staging.drop(token)
-    drop_step_branches(stores, record, up_to=record.attempt)
-
-    def change(there: RunRecord | None) -> RunRecord:
-        if there is None or there.fence != fence:
-            raise FencedError(f"run {key!r} was opened again while it was parked")
-        return replace(
-            there,
-            state=next_state(key, there.state, RunEvent.PARKED),
-            head=branch.commit_id,
-            reason=reason or there.reason,
-        )
-
-    return records.update(key, change)
+    return branch.commit_id
 
 
 def abandon(
-    stores: Stores, records: RunRecords, key: str, *, reason: str, attempt: int | None = None
+    stores: Stores,
+    records: RunRecords,
+    key: str,
+    *,
+    reason: str,
+    attempt: int | None = None,
+    unless: Unless = lambda _: False,
 ) -> RunRecord:
     """Give a run up: its branch goes, its record stays.
 
@@ -296,31 +248,62 @@ def abandon(
         key: The run.
         reason: Why.
         attempt: The attempt that gives up; None for somebody who decides over all of them.
+        unless: Asked in the atomic step that gives up: the run is left alone.
 
     Raises:
         RunStateError: The run is published.
         FencedError: A newer attempt owns the run.
     """
+    left = False
 
     def change(there: RunRecord | None) -> RunRecord:
+        nonlocal left
         there = settle_publish(stores, records, there or records.get(key))
         if attempt is not None and there.attempt != attempt:
             raise FencedError(f"run {key!r} is at attempt {there.attempt}, opened since")
+        left = unless(there)
+        if left:
+            return there
         return replace(
             there,
             state=next_state(key, there.state, RunEvent.ABANDONED),
             fence=stores.ids.unique(),
-            reason=reason or there.reason,
+            reason=reason[:_LONGEST_REASON] or there.reason,
         )
 
     record = records.update(key, change)
-    drop_branches(stores, record)
+    if not left:
+        drop_branches(stores, record)
+        records.forget(record.branch, record.lease_until)
     return record
+
+
+def close(stores: Stores, records: RunRecords, run: RunHandle, *, reason: str) -> RunRecord:
+    """End the attempt, however it went: what is not published is parked, or dropped.
+
+    May be called twice, late, and by an attempt that is over: then nothing happens.
+    """
+    record = records.get(run.key)
+    if record.attempt != run.attempt or not record.live:
+        return settle_publish(stores, records, record) if record.attempt == run.attempt else record
+    try:
+        record = park(stores, records, run, reason=reason)
+        if record.state is RunState.PARKED and record.on_failure == "drop":
+            record = abandon(
+                stores, records, run.key, reason=reason, attempt=run.attempt, unless=_is_over
+            )
+    except FencedError:
+        return records.get(run.key)
+    return record
+
+
+def _is_over(record: RunRecord) -> bool:
+    return not record.live
 
 
 def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
     """Remove a run's or a step's branch if it is of attempt `up_to` or an earlier one."""
-    branching.drop_branch(stores, name, lambda there: there.attempt <= up_to)
+    branching.drop_branch(stores, name, lambda there: bool(there.fence) and there.attempt <= up_to)
 
 
 def drop_step_branches(stores: Stores, record: RunRecord, *, up_to: int) -> None:

@@ -8,7 +8,9 @@ from graveler.config import default_committer
 from graveler.errors import (
     FencedError,
     GateFailedError,
+    GravelerError,
     MergeConflictError,
+    ProtectedBranchError,
     RunStateError,
     StateError,
     ThrottledError,
@@ -21,8 +23,10 @@ from graveler.repository.diffing import uncommitted
 from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
-from graveler.runs.lifecycle import drop_branches, frozen, park, settle_publish
-from graveler.runs.record import RunHandle, RunRecord, RunRecords
+from graveler.runs.inputs import encode_inputs
+from graveler.runs.lifecycle import drop_branches, frozen, park, refused, settle_publish
+from graveler.runs.record import Refusal, RunHandle, RunRecord
+from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 
 __all__ = ["PublishResult", "judge_run", "publish"]
@@ -93,7 +97,7 @@ def _publish(
         if record.state is RunState.PUBLISHED:
             drop_branches(stores, record)
             return _published(stores, record)
-        stores.refs.protection.check(record.into, "merge")
+        _check_takes_merges(stores, records, record)
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         head = _freeze(stores, run)
         attempt = _Attempt(stores, records, record, run, head, gates, strategy)
@@ -104,16 +108,33 @@ def _publish(
                 result, earlier = attempt.beside_others(earlier)
             else:
                 result, earlier = attempt.in_turn(earlier)
-        except (GateFailedError, MergeConflictError) as refusal:
-            park(stores, records, run.key, fence=run.fence, reason=str(refusal))
+        except (GateFailedError, MergeConflictError) as error:
+            refusal = _refusal(stores, error)
+            park(stores, records, run, reason=refusal.reason, refusal=refusal)
             raise
         if result is not None:
             drop_branches(stores, record)
+            records.forget(record.branch, record.lease_until)
             return result
         backoff(stores.clock, stores.ids, number)
     raise ThrottledError(
         f"run {run.key!r}: its target moved during each of {_ATTEMPTS} tries to publish"
     )
+
+
+def _check_takes_merges(stores: Stores, records: RunRecords, record: RunRecord) -> None:
+    try:
+        stores.refs.protection.check(record.into, "merge")
+    except ProtectedBranchError as error:
+        refusal = _refusal(stores, error)
+        records.update(record.key, lambda there: refused(_still(there, record), refusal))
+        raise
+
+
+def _refusal(stores: Stores, error: GravelerError) -> Refusal:
+    verdicts = error.verdicts if isinstance(error, GateFailedError) else ()
+    gates = tuple(verdict.gate for verdict in verdicts if verdict.refuses)
+    return Refusal(stores.clock.now(), str(error), gates)
 
 
 def judge_run(
@@ -329,6 +350,8 @@ def _metadata(record: RunRecord, gates: tuple[Gate, ...]) -> Mapping[str, str]:
     }
     if gates:
         ours["graveler.gates"] = ",".join(gate.name for gate in gates)
+    if record.inputs:
+        ours["graveler.inputs"] = encode_inputs(record.inputs)
     return {**record.metadata, **ours}
 
 

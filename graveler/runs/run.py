@@ -6,18 +6,18 @@ from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gate
 from graveler.gates.gate import Check
 from graveler.model import Commit
-from graveler.repository.branch import Branch
-from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
+from graveler.runs.attempt import Attempt, RunBranch
+from graveler.runs.inputs import encode_inputs
 from graveler.runs.publishing import PublishResult, judge_run, publish
-from graveler.runs.record import RunHandle, RunRecord, RunRecords
+from graveler.runs.record import RunRecord
 from graveler.runs.state import RunState
 from graveler.runs.step import Step, open_step
 
 __all__ = ["Run"]
 
 
-class Run(Branch):
+class Run(RunBranch):
     """An attempt of a run, on the run's branch.
 
     What is committed here directly stays when the run is parked and opened again; work that
@@ -28,11 +28,11 @@ class Run(Branch):
         result: What publishing did, once it did.
     """
 
-    def __init__(self, repository: Stores, records: RunRecords, handle: RunHandle) -> None:
-        super().__init__(repository, handle.branch, fence=handle.fence)
-        self.handle = handle
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt, attempt.handle.branch, fence=attempt.handle.fence)
+        self.handle = attempt.handle
         self.result: PublishResult | None = None
-        self._records = records
+        self._records = attempt.records
 
     def __repr__(self) -> str:
         return f"<Run {self.key!r} attempt {self.attempt} of {self.repository.name}>"
@@ -80,18 +80,17 @@ class Run(Branch):
         Raises:
             FencedError: A newer attempt owns the run.
         """
+        self._attempt.saw(self.record)
+        self._attempt.work()
         return open_step(
-            self.repository,
-            self._records,
-            self.handle,
-            name=name,
-            try_number=try_number,
-            metadata=dict(metadata or {}),
-            previous=self.record.previous,
+            self._attempt, name=name, try_number=try_number, metadata=dict(metadata or {})
         )
 
     def _marks(self) -> dict[str, str]:
-        return {"graveler.run": self.key, "graveler.attempt": str(self.attempt)}
+        marks = {"graveler.run": self.key, "graveler.attempt": str(self.attempt)}
+        if read := self._reads.all:
+            marks["graveler.inputs"] = encode_inputs(read)
+        return marks
 
     def commit_staged(self) -> Commit | None:
         """Commit what is staged, if anything is."""
@@ -128,20 +127,32 @@ class Run(Branch):
             FencedError: A newer attempt owns the run.
             StateError: Writes are staged but not committed.
         """
-        self.result = publish(
-            self.repository,
-            self._records,
-            self.handle,
-            gates=[as_gate(gate) for gate in gates],
-            strategy=strategy,
-        )
+        self._attempt.work(self._reads)
+        with self.renewing():
+            self.result = publish(
+                self.repository,
+                self._records,
+                self.handle,
+                gates=[as_gate(gate) for gate in gates],
+                strategy=strategy,
+            )
         return self.result
 
+    def close(self, reason: str = "") -> RunRecord:
+        """End the attempt, however it went: what is not published is parked, or dropped.
+
+        Which of the two, the run was opened with (`on_failure`). May be called twice, late, or
+        by an attempt that is over: then nothing happens, and the run is returned as it is.
+        """
+        return lifecycle.close(self.repository, self._records, self.handle, reason=reason)
+
     def park(self, reason: str = "") -> RunRecord:
-        """Set the run aside for a newer attempt; no error once it is parked or published."""
-        return lifecycle.park(
-            self.repository, self._records, self.key, fence=self.handle.fence, reason=reason
-        )
+        """Set the run aside for a newer attempt; no error once it is parked or published.
+
+        Raises:
+            FencedError: A newer attempt owns the run.
+        """
+        return lifecycle.park(self.repository, self._records, self.handle, reason=reason)
 
     def abandon(self, reason: str = "") -> RunRecord:
         """Give the run up: its branch goes, its record stays.

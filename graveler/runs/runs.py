@@ -1,8 +1,9 @@
 """The runs of a repository: open, attach, find, list."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate
@@ -10,13 +11,19 @@ from graveler.gates.gate import Check
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
 from graveler.runs.attaching import open_or_attach
-from graveler.runs.record import RunHandle, RunRecord, RunRecords
+from graveler.runs.attempt import Attempt
+from graveler.runs.opening import open_run
+from graveler.runs.reaping import Reaped, reap, reap_due
+from graveler.runs.record import LEASE, TTL, RunHandle, RunRecord
+from graveler.runs.records import RunRecords
+from graveler.runs.rollback import Rollback, readers, rollback
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
+from graveler.runs.terms import Terms
+from graveler.runs.why import Why, why
 
 __all__ = ["Runs"]
 
-_ON_FAILURE = ("park", "drop")
 _log = logging.getLogger(__name__)
 
 
@@ -30,30 +37,45 @@ class Runs:
         )
 
     def open(
-        self, key: str, *, into: str = "main", metadata: Mapping[str, str] | None = None
+        self,
+        key: str,
+        *,
+        into: str = "main",
+        metadata: Mapping[str, str] | None = None,
+        on_failure: str = "park",
+        lease: timedelta = LEASE,
+        ttl: timedelta = TTL,
     ) -> Run:
         """Open a new attempt of the run `key`; every earlier attempt is fenced.
 
-        An open or parked run goes on from what is committed on its branch; a new or published
-        one starts from the target's present head.
+        An open or parked run goes on from what is committed on its branch; a new, published or
+        rolled back one starts from the target's present head.
 
         Args:
             key: Names the run by what it makes (its hour), any text.
             into: The branch to publish to.
-            metadata: Pairs kept on the run and on its merge commit.
+            metadata: Pairs kept on the run and on its commits; see `Origin`.
+            on_failure: What becomes of an attempt that is closed unpublished or falls silent:
+                ``park`` keeps what is committed for the next attempt, ``drop`` does not.
+            lease: How long the attempt may be silent before it counts as dead. Its work renews
+                the lease; so does `Run.renew`.
+            ttl: How long the run is kept once it is parked.
         """
-        record = lifecycle.open_run(
-            self._repository, self._records, key, into=into, metadata=dict(metadata or {})
-        )
+        terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl)
+        record = open_run(self._repository, self._records, key, terms)
+        reap_due(self._repository, self._records)
         return self._run(record)
 
-    def open_or_attach(
+    def open_or_attach(  # noqa: PLR0913 - the terms of a run
         self,
         key: str,
         *,
         owner: str,
         into: str = "main",
         metadata: Mapping[str, str] | None = None,
+        on_failure: str = "park",
+        lease: timedelta = LEASE,
+        ttl: timedelta = TTL,
     ) -> Run:
         """Open the run `key` for an owner that is several processes, as an orchestrator's run is.
 
@@ -66,19 +88,16 @@ class Runs:
             key: Names the run by what it makes.
             owner: Names the opener, as the orchestrator's run id; unique, never used again.
             into: The branch to publish to.
-            metadata: Pairs kept on the run and on its merge commit; the first opener's.
+            metadata: Pairs kept on the run and on its commits; the first opener's.
+            on_failure: As for `open`; the first opener's.
+            lease: As for `open`; the first opener's.
+            ttl: As for `open`; the first opener's.
 
         Raises:
             FencedError: The owner's attempt was parked or abandoned, or a newer one was opened.
         """
-        record = open_or_attach(
-            self._repository,
-            self._records,
-            key,
-            owner=owner,
-            into=into,
-            metadata=dict(metadata or {}),
-        )
+        terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl, owner)
+        record = open_or_attach(self._repository, self._records, key, terms)
         return self._run(record)
 
     def attach(self, handle: RunHandle | str) -> Run:
@@ -93,24 +112,160 @@ class Runs:
             raise InvalidInputError(
                 f"run handle is of repository {handle.repository!r}, not {self._repository.name!r}"
             )
-        return Run(self._repository, self._records, handle)
+        return Run(Attempt(self._repository, self._records, handle, None))
 
     def get(self, key: str) -> RunRecord:
         """Return the record of a run, or raise RunNotFoundError."""
         return self._records.get(key)
 
-    def list(self, state: RunState | str | None = None) -> Iterator[RunRecord]:
-        """Yield the records of all runs, or of those in one state."""
+    def list(
+        self, state: RunState | str | None = None, *, live: bool = False
+    ) -> Iterator[RunRecord]:
+        """Yield the records of all runs, or of those in one state.
+
+        Args:
+            state: Only those in it.
+            live: Only those that are not over: open, publishing or parked.
+        """
         for record in self._records.list():
-            if state is None or record.state == state:
+            if (state is None or record.state == state) and (record.live or not live):
                 yield record
 
-    def abandon(self, key: str, *, reason: str = "") -> RunRecord:
-        """Give a run up: its branch goes, its record stays."""
-        return lifecycle.abandon(self._repository, self._records, key, reason=reason)
+    def park(
+        self, key: str, *, owner: str | None = None, attempt: int | None = None, reason: str = ""
+    ) -> RunRecord:
+        """Set a run aside from outside, as a sensor does that saw its orchestrator run fail.
+
+        A run that is over, or parked already, stays as it is.
+
+        Args:
+            key: The run.
+            owner: Only if the present attempt is of this owner.
+            attempt: Only if this is the present attempt.
+            reason: Why, for the record.
+
+        Raises:
+            FencedError: The present attempt is another one.
+        """
+        record = self._present(key, owner, attempt)
+        return lifecycle.park(self._repository, self._records, self._handle(record), reason=reason)
+
+    def abandon(
+        self, key: str, *, owner: str | None = None, attempt: int | None = None, reason: str = ""
+    ) -> RunRecord:
+        """Give a run up: its branch goes, its record stays.
+
+        Args:
+            key: The run.
+            owner: Only if the present attempt is of this owner.
+            attempt: Only if this is the present attempt.
+            reason: Why, for the record.
+
+        Raises:
+            RunStateError: The run is published.
+            FencedError: The present attempt is another one.
+        """
+        if owner is not None:
+            attempt = self._present(key, owner, attempt).attempt
+        return lifecycle.abandon(
+            self._repository, self._records, key, reason=reason, attempt=attempt
+        )
+
+    def _present(self, key: str, owner: str | None, attempt: int | None) -> RunRecord:
+        record = self._records.get(key)
+        if owner is not None and record.owner != owner:
+            raise FencedError(
+                f"run {key!r}: attempt {record.attempt} is of {record.owner or 'nobody named'!r}, "
+                f"not of {owner!r}"
+            )
+        if attempt is not None and record.attempt != attempt:
+            raise FencedError(f"run {key!r} is at attempt {record.attempt}, not {attempt}")
+        return record
+
+    def reap(
+        self, *, dry_run: bool = True, now: datetime | None = None, limit: int | None = None
+    ) -> Sequence[Reaped]:
+        """Clear up after runs whose orchestrator does not: it died, or was told to forget them.
+
+        An attempt that was silent for longer than its lease is settled if it was publishing,
+        and else parked, or dropped if it was opened so. A run that was parked for longer than
+        its time to live is given up. Each in one compare-and-set that an opener or the attempt
+        itself may win; no other branch is touched.
+
+        Args:
+            dry_run: Only say what would be done.
+            now: The time to go by; where not given, this machine's. A third of a lease, at the
+                most five minutes, is added to every lease, so that clocks may differ by that.
+            limit: Do so many at the most.
+
+        Returns:
+            What was done, or would be, by branch name.
+        """
+        return reap(
+            self._repository,
+            self._records,
+            dry_run=dry_run,
+            now=self._repository.clock.now() if now is None else now,
+            limit=limit,
+        )
+
+    def rollback(
+        self,
+        key_or_commit: str,
+        *,
+        message: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Rollback:
+        """Take a published run back, by one commit on its target that reverts it.
+
+        May be called again: the commit that took it back is returned.
+
+        Args:
+            key_or_commit: The run's key, for what it published last; or the id of the commit
+                that published it.
+            message: Of the commit; else one that says what was done.
+            metadata: Of the commit.
+
+        Raises:
+            MergeConflictError: Later changes overlap; the target stays, and they are listed.
+            RunStateError: The run is not published.
+            NoChangesError: The run changed nothing, or nothing of it is left.
+            RunNotFoundError: Neither a run nor a commit of one.
+            ProtectedBranchError: The target takes no reverts.
+        """
+        return rollback(
+            self._repository,
+            self._records,
+            key_or_commit,
+            message=message,
+            metadata=dict(metadata or {}),
+        )
+
+    def readers(self, key_or_commit: str) -> tuple[RunRecord, ...]:
+        """Return the runs that have read what a published run wrote, by key.
+
+        As far as is known: what they read through the run, its steps and their views, and what
+        they have told of by `Run.reads`.
+
+        Args:
+            key_or_commit: As for `rollback`.
+        """
+        return readers(self._repository, self._records, key_or_commit)
+
+    def why(self, path: str, ref: str = "main") -> Why:
+        """Return what stands behind a path: commit, run, step, gates and inputs.
+
+        Args:
+            path: The path; it may be deleted.
+            ref: A ref expression.
+
+        Raises:
+            ObjectNotFoundError: There never was anything at the path.
+        """
+        return why(self._repository, self._records, path, ref)
 
     @contextmanager
-    def run(
+    def run(  # noqa: PLR0913 - the terms of a run
         self,
         key: str,
         *,
@@ -119,6 +274,8 @@ class Runs:
         on_failure: str = "park",
         metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,
+        lease: timedelta = LEASE,
+        ttl: timedelta = TTL,
     ) -> Iterator[Run]:
         """Open a run; at the end of the block commit and publish it, on an exception set it aside.
 
@@ -127,40 +284,35 @@ class Runs:
             into: The branch to publish to.
             gates: Checks on what the branch would become.
             on_failure: ``park`` keeps what is committed for the next attempt, ``drop`` does not.
-            metadata: Pairs kept on the run and on its merge commit.
+            metadata: Pairs kept on the run and on its commits.
             strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+            lease: How long the attempt may be silent before it counts as dead.
+            ttl: How long the run is kept once it is parked.
         """
-        if on_failure not in _ON_FAILURE:
-            raise InvalidInputError(f"on_failure {on_failure!r}: give one of {_ON_FAILURE}")
-        run = self.open(key, into=into, metadata=metadata)
+        run = self.open(
+            key, into=into, metadata=metadata, on_failure=on_failure, lease=lease, ttl=ttl
+        )
         try:
             yield run
             if run.result is None:  # else: published within the block
                 run.commit_staged()
             run.publish(gates, strategy=strategy)
         except BaseException as error:
-            self._set_aside(run, on_failure, f"{type(error).__name__}: {error}")
+            self._set_aside(run, f"{type(error).__name__}: {error}")
             raise
 
-    def _set_aside(self, run: Run, on_failure: str, reason: str) -> None:
+    def _set_aside(self, run: Run, reason: str) -> None:
         """End a failed run without hiding why it failed."""
         try:
-            if on_failure == "drop" and run.state is not RunState.PUBLISHED:
-                run.abandon(reason)
-            else:
-                run.park(reason)
-        except FencedError:
-            _log.info("run %s: a newer attempt owns it", run.key)
+            if run.close(reason).attempt != run.attempt:
+                _log.info("run %s: a newer attempt owns it", run.key)
         except Exception:  # noqa: BLE001 - the caller must see why the run failed, not this
             _log.exception("run %s could not be set aside; the next attempt will", run.key)
 
     def _run(self, record: RunRecord) -> Run:
-        handle = RunHandle(
-            location=self._repository.location,
-            repository=self._repository.name,
-            key=record.key,
-            branch=record.branch,
-            attempt=record.attempt,
-            fence=record.fence,
+        return Run(Attempt(self._repository, self._records, self._handle(record), record))
+
+    def _handle(self, record: RunRecord) -> RunHandle:
+        return RunHandle.of(
+            record, location=self._repository.location, repository=self._repository.name
         )
-        return Run(self._repository, self._records, handle)

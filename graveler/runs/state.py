@@ -18,6 +18,7 @@ class RunState(StrEnum):
     PUBLISHED = "PUBLISHED"
     PARKED = "PARKED"
     REAPED = "REAPED"
+    ROLLED_BACK = "ROLLED_BACK"
 
 
 class RunEvent(StrEnum):
@@ -29,6 +30,7 @@ class RunEvent(StrEnum):
     LOST = "the target moved elsewhere"
     PARKED = "park"
     ABANDONED = "abandon"
+    ROLLED_BACK = "roll back"
 
 
 TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = {
@@ -37,6 +39,7 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = {
     (RunState.PARKED, RunEvent.OPENED): RunState.OPEN,
     (RunState.PUBLISHED, RunEvent.OPENED): RunState.OPEN,
     (RunState.REAPED, RunEvent.OPENED): RunState.OPEN,
+    (RunState.ROLLED_BACK, RunEvent.OPENED): RunState.OPEN,
     # only after the newcomer has seen that the candidate did not land
     (RunState.PUBLISHING, RunEvent.OPENED): RunState.OPEN,
     (RunState.OPEN, RunEvent.CANDIDATE): RunState.PUBLISHING,
@@ -48,6 +51,8 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = {
     (RunState.OPEN, RunEvent.ABANDONED): RunState.REAPED,
     (RunState.PARKED, RunEvent.ABANDONED): RunState.REAPED,
     (RunState.REAPED, RunEvent.ABANDONED): RunState.REAPED,
+    (RunState.PUBLISHED, RunEvent.ROLLED_BACK): RunState.ROLLED_BACK,
+    (RunState.ROLLED_BACK, RunEvent.ROLLED_BACK): RunState.ROLLED_BACK,
 }
 
 

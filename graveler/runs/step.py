@@ -32,12 +32,14 @@ from graveler.names import check_caller_pairs, step_branch
 from graveler.records import value_identity
 from graveler.refs import advance, backoff, move
 from graveler.repository import branching
-from graveler.repository.branch import Branch
 from graveler.repository.merging import merge_trees
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
+from graveler.runs.attempt import Attempt, RunBranch
+from graveler.runs.inputs import encode_inputs
 from graveler.runs.lifecycle import drop_branch
-from graveler.runs.record import RunHandle, RunRecords
+from graveler.runs.record import RunHandle
+from graveler.runs.records import RunRecords
 
 __all__ = ["Step", "find_step", "open_step"]
 
@@ -90,21 +92,16 @@ def _without(stores: Stores, tree: str, joined: Commit) -> str:
     return apply(stores.ranges, tree, changes, stores.splitting).metarange
 
 
-def open_step(  # noqa: PLR0913 - what a try is made of
-    stores: Stores,
-    records: RunRecords,
-    run: RunHandle,
-    *,
-    name: str,
-    try_number: int,
-    metadata: Mapping[str, str],
-    previous: str,
+def open_step(
+    attempt: Attempt, *, name: str, try_number: int, metadata: Mapping[str, str]
 ) -> "Step":
     """Start a try of the step `name` on a branch of its own, and fence its earlier tries.
 
     Raises:
         FencedError: A newer attempt owns the run.
     """
+    stores, records, run = attempt.stores, attempt.records, attempt.handle
+    previous = attempt.known.previous
     branch = step_branch(run.branch, name)
     check_caller_pairs(f"step {name!r}", metadata)
     fork = _run_head(stores, run)
@@ -140,14 +137,12 @@ def open_step(  # noqa: PLR0913 - what a try is made of
         drop_branch(stores, branch, up_to=run.attempt)
         raise
     return Step(
-        stores,
-        records,
-        run,
+        attempt,
         fence=fence,
         number=number,
         name=name,
         try_number=try_number,
-        metadata=metadata,
+        metadata={**attempt.known.metadata, **metadata},
         fork=fork,
         start=start,
         earlier=earlier,
@@ -185,7 +180,7 @@ def _take_branch(stores: Stores, records: RunRecords, record: BranchRecord) -> N
         stores.staging.drop(token)
 
 
-class Step(Branch):
+class Step(RunBranch):
     """One try of a step, to read and write; a context manager.
 
     Leaving the block commits what is staged and joins the step to the run's branch in one
@@ -199,9 +194,7 @@ class Step(Branch):
 
     def __init__(  # noqa: PLR0913 - made by open_step alone
         self,
-        repository: Stores,
-        records: RunRecords,
-        run: RunHandle,
+        attempt: Attempt,
         *,
         fence: str,
         number: int,
@@ -212,12 +205,12 @@ class Step(Branch):
         start: Commit,
         earlier: Commit | None,
     ) -> None:
-        super().__init__(repository, step_branch(run.branch, name), fence=fence)
+        super().__init__(attempt, step_branch(attempt.handle.branch, name), fence=fence)
         self.step = name
         self.try_number = try_number
         self.result: Commit | None = None
-        self.run = run
-        self._records = records
+        self.run = attempt.handle
+        self._records = attempt.records
         self._number = number
         self._metadata = dict(metadata)
         self._fork = fork
@@ -245,6 +238,10 @@ class Step(Branch):
     def _marks(self) -> dict[str, str]:
         return {"graveler.run": self.run.key, "graveler.step": self.step}
 
+    def _inputs(self) -> dict[str, str]:
+        read = self._reads.all
+        return {"graveler.inputs": encode_inputs(read)} if read else {}
+
     def discard(self) -> None:
         """Drop the step's branch; nothing of this try remains."""
         branching.drop_branch(self.repository, self._name, lambda there: there.fence == self._fence)
@@ -270,6 +267,7 @@ class Step(Branch):
         """
         with suppress(NoChangesError):
             self.commit(f"{self.step} (try {self.try_number})")
+        self._attempt.work(self._reads)
         with owned(self._name, self._fence):
             done = self.head
         joined = self._join(done)
@@ -311,6 +309,7 @@ class Step(Branch):
                 "graveler.step_number": str(self._number),
                 "graveler.step_base": self._start.id,
                 "graveler.step_head": done.id,
+                **self._inputs(),
             },
             spans=differing_spans(stores.ranges, head.metarange, tree),
         )

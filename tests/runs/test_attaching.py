@@ -8,7 +8,7 @@ import pytest
 import graveler
 from graveler.errors import FencedError, GateFailedError, InvalidInputError
 from graveler.gates import gate
-from graveler.runs import RunState, attaching, lifecycle, publishing
+from graveler.runs import RunState, attaching, opening, publishing
 
 KEY = "dagster hourly 2013-01-01-05:00"
 
@@ -91,7 +91,7 @@ def test_who_comes_while_the_first_is_opening_takes_the_same_attempt(
         before = opened(repo, "before")
         write(before, "zero", "zero")
         before.park() if earlier == "parked" else before.publish()
-    take = lifecycle.take_branch
+    take = opening.take_branch
 
     def overtaken(stores, record):
         monkeypatch.setattr(attaching, "take_branch", take)
@@ -124,7 +124,7 @@ def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkey
 def test_who_was_opening_when_all_was_over_leaves_no_branch_to_write_to(
     repo, tree, monkeypatch, end
 ):
-    take = lifecycle.take_branch
+    take = opening.take_branch
 
     def overtaken(stores, record):
         monkeypatch.setattr(attaching, "take_branch", take)

@@ -1,0 +1,227 @@
+"""One attempt of a run as this process knows it: its lease, what it has read, its branch."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from threading import Event, Thread
+
+from graveler.errors import FencedError, GravelerError
+from graveler.model import Commit, Entry
+from graveler.objects.store import Body
+from graveler.refs import resolve_to_read
+from graveler.repository.branch import Branch
+from graveler.repository.ref import Ref
+from graveler.repository.stores import Stores
+from graveler.runs import lifecycle
+from graveler.runs.inputs import Reads
+from graveler.runs.record import Input, RunHandle, RunRecord
+from graveler.runs.records import RunRecords
+
+__all__ = ["Attempt", "RunBranch", "RunView"]
+
+_log = logging.getLogger(__name__)
+
+
+class Attempt:
+    """An attempt, kept alive by its work.
+
+    Attributes:
+        stores: The repository.
+        records: Its runs.
+        handle: Names the attempt.
+    """
+
+    def __init__(
+        self, stores: Stores, records: RunRecords, handle: RunHandle, record: RunRecord | None
+    ) -> None:
+        self.stores = stores
+        self.records = records
+        self.handle = handle
+        self._known = record
+
+    @property
+    def known(self) -> RunRecord:
+        """The record as this process saw it last; what an attempt does not change can be relied on."""
+        if self._known is None:
+            self._known = self.records.get(self.handle.key)
+        return self._known
+
+    def saw(self, record: RunRecord) -> RunRecord:
+        """Be told of the record as it is now; return it."""
+        self._known = record
+        return record
+
+    def renew(self, reads: Reads | None = None, *, early: bool = True) -> RunRecord:
+        """Renew the lease, and keep what was read."""
+        new = () if reads is None else reads.new
+        record = lifecycle.renew(self.records, self.handle, new, early=early)
+        if reads is not None:
+            reads.kept(new)
+        return self.saw(record)
+
+    def work(self, reads: Reads | None = None) -> None:
+        """Renew the lease if a third of it is over; keep what was read, if anything was.
+
+        Raises:
+            FencedError: The attempt is over.
+        """
+        known = self.known
+        left = known.lease_until - self.stores.clock.now()
+        if left < known.lease * 2 / 3 or (reads is not None and reads.new):
+            self.renew(reads, early=False)
+
+    @contextmanager
+    def renewing(self) -> Iterator[None]:
+        """Renew the lease from a thread while the block runs, however long it takes."""
+        process, over = os.getpid(), Event()
+        pause = self.known.lease.total_seconds() / 3
+
+        def beat() -> None:
+            while not over.wait(pause):
+                try:
+                    self.renew(early=False)
+                except FencedError as error:
+                    _log.warning("the lease is not renewed any more: %s", error)
+                    return
+                except GravelerError as error:
+                    _log.warning(
+                        "the lease could not be renewed, and will be tried again: %s", error
+                    )
+
+        thread = Thread(target=beat, name=f"lease of {self.handle.branch}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            if os.getpid() == process:  # a fork has not brought the thread along
+                over.set()
+                thread.join()
+
+
+class RunView(Ref):
+    """A commit as a run reads it: what is read is taken down as input of the run."""
+
+    def __init__(self, repository: Stores, commit: Commit, reads: Reads, *, name: str = "") -> None:
+        super().__init__(repository, commit, name=name)
+        self._reads = reads
+
+    def find_value(self, key: bytes) -> bytes | None:
+        """Return the committed value record at the key, or None."""
+        self._reads.note_path(self.commit.id, key.decode())
+        return super().find_value(key)
+
+    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield committed (key, value record) from `start` on below `prefix`."""
+        self._reads.note(self.commit.id, prefix.decode())
+        return super().scan_values(start, prefix)
+
+
+class RunBranch(Branch):
+    """A branch of an attempt: its work renews the lease, what it reads is taken down.
+
+    What is read is an input of the run as the target had it when the run's branch was forked.
+    """
+
+    def __init__(self, attempt: Attempt, name: str, *, fence: str) -> None:
+        super().__init__(attempt.stores, name, fence=fence)
+        self._attempt = attempt
+        self._reads = Reads()
+
+    def find_value(self, key: bytes) -> bytes | None:
+        """Return the value record at the key, staged or committed, or None."""
+        self._reads.note_path(self._attempt.known.base, key.decode())
+        return super().find_value(key)
+
+    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record), staged writes included."""
+        self._reads.note(self._attempt.known.base, prefix.decode())
+        return super().scan_values(start, prefix)
+
+    def put(
+        self,
+        path: str,
+        body: Body,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Entry:
+        """Store bytes and stage their entry at `path`; see `Branch.put`."""
+        self._attempt.work()
+        return super().put(path, body, content_type=content_type, metadata=metadata)
+
+    def link(
+        self, path: str, *, address: str, size: int | None = None, checksum: str | None = None
+    ) -> Entry:
+        """Stage an entry for a file that is already in a store; see `Branch.link`."""
+        self._attempt.work()
+        return super().link(path, address=address, size=size, checksum=checksum)
+
+    def link_many(self, entries: Iterable[Entry]) -> int:
+        """Stage entries of files that are already in a store; see `Branch.link_many`."""
+        self._attempt.work()
+        return super().link_many(entries)
+
+    def delete_many(self, paths: Iterable[str]) -> int:
+        """Stage the deletion of many paths; return how many were named."""
+        self._attempt.work()
+        return super().delete_many(paths)
+
+    def commit(
+        self,
+        message: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        committer: str = "",
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Commit what is staged and return the commit; it holds the run's pairs, too.
+
+        See `Branch.commit`.
+        """
+        self._attempt.work(self._reads)
+        return super().commit(
+            message,
+            metadata={**self._attempt.known.metadata, **(metadata or {})},
+            committer=committer,
+            allow_empty=allow_empty,
+        )
+
+    def renew(self) -> RunRecord:
+        """Let the attempt count as alive for a lease from now on.
+
+        Writes, commits and steps do it by themselves; call it where nothing of that happens
+        for long, or use `renewing`.
+
+        Raises:
+            FencedError: The attempt is over: it was parked, given up, or a newer one was opened.
+        """
+        return self._attempt.renew(self._reads)
+
+    def renewing(self) -> AbstractContextManager[None]:
+        """Renew the lease from a thread while a ``with`` block runs, as a long Spark job does."""
+        return self._attempt.renewing()
+
+    def view(self, ref: str | None = None) -> RunView:
+        """Return a read-only view, what is read of which is kept as input of the run.
+
+        Args:
+            ref: A ref expression; where not given, the target as the run found it.
+        """
+        stores = self.repository
+        base = self._attempt.known.base
+        commit = stores.refs.commits.get(base) if ref is None else resolve_to_read(stores.refs, ref)
+        return RunView(stores, commit, self._reads, name=ref or self._attempt.known.into)
+
+    def reads(self, prefix: str = "", ref: str | None = None) -> Input:
+        """Take down that the run reads what is below a prefix, by whatever means.
+
+        Reading through the run, its steps and their `view` is taken down without it.
+
+        Args:
+            prefix: Start of the paths; "" for the whole tree.
+            ref: A ref expression; where not given, the target as the run found it.
+        """
+        commit = self.view(ref).commit.id
+        self._reads.note(commit, prefix)
+        return Input(commit, prefix)

@@ -1,0 +1,110 @@
+"""What a run has read, folded so that it stays short."""
+
+from collections.abc import Iterable
+from threading import Lock
+from typing import Final
+
+from graveler.errors import CorruptionError
+from graveler.records import decode_json, encode_json
+from graveler.runs.record import Input
+
+__all__ = ["Reads", "decode_inputs", "encode_inputs", "folded"]
+
+_MOST: Final = 64
+_UNFOLDED: Final = 1024
+
+
+def folded(inputs: Iterable[Input]) -> tuple[Input, ...]:
+    """Return the inputs, sorted and without those that others cover.
+
+    Where there are more than 64, the deepest folders are folded into theirs, and at last the
+    oldest commits are forgotten: to name too much is safe, to name without end is not.
+    """
+    found = _uncovered(set(inputs))
+    while len(found) > _MOST and any(read.prefix for read in found):
+        deepest = max(read.prefix.count("/") for read in found)
+        found = _uncovered(
+            {
+                Input(read.commit, _parent(read.prefix))
+                if read.prefix.count("/") == deepest
+                else read
+                for read in found
+            }
+        )
+    return tuple(sorted(found)[:_MOST])
+
+
+def _uncovered(found: set[Input]) -> set[Input]:
+    kept: set[Input] = set()
+    last: Input | None = None
+    for read in sorted(found):
+        covered = last is not None and last.commit == read.commit
+        if not (covered and last is not None and read.prefix.startswith(last.prefix)):
+            kept.add(read)
+            last = read
+    return kept
+
+
+def _parent(prefix: str) -> str:
+    folder, slash, _ = prefix.rstrip("/").rpartition("/")
+    return folder + slash
+
+
+def encode_inputs(inputs: Iterable[Input]) -> str:
+    """Return inputs as the text that a commit keeps."""
+    return encode_json([[read.commit, read.prefix] for read in inputs]).decode()
+
+
+def decode_inputs(text: str) -> tuple[Input, ...]:
+    """Return the inputs of such a text.
+
+    Raises:
+        CorruptionError: It is none.
+    """
+    try:
+        return tuple(
+            Input(commit, prefix) for commit, prefix in decode_json(text.encode(), "inputs")
+        )
+    except (TypeError, ValueError) as error:
+        raise CorruptionError(f"inputs of a commit cannot be read: {text[:120]!r}") from error
+
+
+class Reads:
+    """Takes down what is read, folder by folder; any number of threads may."""
+
+    def __init__(self) -> None:
+        self._found: set[Input] = set()
+        self._taken: set[Input] = set()
+        self._lock = Lock()
+
+    def note(self, commit: str, prefix: str) -> None:
+        """Take down that what is below `prefix` was read from a commit."""
+        read = Input(commit, prefix)
+        if read in self._found:
+            return
+        with self._lock:
+            self._found.add(read)
+            if len(self._found) > _UNFOLDED:
+                self._found = set(folded(self._found))
+
+    def note_path(self, commit: str, path: str) -> None:
+        """Take down that a file was read: its folder is what counts."""
+        folder, slash, _ = path.rpartition("/")
+        self.note(commit, folder + slash or path)
+
+    @property
+    def new(self) -> tuple[Input, ...]:
+        """What was read and is not on the run's record yet."""
+        with self._lock:
+            return tuple(self._found - self._taken)
+
+    @property
+    def all(self) -> tuple[Input, ...]:
+        """All that was read."""
+        with self._lock:
+            return folded(self._found)
+
+    def kept(self, inputs: Iterable[Input]) -> None:
+        """Be told that these are on the record."""
+        with self._lock:
+            self._taken.update(inputs)

@@ -1,0 +1,190 @@
+"""Opening a run.
+
+Opening fences every earlier attempt: one compare-and-set on the run's branch raises the
+attempt and replaces the staging token, so that what a stale writer stages afterwards
+lands where nothing reads, and its second look at the record tells it so.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from graveler.errors import (
+    AlreadyExistsError,
+    ExpiredError,
+    FencedError,
+    InvalidInputError,
+    NotFoundError,
+    RefNotFoundError,
+)
+from graveler.model import BranchRecord
+from graveler.names import run_branch
+from graveler.refs import move
+from graveler.repository.stores import Stores
+from graveler.runs.lifecycle import drop_branch, drop_step_branches, frozen, settle_publish
+from graveler.runs.record import RunRecord
+from graveler.runs.records import RunRecords
+from graveler.runs.state import RunEvent, RunState, next_state
+from graveler.runs.terms import Terms, check_key
+
+__all__ = ["look_again", "open_run", "opened", "take_branch"]
+
+_RESUMED: Final = (RunState.OPEN, RunState.PARKED)
+_OVER: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.REAPED)
+_OWNERS_KEPT: Final = 100
+
+
+def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> RunRecord:
+    """Open a new attempt of the run `key` and return its record.
+
+    An open or parked run goes on from what is committed on its branch; a new, published,
+    rolled back or abandoned one gets a branch forked from the target's present head.
+
+    Raises:
+        RefNotFoundError: No such target.
+        InvalidInputError: The key is empty, or the run waits to be published elsewhere.
+        FencedError: A newer attempt was opened at the same moment.
+    """
+
+    def change(record: RunRecord | None) -> RunRecord:
+        return opened(stores, records, key, record, terms)
+
+    record = records.update(key, change)
+    take_branch(stores, record)
+    now = look_again(stores, records, record)
+    if now.fence != record.fence:
+        raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
+    drop_step_branches(stores, record, up_to=record.attempt - 1)
+    return record
+
+
+def opened(
+    stores: Stores, records: RunRecords, key: str, record: RunRecord | None, terms: Terms
+) -> RunRecord:
+    """Return what `record` becomes when a new attempt is opened."""
+    now = stores.clock.now()
+    check_key(key)
+    terms.check(key, now)
+    target = stores.refs.branches.get(terms.into)
+    if record is not None:
+        record = settle_publish(stores, records, record)
+    state = RunState.NONE if record is None else record.state
+    resumed = state in _RESUMED
+    if record is not None and resumed and record.into != terms.into:
+        raise InvalidInputError(
+            f"run {key!r} is {state} and publishes to {record.into!r}, not {terms.into!r}: "
+            "abandon it first, or give the run another key"
+        )
+    now = stores.clock.now()
+    fresh = RunRecord(
+        key=key,
+        state=next_state(key, state, RunEvent.OPENED),
+        attempt=1,
+        fence=stores.ids.unique(),
+        branch=run_branch(key),
+        into=terms.into,
+        base=target.commit_id,
+        created=now,
+        updated=now,
+        lease_until=now + terms.lease,
+        metadata=dict(terms.metadata),
+        owner=terms.owner,
+        lease=terms.lease,
+        ttl=terms.ttl,
+        on_failure=terms.on_failure,
+    )
+    records.expect(fresh.branch, fresh.lease_until)
+    if record is None:
+        return fresh
+    fresh = replace(
+        fresh,
+        attempt=record.attempt + 1,
+        created=record.created,
+        previous=record.previous,
+        metadata=fresh.metadata or dict(record.metadata),
+        forked=record.attempt + 1,
+        owners=(*record.owners, record.owner)[-_OWNERS_KEPT:] if record.owner else record.owners,
+        refusals=record.refusals,
+    )
+    if not resumed:
+        return fresh
+    return replace(
+        fresh, base=record.base, head=record.head, forked=record.forked, inputs=record.inputs
+    )
+
+
+def take_branch(stores: Stores, record: RunRecord) -> None:
+    """Make the run's branch this attempt's: by creation, or by one compare-and-set.
+
+    Processes that opened the attempt together may all do it: the first one's is kept. What
+    is committed there stays if it is of this round; what an earlier round published or gave
+    up does not.
+
+    Raises:
+        FencedError: A newer attempt has the branch, or this one was parked meanwhile.
+        AlreadyExistsError: Somebody has made a branch of that name, which is not a run's.
+    """
+    fresh = BranchRecord(
+        name=record.branch,
+        commit_id=record.base,
+        staging_token=stores.ids.unique(),
+        attempt=record.attempt,
+        fence=record.fence,
+        hidden=True,
+    )
+    dropped: tuple[str, ...] = ()
+
+    def resumes(there: BranchRecord) -> bool:
+        return there.attempt >= record.forked
+
+    def change(there: BranchRecord) -> BranchRecord:
+        nonlocal dropped
+        dropped = ()
+        if there.fence in (record.fence, frozen(record.fence)):
+            return there
+        if not (there.fence or there.hidden):
+            raise AlreadyExistsError(
+                f"run {record.key!r}: its branch would be {there.name!r}, and somebody has a "
+                "branch of that name: delete that one, or give the run another key"
+            )
+        if there.attempt >= record.attempt:
+            raise FencedError(
+                f"run {record.key!r}: attempt {there.attempt} was opened or parked while attempt "
+                f"{record.attempt} was opening"
+            )
+        dropped = (there.staging_token, *there.sealed_tokens)
+        return replace(fresh, commit_id=there.commit_id) if resumes(there) else fresh
+
+    while True:
+        try:
+            move(stores.refs, record.branch, change, landed=lambda now: now.fence == record.fence)
+        except RefNotFoundError:
+            try:
+                stores.refs.branches.create(replace(fresh, commit_id=_last_known(stores, record)))
+            except AlreadyExistsError:
+                continue  # made between our look and our write: take it over
+        break
+    for token in dropped:
+        stores.staging.drop(token)
+
+
+def _last_known(stores: Stores, record: RunRecord) -> str:
+    """Return where a branch that is not there begins: at the head known last, if it is kept."""
+    if not record.head:
+        return record.base
+    try:
+        stores.refs.expired.check_nameable(stores.refs.commits.get(record.head).id)
+    except (ExpiredError, NotFoundError):
+        return record.base
+    return record.head
+
+
+def look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRecord:
+    """Return the record as it is once the branch is taken.
+
+    Where the run was published or given up between our look and our write, the branch was
+    gone, and we made it anew: then it goes again, for nobody will go on from it.
+    """
+    now = records.get(record.key)
+    if now.state in _OVER or now.forked > record.attempt:
+        drop_branch(stores, record.branch, up_to=record.attempt)
+    return now

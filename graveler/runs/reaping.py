@@ -1,0 +1,231 @@
+"""Clearing up after runs that nobody ends: by lease, and by time to live.
+
+Nothing needs a server for it: opening a run looks at a few of those whose time has come, and
+`Runs.reap` at all. What is done to a run is decided in one compare-and-set on its record, which
+an opener, or the attempt itself by a sign of life, may win instead.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import chain, islice
+from typing import Final
+
+from graveler.errors import FencedError, GravelerError, RunStateError
+from graveler.model import BranchRecord
+from graveler.refs import is_ancestor
+from graveler.repository.stores import Stores
+from graveler.runs import lifecycle
+from graveler.runs.record import RunHandle, RunRecord
+from graveler.runs.records import RunRecords
+from graveler.runs.state import RunState
+
+__all__ = ["Reaped", "reap", "reap_due"]
+
+_CLOCKS_APART: Final = timedelta(minutes=5)
+_LOOKED_AT: Final = 8
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What was done, or would be, about one run.
+
+    Attributes:
+        key: The run.
+        branch: Its branch, or that of a step, where only a branch was left behind.
+        from_state: Where the run stood.
+        to_state: Where it stands.
+        reason: Why.
+    """
+
+    key: str
+    branch: str
+    from_state: RunState
+    to_state: RunState
+    reason: str
+
+
+def reap(
+    stores: Stores, records: RunRecords, *, dry_run: bool, now: datetime, limit: int | None
+) -> list[Reaped]:
+    """Reap every run whose time is over, and the branches of runs that are over.
+
+    What fails is left for the next time; the first error is raised when all were looked at.
+    """
+    over: dict[str, RunRecord] = {}
+    errors: list[GravelerError] = []
+    found = chain(
+        _reap_all(stores, records, over, errors, dry_run=dry_run, now=now),
+        _drop_left_behind(stores, over, dry_run=dry_run),
+    )
+    done = list(islice(found, None if limit is None else max(limit, 0)))
+    if errors:
+        raise errors[0]
+    return done
+
+
+def _reap_all(
+    stores: Stores,
+    records: RunRecords,
+    over: dict[str, RunRecord],
+    errors: list[GravelerError],
+    *,
+    dry_run: bool,
+    now: datetime,
+) -> Iterator[Reaped]:
+    """Reap the runs that are due; fill in those that are over, and what went wrong."""
+    for record in records.list():
+        if not record.live:
+            over[record.branch] = record
+        elif _is_due(record, now):
+            try:
+                found = (
+                    _foreseen(stores, record) if dry_run else _reap(stores, records, record, now)
+                )
+            except GravelerError as error:
+                errors.append(error)
+                continue
+            if found is not None:
+                yield found
+
+
+def _drop_left_behind(
+    stores: Stores, over: dict[str, RunRecord], *, dry_run: bool
+) -> Iterator[Reaped]:
+    for branch, record in _left_behind(stores, over):
+        if not dry_run:
+            lifecycle.drop_branch(stores, branch.name, up_to=record.attempt)
+        reason = f"branch left behind when the run became {record.state}"
+        yield _told(Reaped(record.key, branch.name, record.state, record.state, reason))
+
+
+def reap_due(stores: Stores, records: RunRecords) -> None:
+    """Look at the first few runs whose time has come; for those who come by, so it never fails."""
+    now = stores.clock.now()
+    try:
+        for at, branch in list(records.due(now, _LOOKED_AT)):
+            record = records.find_branch(branch)
+            if record is not None and _is_due(record, now):
+                _reap(stores, records, record, now)
+                record = records.find_branch(branch)
+            again = None if record is None else _look_again_at(record)
+            if again is not None and again > at:
+                records.expect(branch, again)
+            if again is None or again > at:
+                records.forget(branch, at)
+    except GravelerError as error:
+        _log.warning("runs that are overdue could not be looked at: %s", error)
+
+
+def _grace(record: RunRecord) -> timedelta:
+    """Return by how much clocks may differ without harm."""
+    if record.state is RunState.PARKED:
+        return timedelta(0)
+    return min(_CLOCKS_APART, record.lease / 3)
+
+
+def _look_again_at(record: RunRecord) -> datetime | None:
+    return None if record.expires is None else record.expires + _grace(record)
+
+
+def _is_due(record: RunRecord, now: datetime) -> bool:
+    return record.expired(now - _grace(record))
+
+
+def _reap(stores: Stores, records: RunRecords, record: RunRecord, now: datetime) -> Reaped | None:
+    """Do what is due; None where somebody else was first."""
+    reason = _reason(record)
+
+    def alive(there: RunRecord) -> bool:
+        return not _is_due(there, now)
+
+    try:
+        if record.state is RunState.PARKED or record.on_failure == "drop":
+            after = lifecycle.abandon(
+                stores,
+                records,
+                record.key,
+                reason=reason,
+                attempt=record.attempt,
+                unless=alive,
+            )
+        else:
+            after = _claim(stores, records, record, now, reason)
+            if after.live:
+                handle = RunHandle.of(after, location=stores.location, repository=stores.name)
+                after = lifecycle.park(stores, records, handle, reason=reason)
+    except (FencedError, RunStateError):
+        return None
+    if after.state is record.state:
+        return None
+    return _told(Reaped(record.key, record.branch, record.state, after.state, reason))
+
+
+def _claim(
+    stores: Stores, records: RunRecords, record: RunRecord, now: datetime, reason: str
+) -> RunRecord:
+    """Take the attempt from whoever had it, unless it gives a sign of life first.
+
+    From here on the attempt is fenced: it cannot renew its lease, commit or publish. Who dies
+    before he has parked the run leaves it as it was found, and the next one claims it again.
+
+    Raises:
+        FencedError: It has given one, or a newer attempt was opened.
+    """
+
+    def change(there: RunRecord | None) -> RunRecord:
+        there = lifecycle.settle_publish(stores, records, there or records.get(record.key))
+        if not there.live:
+            return there
+        if there.attempt != record.attempt or there.state is not RunState.OPEN:
+            raise FencedError(f"run {record.key!r}: somebody else was first")
+        if not _is_due(there, now):
+            raise FencedError(f"run {record.key!r}: its lease was renewed")
+        return replace(there, fence=stores.ids.unique(), reason=reason)
+
+    return records.update(record.key, change)
+
+
+def _foreseen(stores: Stores, record: RunRecord) -> Reaped:
+    """Return what would be done."""
+    after = RunState.PARKED
+    if record.state is RunState.PARKED or record.on_failure == "drop":
+        after = RunState.REAPED
+    if record.state is RunState.PUBLISHING:
+        target = stores.refs.branches.find(record.into)
+        if target is not None and is_ancestor(
+            stores.refs.commits, record.candidate, target.commit_id
+        ):
+            after = RunState.PUBLISHED
+    return Reaped(record.key, record.branch, record.state, after, _reason(record))
+
+
+def _reason(record: RunRecord) -> str:
+    if record.state is RunState.PARKED:
+        since = f"{record.updated:%Y-%m-%d %H:%M} UTC"
+        said = f" ({record.reason})" if record.reason else ""
+        return f"parked since {since}, longer than its time to live of {record.ttl}{said}"
+    return (
+        f"attempt {record.attempt} gave no sign of life: its lease ran out at "
+        f"{record.lease_until:%Y-%m-%d %H:%M:%S} UTC"
+    )
+
+
+def _left_behind(
+    stores: Stores, over: dict[str, RunRecord]
+) -> Iterator[tuple[BranchRecord, RunRecord]]:
+    """Yield the branches that runs which are over have left, as one does that dies at its end."""
+    for branch in stores.refs.branches.starting_with("run-"):
+        name = branch.name
+        while name not in over and "." in name:
+            name = name.rpartition(".")[0]
+        record = over.get(name)
+        if record is not None and branch.fence and branch.attempt <= record.attempt:
+            yield branch, record
+
+
+def _told(reaped: Reaped) -> Reaped:
+    _log.info("run %s: %s -> %s: %s", reaped.key, reaped.from_state, reaped.to_state, reaped.reason)
+    return reaped

@@ -1,0 +1,232 @@
+"""The run records of one repository, in its key-value store."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+from graveler.clock import Clock, IdSource
+from graveler.errors import (
+    CorruptionError,
+    FencedError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    RunNotFoundError,
+    ThrottledError,
+)
+from graveler.gates import Verdict
+from graveler.identity import unix_us
+from graveler.kv.store import ABSENT, KVStore, Stored
+from graveler.names import run_branch
+from graveler.records import decode_json, encode_json, from_unix_us
+from graveler.refs import backoff
+from graveler.runs.record import LEASE, TTL, Input, Refusal, RunRecord
+from graveler.runs.state import RunState
+
+__all__ = ["RunRecords"]
+
+_RUN: Final = b"run/"
+_STEP: Final = b"step/"
+_DUE: Final = b"due/"
+_ATTEMPTS: Final = 200
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def _encode(record: RunRecord) -> bytes:
+    raw = {item.name: getattr(record, item.name) for item in fields(record)}
+    for name in ("created", "updated", "lease_until"):
+        raw[name] = unix_us(raw[name])
+    for name in ("lease", "ttl"):
+        raw[name] //= _MICROSECOND
+    raw["verdicts"] = [asdict(verdict) for verdict in record.verdicts]
+    raw["inputs"] = [[read.commit, read.prefix] for read in record.inputs]
+    raw["refusals"] = [
+        [unix_us(refusal.at), refusal.reason, list(refusal.gates)] for refusal in record.refusals
+    ]
+    raw["metadata"] = dict(record.metadata)
+    return encode_json(raw)
+
+
+def _decode(raw: bytes) -> RunRecord:
+    found = decode_json(raw, "run record")
+    try:
+        _fill_in(found)
+        found["state"] = RunState(found["state"])
+        for name in ("created", "updated", "lease_until"):
+            found[name] = from_unix_us(found[name])
+        for name in ("lease", "ttl"):
+            found[name] = timedelta(microseconds=found[name])
+        found["verdicts"] = tuple(Verdict(**verdict) for verdict in found["verdicts"])
+        found["owners"] = tuple(found.get("owners", ()))
+        found["inputs"] = tuple(Input(commit, prefix) for commit, prefix in found["inputs"])
+        found["refusals"] = tuple(
+            Refusal(from_unix_us(at), reason, tuple(gates))
+            for at, reason, gates in found["refusals"]
+        )
+        return RunRecord(**found)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise CorruptionError(f"run record cannot be read: {raw[:120]!r}") from error
+
+
+def _fill_in(found: dict[str, Any]) -> None:
+    """Add what the first version of the record did not have."""
+    if "lease_until" not in found:
+        lease = LEASE // _MICROSECOND
+        found |= {"lease": lease, "lease_until": found["updated"] + lease}
+        found |= {"ttl": TTL // _MICROSECOND, "inputs": [], "refusals": []}
+
+
+def _due_key(branch: str, at: datetime) -> bytes:
+    return _DUE + f"{unix_us(at):016x}/{branch}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """The newest try of a step: of which attempt of the run, which one, and its fence."""
+
+    attempt: int
+    number: int
+    fence: str
+
+
+_NO_TRY: Final = _Try(0, 0, "")
+
+
+def _decode_try(raw: bytes) -> _Try:
+    found = decode_json(raw, "step record")
+    try:
+        return _Try(**found)
+    except TypeError as error:
+        raise CorruptionError(f"step record cannot be read: {raw[:120]!r}") from error
+
+
+class RunRecords:
+    """The run records of one repository: key-value partition ``runs:<uid>``.
+
+    ``run/<branch name>`` holds a record, ``step/<branch name>`` counts the tries of a step.
+    ``due/<time>/<branch name>`` says when somebody should look whether a run is still alive:
+    written before the record, so that there is no live run without it, and ordered by time, so
+    that nobody has to look at the runs that are over. A line too many does no harm.
+    """
+
+    def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
+        self._kv = kv
+        self._partition = f"runs:{uid}"
+        self._clock = clock
+        self._ids = ids
+
+    def now(self) -> datetime:
+        """Return the time, by the repository's clock."""
+        return self._clock.now()
+
+    def find(self, key: str) -> RunRecord | None:
+        """Return the run of that key, or None."""
+        return self._read(key, self._kv.get(self._partition, _RUN + run_branch(key).encode()))
+
+    def get(self, key: str) -> RunRecord:
+        """Return the run of that key, or raise RunNotFoundError."""
+        record = self.find(key)
+        if record is None:
+            raise RunNotFoundError(f"no run {key!r}: `graveler run list` shows those there are")
+        return record
+
+    def list(self) -> Iterator[RunRecord]:
+        """Yield every run, by branch name."""
+        for key, value in self._kv.scan(self._partition, _RUN):
+            if not key.startswith(_RUN):
+                return
+            yield _decode(value)
+
+    def update(self, key: str, change: Callable[[RunRecord | None], RunRecord]) -> RunRecord:
+        """Replace the record by ``change(record)`` in one atomic step and return it.
+
+        `change` runs again after a lost race; what it raises ends the update. Returning the
+        record it was given ends the update with nothing written.
+        """
+        name = _RUN + run_branch(key).encode()
+        for attempt in range(_ATTEMPTS):
+            stored = self._kv.get(self._partition, name)
+            record = self._read(key, stored)
+            changed = change(record)
+            if changed is record:
+                return changed
+            new = replace(changed, updated=self._clock.now(), nonce=self._ids.unique())
+            predicate = ABSENT if stored is None else stored.predicate
+            try:
+                self._kv.set_if(self._partition, name, _encode(new), predicate)
+            except PreconditionFailedError:
+                backoff(self._clock, self._ids, attempt)
+                continue
+            except OutcomeUnknownError:
+                now = self.find(key)
+                if now is None or now.nonce != new.nonce:
+                    continue
+            return new
+        raise ThrottledError(f"run {key!r} is busy: lost {_ATTEMPTS} races; try again")
+
+    @staticmethod
+    def _read(key: str, stored: Stored | None) -> RunRecord | None:
+        if stored is None:
+            return None
+        record = _decode(stored.value)
+        if record.key != key:
+            raise InvalidInputError(
+                f"run {key!r} and run {record.key!r} have one branch name ({record.branch}): "
+                "change the key"
+            )
+        return record
+
+    def find_branch(self, branch: str) -> RunRecord | None:
+        """Return the run that has the branch, or None."""
+        stored = self._kv.get(self._partition, _RUN + branch.encode())
+        return None if stored is None else _decode(stored.value)
+
+    def expect(self, branch: str, at: datetime) -> None:
+        """Have somebody look at the run of that branch at a time."""
+        self._kv.set(self._partition, _due_key(branch, at), b"1")
+
+    def forget(self, branch: str, at: datetime) -> None:
+        """Take such an appointment back."""
+        self._kv.delete(self._partition, _due_key(branch, at))
+
+    def due(self, now: datetime, limit: int) -> Iterator[tuple[datetime, str]]:
+        """Yield the first appointments whose time has come: when, and the branch."""
+        until = _due_key("", now)
+        for key, _ in islice(self._kv.scan(self._partition, _DUE), limit):
+            if key >= until or not key.startswith(_DUE):
+                return
+            at, _, branch = key[len(_DUE) :].decode().partition("/")
+            yield from_unix_us(int(at, 16)), branch
+
+    def next_try(self, step_branch: str, run_attempt: int) -> tuple[int, str]:
+        """Count a try of a step; return its number and its fence, both unique to it.
+
+        Raises:
+            FencedError: A newer attempt of the run has started the step.
+        """
+        name = _STEP + step_branch.encode()
+        for attempt in range(_ATTEMPTS):
+            stored = self._kv.get(self._partition, name)
+            last = _NO_TRY if stored is None else _decode_try(stored.value)
+            if last.attempt > run_attempt:
+                raise FencedError(
+                    f"step {step_branch!r}: attempt {last.attempt} of the run has started it; "
+                    f"this is attempt {run_attempt}"
+                )
+            new = _Try(run_attempt, last.number + 1, self._ids.unique())
+            predicate = ABSENT if stored is None else stored.predicate
+            value = encode_json(asdict(new))
+            try:
+                self._kv.set_if(self._partition, name, value, predicate)
+            except (PreconditionFailedError, OutcomeUnknownError):
+                backoff(self._clock, self._ids, attempt)  # a number that is skipped does no harm
+                continue
+            return new.number, new.fence
+        raise ThrottledError(f"step {step_branch!r} is busy: lost {_ATTEMPTS} races; try again")
+
+    def last_try_fence(self, step_branch: str) -> str:
+        """Return the fence of the newest try of a step, or ""."""
+        stored = self._kv.get(self._partition, _STEP + step_branch.encode())
+        return "" if stored is None else _decode_try(stored.value).fence

@@ -1,0 +1,221 @@
+"""Taking a published run back: one commit on its target, and who has read what it wrote."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from graveler.committed import diff, get
+from graveler.config import default_committer
+from graveler.errors import (
+    MergeConflictError,
+    NoChangesError,
+    NotFoundError,
+    RunNotFoundError,
+    RunStateError,
+)
+from graveler.model import Commit, Conflict
+from graveler.names import check_caller_pairs
+from graveler.records import value_identity
+from graveler.refs import is_ancestor, log
+from graveler.repository import reverting, tracing
+from graveler.repository.stores import Stores
+from graveler.runs.lifecycle import settle_publish
+from graveler.runs.record import RunRecord
+from graveler.runs.records import RunRecords
+from graveler.runs.state import RunEvent, RunState, next_state
+
+__all__ = ["Rollback", "readers", "rollback"]
+
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What taking a run back did.
+
+    Attributes:
+        commit: The commit on the target that took it back.
+        record: The run.
+        readers: Runs that have read what it wrote, by key: look whether they must be run again.
+        already: It was taken back before this call.
+    """
+
+    commit: Commit
+    record: RunRecord
+    readers: tuple[RunRecord, ...] = ()
+    already: bool = False
+
+
+def rollback(
+    stores: Stores,
+    records: RunRecords,
+    key_or_commit: str,
+    *,
+    message: str | None,
+    metadata: Mapping[str, str],
+) -> Rollback:
+    """Revert what a run published, on its target; see `Runs.rollback`."""
+    check_caller_pairs("rollback", metadata)
+    record, published = _published(stores, records, key_or_commit)
+    made = _taken_back(stores, record, published)
+    already = made is not None
+    if made is None:
+        try:
+            made = _revert(stores, record, published, message, metadata)
+        except NoChangesError:
+            made = _taken_back(stores, record, published)  # by somebody at the same moment
+            if made is None:
+                raise
+            already = True
+    record = _note(records, record, published, made)
+    return Rollback(made, record, _readers(stores, records, record, published), already)
+
+
+def readers(stores: Stores, records: RunRecords, key_or_commit: str) -> tuple[RunRecord, ...]:
+    """Return the runs that have read what a published run wrote, by key."""
+    return _readers(stores, records, *_published(stores, records, key_or_commit))
+
+
+def _published(stores: Stores, records: RunRecords, key_or_commit: str) -> tuple[RunRecord, Commit]:
+    """Return the run that is meant, and the commit that published it."""
+    record = records.find(key_or_commit)
+    if record is None:
+        commit = _find_commit(stores, key_or_commit)
+        key = None if commit is None else commit.metadata.get("graveler.run")
+        if commit is None or key is None or "graveler.published" not in commit.metadata:
+            raise RunNotFoundError(
+                f"{key_or_commit!r} is neither a run nor the commit that published one: "
+                "`graveler run list` shows the runs; `graveler revert` takes other commits back"
+            )
+        return records.get(key), commit
+    record = settle_publish(stores, records, record)
+    next_state(record.key, record.state, RunEvent.ROLLED_BACK)
+    commit = stores.refs.commits.get(record.commit)
+    if commit.metadata.get("graveler.run") != record.key:
+        raise NoChangesError(f"run {record.key!r} changed nothing: there is nothing to take back")
+    return record, commit
+
+
+def _find_commit(stores: Stores, text: str) -> Commit | None:
+    try:
+        return stores.refs.commits.find(text) or stores.refs.commits.by_prefix(text)
+    except NotFoundError:
+        return None
+
+
+def _taken_back(stores: Stores, record: RunRecord, published: Commit) -> Commit | None:
+    """Return the commit on the target that reverts what was published and still holds."""
+    commits = stores.refs.commits
+    head = stores.refs.branches.get(record.into).commit_id
+    if not is_ancestor(commits, published.id, head):
+        raise RunStateError(
+            f"run {record.key!r}: commit {published.id[:12]}, which published it, is not in "
+            f"{record.into!r} any more: there is nothing to take back"
+        )
+    undone: set[str] = set()
+    for commit in log(commits, head, first_parent=True):
+        if commit.generation <= published.generation:
+            break
+        reverted = commit.metadata.get("graveler.revert")
+        if reverted is not None and commit.id not in undone:
+            if reverted == published.id:
+                return commit
+            undone.add(reverted)
+    return None
+
+
+def _revert(
+    stores: Stores,
+    record: RunRecord,
+    published: Commit,
+    message: str | None,
+    metadata: Mapping[str, str],
+) -> Commit:
+    wanted = reverting.Wanted(
+        message=message or f"roll back run {record.key}\n\nTakes back commit {published.id}.",
+        metadata={**metadata, "graveler.rollback": record.key},
+        committer=default_committer(),
+        strategy=None,
+        allow_empty=False,
+    )
+    try:
+        return reverting.revert(stores, record.into, published, parent=1, wanted=wanted)
+    except MergeConflictError as error:
+        shown = ", ".join(
+            _changed_by(stores, record, published, conflict)
+            for conflict in error.conflicts[:_NAMED]
+        )
+        more = len(error.conflicts) - _NAMED
+        raise MergeConflictError(
+            f"run {record.key!r} cannot be rolled back: later changes overlap with it: {shown}"
+            + (f" and {more} more" if more > 0 else "")
+            + ": roll those back first, the latest before the others",
+            error.conflicts,
+        ) from error
+
+
+def _changed_by(stores: Stores, record: RunRecord, published: Commit, conflict: Conflict) -> str:
+    """Return a path in conflict and what changed it last."""
+    head = stores.refs.commits.get(stores.refs.branches.get(record.into).commit_id)
+    for commit in tracing.trace(stores, head, path=conflict.path, first_parent=True):
+        if commit.generation > published.generation:
+            key = commit.metadata.get("graveler.run")
+            by = f"commit {commit.id[:12]}" if key is None else f"run {key!r} ({commit.id[:12]})"
+            return f"{conflict.path!r} by {by}"
+    return repr(conflict.path)
+
+
+def _note(records: RunRecords, record: RunRecord, published: Commit, made: Commit) -> RunRecord:
+    """Keep on the run that it was taken back, unless it has gone on since."""
+
+    def change(there: RunRecord | None) -> RunRecord:
+        there = there or records.get(record.key)
+        if there.commit != published.id or there.state is not RunState.PUBLISHED:
+            return there
+        return replace(
+            there,
+            state=next_state(there.key, there.state, RunEvent.ROLLED_BACK),
+            rollback=made.id,
+            previous="",  # a step that runs again has nothing of its own left to replace
+            reason=f"rolled back by commit {made.id[:12]}",
+        )
+
+    return records.update(record.key, change)
+
+
+def _readers(
+    stores: Stores, records: RunRecords, record: RunRecord, published: Commit
+) -> tuple[RunRecord, ...]:
+    found = (
+        other
+        for other in records.list()
+        if other.key != record.key and _has_read(stores, other, published)
+    )
+    return tuple(sorted(found, key=lambda other: other.key))
+
+
+def _has_read(stores: Stores, reader: RunRecord, published: Commit) -> bool:
+    """Return whether a run has read something as this commit left it."""
+    for read in reader.inputs:
+        commit = stores.refs.commits.find(read.commit)
+        if commit is None or commit.generation < published.generation:
+            continue
+        if is_ancestor(stores.refs.commits, published.id, commit.id) and any(
+            _identity(get(stores.ranges, commit.metarange, key)) == value
+            for key, value in _wrote(stores, published, read.prefix)
+        ):
+            return True
+    return False
+
+
+def _wrote(stores: Stores, published: Commit, prefix: str) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield the keys below a prefix that a commit changed, and what it left there."""
+    before = stores.refs.commits.get(published.parents[0])
+    for change in diff(
+        stores.ranges, before.metarange, published.metarange, prefix=prefix.encode()
+    ):
+        yield change.key, _identity(change.right_value)
+
+
+def _identity(value: bytes | None) -> bytes | None:
+    return None if value is None else value_identity(value)

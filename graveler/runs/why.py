@@ -1,0 +1,100 @@
+"""Why a path is as it is: the commit, the run, the step, the gates and the inputs behind it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graveler.errors import ObjectNotFoundError
+from graveler.gates import Verdict
+from graveler.model import Commit, Entry
+from graveler.names import path_key
+from graveler.records import decode_entry
+from graveler.refs import resolve_to_read
+from graveler.repository import tracing
+from graveler.repository.ref import Ref
+from graveler.repository.stores import Stores
+from graveler.runs.inputs import decode_inputs
+from graveler.runs.origin import Origin
+from graveler.runs.record import Input, RunRecord
+from graveler.runs.records import RunRecords
+
+__all__ = ["Why", "why"]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What stands behind a path.
+
+    Attributes:
+        path: The path.
+        entry: What is there; None where it was deleted.
+        commit: The commit that brought it to the ref: for a run, the one that published it.
+        made: The commit in which it was made: for a run, that of the step; else `commit`.
+        run: The run, as its record is now: it may have been run again since. None where no run
+            made it, or its record is gone.
+        key: What the run is called; "" where no run made it.
+        attempt: Which attempt of the run.
+        step: Which step, "" where it was committed without one.
+        try_number: Which try of the step, by the caller's count; 0 without a step.
+        gates: The gates that were asked when the run was published.
+        verdicts: What they said, as far as the record still tells.
+        inputs: What the run, or the step, had read.
+        origin: Who made it: the orchestrator, its job and run; None where it does not say.
+    """
+
+    path: str
+    entry: Entry | None
+    commit: Commit
+    made: Commit
+    run: RunRecord | None = None
+    key: str = ""
+    attempt: int = 0
+    step: str = ""
+    try_number: int = 0
+    gates: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    origin: Origin | None = None
+
+
+def why(stores: Stores, records: RunRecords, path: str, ref: str) -> Why:
+    """Return what stands behind `path` at `ref`.
+
+    Raises:
+        ObjectNotFoundError: There never was anything at the path.
+        ExpiredError: Garbage collection removed a tree that it must be looked up in.
+    """
+    head = resolve_to_read(stores.refs, ref)
+    key = path_key(path)
+    value = Ref(stores, head).find_value(key)
+    entry = None if value is None else decode_entry(key, value)
+    commit = next(tracing.trace(stores, head, path=path, first_parent=True), None)
+    if commit is None:
+        raise ObjectNotFoundError(f"nothing at {path!r} in {ref!r}, and there never was")
+    made = next(tracing.trace(stores, commit, path=path), commit)
+    own = made.metadata if "graveler.run" in made.metadata else commit.metadata
+    run_key = own.get("graveler.run", "")
+    run = records.find(run_key) if run_key else None
+    said = run is not None and run.commit == commit.id
+    return Why(
+        path=path,
+        entry=entry,
+        commit=commit,
+        made=made,
+        run=run,
+        key=run_key,
+        attempt=int(own.get("graveler.attempt", "0")),
+        step=own.get("graveler.step", ""),
+        try_number=int(own.get("graveler.try", "0")),
+        gates=tuple(filter(None, commit.metadata.get("graveler.gates", "").split(","))),
+        verdicts=run.verdicts if run is not None and said else (),
+        inputs=_inputs(own, commit.metadata),
+        origin=Origin.of(own) or Origin.of(commit.metadata),
+    )
+
+
+def _inputs(*all_metadata: Mapping[str, str]) -> tuple[Input, ...]:
+    """Return the inputs that the first of the commits names."""
+    for metadata in all_metadata:
+        if text := metadata.get("graveler.inputs"):
+            return decode_inputs(text)
+    return ()
