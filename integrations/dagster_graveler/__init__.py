@@ -1,14 +1,39 @@
-"""graveler on Dagster: a Dagster run works on a branch of its own and publishes it behind gates."""
+"""graveler on Dagster: a Dagster run works on a branch of its own and publishes it behind gates.
 
-from dagster_graveler.definitions import graveler_definitions
-from dagster_graveler.gates import graveler_gates
-from dagster_graveler.io_manager import GravelerIOManager, GravelerSparkIOManager
-from dagster_graveler.publish import build_publish_asset
-from dagster_graveler.resource import GravelerResource
-from dagster_graveler.sensors import build_park_sensors
+Names are loaded when they are first used: ``dagster_graveler.pipes`` serves programs that have
+no Dagster.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dagster_graveler.definitions import graveler_definitions
+    from dagster_graveler.gates import graveler_gates
+    from dagster_graveler.io_manager import GravelerIOManager
+    from dagster_graveler.pandas_io_manager import GravelerPandasIOManager
+    from dagster_graveler.polars_io_manager import GravelerPolarsIOManager
+    from dagster_graveler.publish import build_publish_asset
+    from dagster_graveler.resource import GravelerResource
+    from dagster_graveler.sensors import build_park_sensors
+    from dagster_graveler.spark_io_manager import GravelerSparkIOManager
+
+_HOMES = {
+    "GravelerIOManager": "io_manager",
+    "GravelerPandasIOManager": "pandas_io_manager",
+    "GravelerPolarsIOManager": "polars_io_manager",
+    "GravelerResource": "resource",
+    "GravelerSparkIOManager": "spark_io_manager",
+    "build_park_sensors": "sensors",
+    "build_publish_asset": "publish",
+    "graveler_definitions": "definitions",
+    "graveler_gates": "gates",
+}
 
 __all__ = [
     "GravelerIOManager",
+    "GravelerPandasIOManager",
+    "GravelerPolarsIOManager",
     "GravelerResource",
     "GravelerSparkIOManager",
     "build_park_sensors",
@@ -16,3 +41,16 @@ __all__ = [
     "graveler_definitions",
     "graveler_gates",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'dagster_graveler' has no attribute {name!r}")
+    value = getattr(import_module(f"dagster_graveler.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

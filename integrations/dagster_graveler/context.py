@@ -1,6 +1,9 @@
 """What Dagster's contexts say of a run: which it is, which try of a step, which partition."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC
+from hashlib import sha256
 from typing import Final
 
 import dagster as dg
@@ -15,7 +18,19 @@ from dagster import (
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["RunContext", "StepContext", "partition_folder", "partition_of", "run_key", "run_of"]
+__all__ = [
+    "RANGE_TAGS",
+    "RunContext",
+    "StepContext",
+    "output_name",
+    "partition_folder",
+    "partition_of",
+    "run_key",
+    "run_metadata",
+    "run_of",
+    "step_metadata",
+    "step_of",
+]
 
 StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionContext
 """What a function of an asset, an op or a check is called with."""
@@ -23,8 +38,15 @@ StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionCo
 RunContext = StepContext | InputContext | OutputContext | DagsterRun
 """Whatever belongs to one Dagster run."""
 
+RANGE_TAGS: Final = (
+    "dagster/asset_partition_range_start",
+    "dagster/asset_partition_range_end",
+)
+"""Tags of a run that is for several partitions: the first and the last of them."""
+
 _PARTITION: Final = "dagster/partition"
-_RANGE: Final = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+_IMPLICIT: Final = "__ASSET_JOB"
+_LONG: Final = 80
 
 
 def run_of(context: RunContext) -> DagsterRun:
@@ -40,8 +62,8 @@ def partition_of(run: DagsterRun) -> str:
     """Return the partition that a run is for, both ends of a range, or ""."""
     if _PARTITION in run.tags:
         return run.tags[_PARTITION]
-    if _RANGE[0] in run.tags:
-        return "...".join(run.tags[tag] for tag in _RANGE)
+    if RANGE_TAGS[0] in run.tags:
+        return "...".join(run.tags[tag] for tag in RANGE_TAGS)
     return ""
 
 
@@ -49,9 +71,94 @@ def run_key(run: DagsterRun) -> str:
     """Return the key of the graveler run: of the job and what it makes.
 
     A run for a partition, launched again in whatever way, has the same key. One for no
-    partition shares its key with its re-executions alone: those have its id as root.
+    partition shares its key with its re-executions alone: those have its id as root. The job
+    that Dagster makes up for assets picked by hand is told apart by what was picked.
     """
-    return f"dagster {run.job_name} {partition_of(run) or run.root_run_id or run.run_id}"
+    return f"dagster {_work(run)} {partition_of(run) or run.root_run_id or run.run_id}"
+
+
+def _work(run: DagsterRun) -> str:
+    if run.job_name != _IMPLICIT or not run.asset_selection:
+        return run.job_name
+    picked = "+".join(sorted(key.to_user_string() for key in run.asset_selection))
+    if len(picked) > _LONG:
+        picked = f"{picked[:_LONG]}…{sha256(picked.encode()).hexdigest()[:8]}"
+    return f"{run.job_name}({picked})"
+
+
+def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
+    """Return what the run's merge commit says of where it comes from."""
+    run = run_of(context)
+    origin = run.remote_job_origin
+    location = origin.repository_origin.code_location_origin.location_name if origin else ""
+    found = {
+        "orchestrator": "dagster",
+        "dagster.job": run.job_name,
+        "dagster.run_id": run.run_id,
+        "dagster.root_run_id": run.root_run_id or run.run_id,
+        "dagster.partition": partition_of(run),
+        "code.location": location,
+        "hour": _hour(context),
+        "url": f"{ui.rstrip('/')}/runs/{run.run_id}" if ui else "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def step_metadata(context: StepContext | OutputContext, *, ui: str = "") -> dict[str, str]:
+    """Return what the commit of a step says of where it comes from."""
+    run = run_of(context)
+    step = step_of(context)
+    found = {
+        "orchestrator": "dagster",
+        "dagster.job": run.job_name,
+        "dagster.run_id": run.run_id,
+        "dagster.partition": partition_of(run),
+        "dagster.step": step.step.key,
+        **_code(context),
+        "url": f"{ui.rstrip('/')}/runs/{run.run_id}?focusedStepKeys={step.step.key}" if ui else "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def output_name(context: OutputContext) -> str:
+    """Return what tells an output from the others of its step."""
+    return f"{context.name}.{context.mapping_key}" if context.mapping_key else context.name
+
+
+def step_of(context: StepContext | OutputContext | InputContext) -> dg.StepExecutionContext:
+    """Return what Dagster knows of the step that a context is of."""
+    if isinstance(context, OutputContext | InputContext):
+        return context.step_context
+    return context.get_step_execution_context()
+
+
+def _code(context: StepContext | OutputContext) -> Mapping[str, str]:
+    """Return the version of the code that makes the asset, where its author gives one."""
+    if isinstance(context, OutputContext):
+        if not context.has_asset_key:
+            return {}
+        node = step_of(context).job_def.asset_layer.get(context.asset_key)
+        return {
+            "dagster.asset": context.asset_key.to_user_string(),
+            "code.version": node.code_version or "",
+        }
+    if not isinstance(context, AssetExecutionContext) or not context.has_assets_def:
+        return {}
+    versions = context.assets_def.code_versions_by_key
+    return {
+        "dagster.asset": ",".join(sorted(key.to_user_string() for key in versions)),
+        "code.version": ",".join(sorted({version for version in versions.values() if version})),
+    }
+
+
+def _hour(context: RunContext) -> str:
+    """Return when the run's window of time begins, "" where it is for no such partition."""
+    if isinstance(context, DagsterRun):
+        return ""
+    step = step_of(context)
+    with suppress(dg.DagsterInvariantViolationError, ValueError):
+        return f"{step.partition_time_window.start.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+    return ""
 
 
 def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:

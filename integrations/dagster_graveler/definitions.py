@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from dagster_graveler.gates import graveler_gates
-from dagster_graveler.io_manager import GravelerSparkIOManager
 from dagster_graveler.publish import build_publish_asset
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.sensors import build_park_sensors
+from dagster_graveler.spark_io_manager import GravelerSparkIOManager
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check

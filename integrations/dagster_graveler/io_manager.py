@@ -1,50 +1,55 @@
 """Assets as folders of the lake: written in a step of the run, read from the run's branch."""
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, get_origin
 
 import dagster as dg
-from pydantic import Field
 
-from dagster_graveler.context import partition_folder
+from dagster_graveler.belonging import Belongs
+from dagster_graveler.context import output_name, partition_folder
 from dagster_graveler.resource import GravelerResource
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Ref, Run, Step
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-__all__ = ["GravelerIOManager", "GravelerSparkIOManager"]
+__all__ = ["BaseGravelerIOManager", "GravelerIOManager"]
 
 _FILE: Final = "data"
 _SHOWN: Final = 20
+_MISSING: Final = "allow_missing_partitions"
+_COLUMN: Final = "partition_expr"
 
 
-class GravelerIOManager(dg.ConfigurableIOManager):
-    """Keeps assets that are bytes or text, one file each.
+class BaseGravelerIOManager(dg.ConfigurableIOManager):
+    """Where assets lie, which step writes them and which commit they are read from.
 
-    An asset's folder is ``<prefix><asset key>/``, below it one folder a partition:
-    ``2013/01/01/05:00/`` (UTC) where partitions are times.
+    What a value is as files is said by the classes that inherit: ``write``, ``read`` and, where
+    they can, ``combine``, ``split`` and ``describe``.
 
     Attributes:
         graveler: The repository.
         prefix: What all paths start with.
+        layout: An asset's folder below the prefix, of ``{asset}`` (its key, joined by slashes)
+            and ``{partition}`` (``2013/01/01/05:00``, UTC, of a time; else the key).
     """
 
     graveler: dg.ResourceDependency[GravelerResource]
     prefix: str = ""
+    layout: str = "{asset}/{partition}"
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
-        """Write `obj` in a step of the run; a retry replaces what the try before it wrote."""
+        """Write `obj` in a step of the run; a retry replaces what the try before it wrote.
+
+        In a run for several partitions `obj` is a mapping by partition key; or, if the manager
+        keeps frames and the asset's metadata name a column in ``partition_expr``, a frame.
+        """
         if obj is None:
             return  # the asset wrote for itself
-        folder = self._output_folder(context)
+        values = self._by_folder(context, obj)
+        with self.graveler.step(context) as step:
+            for folder, value in values.items():
+                self.write(step, folder, value)
+            paths = [entry.path for folder in values for entry in step.entries(folder)]
         run = self.graveler.run(context)
-        tries = context.step_context.previous_attempt_count + 1
-        with run.step(f"{context.step_key}:{_output_name(context)}", try_number=tries) as step:
-            self.write(step, folder, obj)
-            paths = [entry.path for entry in step.entries(folder)]
         commit = step.result or run.head
         context.add_output_metadata(
             {
@@ -52,23 +57,117 @@ class GravelerIOManager(dg.ConfigurableIOManager):
                 "graveler/commit": commit.id,
                 "graveler/paths": dg.MetadataValue.json(paths[:_SHOWN]),
                 "graveler/files": len(paths),
+                **(self.describe(obj) if len(values) == 1 else {}),
             }
         )
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read from the run's branch; outside a run from the target, at one commit."""
-        view = self.graveler.view(context) if _is_in_run(context) else self.graveler.head()
-        found = {key: self.read(view, folder, context) for key, folder in _inputs(self, context)}
-        if list(found) == [""]:
-            return found[""]
-        return self.combine(found) if len(found) != 1 else next(iter(found.values()))
+        view = self.graveler.view(context) if _is_in_run(context) else self.graveler.at()
+        folders = self._input_folders(context)
+        if not isinstance(folders, Mapping):
+            return self.read(view, folders, context)
+        found = {}
+        for key, folder in folders.items():
+            try:
+                found[key] = self.read(view, folder, context)
+            except ObjectNotFoundError:
+                if not (context.definition_metadata or {}).get(_MISSING):
+                    raise
+        if get_origin(context.dagster_type.typing_type) is dict:
+            return found
+        return self.combine(found) if len(folders) != 1 or not found else next(iter(found.values()))
+
+    def write(self, step: Step, folder: str, obj: object) -> None:
+        """Write a value below `folder`."""
+        raise NotImplementedError
+
+    def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
+        """Return the value below `folder`."""
+        raise NotImplementedError
+
+    def combine(self, found: Mapping[str, Any]) -> Any:
+        """Return what an input of several partitions is: a dictionary by partition key."""
+        return dict(found)
+
+    def split(self, obj: object, column: str, belongs: Mapping[str, Belongs]) -> Mapping[str, Any]:
+        """Return the parts of a value, by partition key.
+
+        Args:
+            obj: What the asset returned for all partitions.
+            column: Names what a row's partition is told by.
+            belongs: What is true of that column in the rows of a partition.
+        """
+        raise InvalidInputError(
+            f"{type(obj).__name__} cannot be split by column {column!r}: return a mapping by "
+            "partition key"
+        )
+
+    def describe(self, obj: object) -> Mapping[str, Any]:
+        """Return what else Dagster shall show of a value."""
+        return {}
+
+    def _by_folder(self, context: dg.OutputContext, obj: object) -> Mapping[str, Any]:
+        if not context.has_asset_key:
+            return {self._folder([context.step_key, output_name(context)]): obj}
+        parts = context.asset_key.path
+        if not context.has_asset_partitions:
+            return {self._folder(parts): obj}
+        definition = context.asset_partitions_def
+        keys = list(context.asset_partition_keys)
+        column = (context.definition_metadata or {}).get(_COLUMN)
+        if len(keys) == 1 and not isinstance(obj, Mapping):
+            values: Mapping[str, Any] = {keys[0]: obj}
+        elif isinstance(obj, Mapping) or column is None:
+            values = _mapped(context.asset_key, obj, keys)
+        else:
+            values = self.split(obj, column, {key: Belongs.of(definition, key) for key in keys})
+        return {
+            self._folder(parts, partition_folder(definition, key)): value
+            for key, value in values.items()
+        }
+
+    def _input_folders(self, context: dg.InputContext) -> str | Mapping[str, str]:
+        """Return the folder of an input, or those of its partitions by key."""
+        if not context.has_asset_key:
+            upstream = context.upstream_output
+            if upstream is None:
+                raise InvalidInputError(f"input {context.name!r} comes from no asset and no op")
+            return self._folder([upstream.step_key, output_name(upstream)])
+        parts = context.asset_key.path
+        if not context.has_asset_partitions:
+            return self._folder(parts)
+        definition = context.asset_partitions_def
+        return {
+            key: self._folder(parts, partition_folder(definition, key))
+            for key in context.asset_partition_keys
+        }
+
+    def _folder(self, parts: Sequence[str], partition: str = "") -> str:
+        if partition and "{partition}" not in self.layout:
+            raise InvalidInputError(
+                f"layout {self.layout!r} has no {{partition}}, and the asset has partitions: one "
+                "would overwrite the other"
+            )
+        try:
+            path = self.layout.format(asset="/".join(parts), partition=partition)
+        except (KeyError, IndexError, ValueError) as error:
+            raise InvalidInputError(
+                f"layout {self.layout!r} cannot be filled in ({error}): use {{asset}} and "
+                "{partition}"
+            ) from error
+        return self.prefix + "".join(f"{part}/" for part in path.split("/") if part)
+
+
+class GravelerIOManager(BaseGravelerIOManager):
+    """Keeps assets that are bytes or text, one file each."""
 
     def write(self, step: Step, folder: str, obj: object) -> None:
         """Write a value below `folder`."""
         if not isinstance(obj, bytes | str):
             raise InvalidInputError(
-                f"{folder}: {type(obj).__name__} is neither bytes nor text: use "
-                "GravelerSparkIOManager for frames, or write with `graveler.step(context)`"
+                f"{folder}: {type(obj).__name__} is neither bytes nor text: use the IO manager "
+                "for Spark, pandas or polars, or write with `graveler.step(context)`"
             )
         step.put(folder + _FILE, obj.encode() if isinstance(obj, str) else obj)
 
@@ -77,78 +176,22 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         body = view.get(folder + _FILE)
         return body.decode() if context.dagster_type.typing_type is str else body
 
-    def combine(self, found: Mapping[str, Any]) -> Any:
-        """Return what an input of several partitions is: a dictionary by partition key."""
-        return dict(found)
 
-    def _output_folder(self, context: dg.OutputContext) -> str:
-        if not context.has_asset_key:
-            return self._folder([context.step_key, _output_name(context)])
-        folder = self._folder(context.asset_key.path)
-        if not context.has_asset_partitions:
-            return folder
-        keys = list(context.asset_partition_keys)
-        if len(keys) != 1:
-            raise InvalidInputError(
-                f"asset {context.asset_key.to_user_string()}: one output for {len(keys)} "
-                "partitions: run a partition at a time, or write with `graveler.step(context)`"
-            )
-        return folder + partition_folder(context.asset_partitions_def, keys[0])
-
-    def _folder(self, parts: Sequence[str]) -> str:
-        return self.prefix + "/".join(parts) + "/"
-
-
-class GravelerSparkIOManager(GravelerIOManager):
-    """Keeps assets that are Spark frames, as the files that Spark wrote; and bytes and text.
-
-    Attributes:
-        file_format: Spark's name of the format.
-        mode: ``overwrite``, ``append`` or ``error``. Whatever the mode, a retry or a run of the
-            same partition replaces what the asset wrote there before.
-        partition_by: Columns that become ``key=value`` folders.
-        options: Spark's options of the format, for writing and reading.
-    """
-
-    file_format: str = "parquet"
-    mode: str = "overwrite"
-    partition_by: list[str] = Field(default_factory=list)
-    options: dict[str, str] = Field(default_factory=dict)
-
-    def write(self, step: Step, folder: str, obj: object) -> None:
-        """Write a frame below `folder`."""
-        from pyspark.sql import DataFrame  # noqa: PLC0415 - heavy: only where it is used
-
-        from graveler.spark import write  # noqa: PLC0415
-
-        if not isinstance(obj, DataFrame):
-            super().write(step, folder, obj)
-            return
-        write(
-            step,
-            obj,
-            folder,
-            mode=self.mode,  # type: ignore[arg-type] # Dagster's settings know no literals
-            format=self.file_format,
-            partition_by=self.partition_by,
-            options=self.options,
+def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str, Any]:
+    """Return the value of each partition, where the asset has returned a mapping of just them."""
+    named = f"asset {asset.to_user_string()}: a run for {len(keys)} partitions"
+    if not isinstance(obj, Mapping):
+        raise InvalidInputError(
+            f"{named} returned one {type(obj).__name__}: return a mapping by partition key, or "
+            f"name the column that tells the partition of a row: metadata={{{_COLUMN!r}: ...}}"
         )
-
-    def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
-        """Return the frame below `folder`, or bytes or text where the input says so."""
-        from graveler.spark import read  # noqa: PLC0415 - heavy: only where it is used
-
-        if context.dagster_type.typing_type in (bytes, str):
-            return super().read(view, folder, context)
-        return read(view, folder, format=self.file_format, options=self.options)
-
-    def combine(self, found: "Mapping[str, DataFrame]") -> Any:
-        """Return the frames of several partitions as one."""
-        return reduce(lambda left, right: left.unionByName(right), found.values())
-
-
-def _output_name(context: dg.OutputContext) -> str:
-    return f"{context.name}.{context.mapping_key}" if context.mapping_key else context.name
+    if set(obj) != set(keys):
+        wrong = sorted(map(str, set(obj) ^ set(keys)))[:_SHOWN]
+        raise InvalidInputError(
+            f"{named} returned a mapping that differs at {wrong}: give each partition its value, "
+            "an empty one where there is nothing"
+        )
+    return obj
 
 
 def _is_in_run(context: dg.InputContext) -> bool:
@@ -157,19 +200,3 @@ def _is_in_run(context: dg.InputContext) -> bool:
     except dg.DagsterInvariantViolationError:
         return False
     return True
-
-
-def _inputs(manager: GravelerIOManager, context: dg.InputContext) -> list[tuple[str, str]]:
-    """Return the partitions of an input ("" where it has none) and their folders."""
-    if not context.has_asset_key:
-        upstream = context.upstream_output
-        if upstream is None:
-            raise InvalidInputError(f"input {context.name!r} comes from no asset and no op")
-        return [("", manager._folder([upstream.step_key, _output_name(upstream)]))]
-    folder = manager._folder(context.asset_key.path)
-    if not context.has_asset_partitions:
-        return [("", folder)]
-    definition = context.asset_partitions_def
-    return [
-        (key, folder + partition_folder(definition, key)) for key in context.asset_partition_keys
-    ]

@@ -1,11 +1,14 @@
 """The lakes that this process has open: one each, however many steps and sensors use it."""
 
 import atexit
+from pathlib import Path
 from threading import Lock
 from typing import Final
 
-import graveler
+from graveler.config import CONFIG_NAME, load_config
+from graveler.errors import BackendUnavailableError
 from graveler.lake import Lake
+from graveler.lake.factory import connect
 
 __all__ = ["close_lakes", "open_lake"]
 
@@ -14,10 +17,24 @@ _lock: Final = Lock()
 
 
 def open_lake(location: str) -> Lake:
-    """Return the lake at `location`, opened by the first who asks."""
+    """Return the lake at `location`, opened by the first who asks.
+
+    Unlike ``graveler.open`` it never makes one: on a worker an empty folder is a volume that is
+    not mounted, and a new lake in it would be a lake without a past.
+
+    Raises:
+        BackendUnavailableError: There is no lake, or not now.
+    """
+    path = Path(location).expanduser().absolute()
+    settings = path if path.suffix == ".toml" else path / CONFIG_NAME
+    if not settings.is_file():
+        raise BackendUnavailableError(
+            f"no lake at {path} (there is no {settings.name}): is its volume mounted here? "
+            f"A new lake is made with `graveler init {path}`"
+        )
     with _lock:
         if location not in _lakes:
-            _lakes[location] = graveler.open(location)
+            _lakes[location] = connect(load_config(path))
         return _lakes[location]
 
 

@@ -1,8 +1,21 @@
 """The lake as a Dagster resource: from any context to the graveler run of its Dagster run."""
 
-import dagster as dg
+from collections.abc import Mapping
+from typing import Any
 
-from dagster_graveler.context import RunContext, StepContext, partition_of, run_key, run_of
+import dagster as dg
+from dagster import OutputContext
+
+from dagster_graveler.context import (
+    RunContext,
+    StepContext,
+    output_name,
+    run_key,
+    run_metadata,
+    run_of,
+    step_metadata,
+    step_of,
+)
 from dagster_graveler.lakes import open_lake
 from graveler.errors import RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
@@ -20,14 +33,24 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         lake: The lake's folder, or a ``graveler.toml``.
         repository: Name of the repository.
         into: The branch that runs publish to.
+        ui: Address of Dagster's web server; commits then link back to their run.
+        commit_url: Where a commit can be looked at, of ``{repository}`` and ``{commit}``;
+            Dagster's pages then link there.
     """
 
     lake: str
     repository: str
     into: str = "main"
+    ui: str = ""
+    commit_url: str = ""
 
     def repo(self) -> Repository:
-        """Return the repository."""
+        """Return the repository.
+
+        Raises:
+            BackendUnavailableError: The lake is not there, or not now.
+            RepositoryNotFoundError: The lake has no such repository.
+        """
         return open_lake(self.lake).repository(self.repository)
 
     def run(self, context: RunContext) -> Run:
@@ -40,31 +63,31 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             FencedError: The Dagster run is over, or a newer one has taken its work over.
         """
         run = run_of(context)
-        metadata = {
-            "dagster.job": run.job_name,
-            "dagster.run_id": run.run_id,
-            "dagster.root_run_id": run.root_run_id or run.run_id,
-            "dagster.partition": partition_of(run),
-        }
         return self.repo().runs.open_or_attach(
             run_key(run),
             owner=run.run_id,
             into=self.into,
-            metadata={name: value for name, value in metadata.items() if value},
+            metadata=run_metadata(context, ui=self.ui),
         )
 
-    def step(self, context: StepContext, name: str = "") -> Step:
+    def step(self, context: StepContext | OutputContext, name: str = "") -> Step:
         """Return a step of the run, to write in; use it in a ``with`` block.
 
         Leaving the block commits; a retry replaces what the try before it wrote.
 
         Args:
-            context: The context of the asset, op or check.
+            context: The context of the asset, op or check; an IO manager's of an output.
             name: Needed only where one function has several steps; the tries of a step share it.
         """
-        step = context.get_step_execution_context()
+        step = step_of(context)
         full = f"{step.step.key}.{name}" if name else step.step.key
-        return self.run(context).step(full, try_number=step.previous_attempt_count + 1)
+        if isinstance(context, OutputContext):
+            full = f"{full}:{output_name(context)}"
+        return self.run(context).step(
+            full,
+            try_number=step.previous_attempt_count + 1,
+            metadata=step_metadata(context, ui=self.ui),
+        )
 
     def view(self, context: RunContext) -> Run | Ref:
         """Return what a step of the Dagster run is to read: its branch, then what it published."""
@@ -74,9 +97,23 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             return self.repo().ref(record.commit)
         return run
 
-    def head(self) -> Ref:
-        """Return the target as it is now; what is published later does not show."""
-        return self.repo().ref(self.into)
+    def at(self, ref: str = "") -> Ref:
+        """Return the commit that a ref names now, to read; later commits do not show.
+
+        Args:
+            ref: A branch, tag or commit id, with ``~N`` and the like; the target where not given.
+        """
+        return self.repo().ref(ref or self.into)
+
+    def links(self, commit: str) -> Mapping[str, Any]:
+        """Return where a commit is, for Dagster's metadata."""
+        found: dict[str, Any] = {
+            "graveler/address": dg.MetadataValue.path(f"grav://{self.repository}/{commit}/")
+        }
+        if self.commit_url:
+            page = self.commit_url.format(repository=self.repository, commit=commit)
+            found["graveler/page"] = dg.MetadataValue.url(page)
+        return found
 
     def record(self, context: RunContext) -> RunRecord | None:
         """Return the record of the Dagster run's attempt; None if it has none, or no more."""

@@ -1,0 +1,56 @@
+"""Which rows of a frame belong to a partition."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+import dagster as dg
+
+from graveler.errors import InvalidInputError
+
+__all__ = ["Belongs", "refuse_strangers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Belongs:
+    """What the column of a partition says of its rows: its key, or a time in its window.
+
+    Attributes:
+        key: The partition key.
+        start: Begin of its window of time; None where partitions are no times.
+        end: The window's end, which belongs to the next one.
+    """
+
+    key: str
+    start: datetime | None = None
+    end: datetime | None = None
+
+    @classmethod
+    def of(cls, definition: dg.PartitionsDefinition[str], key: str) -> Self:
+        """Return it for a partition key."""
+        if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            window = definition.time_window_for_partition_key(key)
+            return cls(key, window.start, window.end)
+        if isinstance(definition, dg.MultiPartitionsDefinition):
+            raise InvalidInputError(
+                "a frame is split by one column, and the partitions have several dimensions: "
+                "return a mapping by partition key"
+            )
+        return cls(key)
+
+    def window(self, column: str) -> tuple[datetime, datetime]:
+        """Return the window of time, or raise InvalidInputError where partitions are no times."""
+        if self.start is None or self.end is None:
+            raise InvalidInputError(
+                f"column {column!r} holds times, and partition {self.key!r} is no time"
+            )
+        return self.start, self.end
+
+
+def refuse_strangers(column: str, count: int | None = None) -> None:
+    """Raise InvalidInputError: rows belong to none of the run's partitions."""
+    rows = "rows" if count is None else f"{count} rows"
+    raise InvalidInputError(
+        f"{rows} belong to none of the partitions of this run by their column {column!r}: "
+        "filter them out, or run their partitions too"
+    )

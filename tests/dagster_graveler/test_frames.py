@@ -1,0 +1,280 @@
+"""Frames of pandas and polars, folders by a layout, and runs that are for several partitions."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+import pandas as pd
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from dagster_graveler import (
+    GravelerIOManager,
+    GravelerPandasIOManager,
+    GravelerPolarsIOManager,
+    GravelerSparkIOManager,
+    build_publish_asset,
+)
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`"),  # Dagster calls it beta
+]
+
+hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
+HOURS = ["2013-01-01-05:00", "2013-01-01-06:00", "2013-01-01-07:00"]
+FOLDERS = ["2013/01/01/05:00", "2013/01/01/06:00", "2013/01/01/07:00"]
+RANGE = {
+    "dagster/asset_partition_range_start": HOURS[0],
+    "dagster/asset_partition_range_end": HOURS[-1],
+}
+ONCE = dg.BackfillPolicy.single_run()
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def materialize(resource, instance):
+    def execute(assets, manager, **given):
+        publish = build_publish_asset(
+            "publish",
+            assets,
+            partitions_def=assets[0].partitions_def,
+            backfill_policy=assets[0].backfill_policy,
+        )
+        return dg.materialize(
+            [*assets, publish],
+            resources={"graveler": resource, "io_manager": manager},
+            instance=instance,
+            **given,
+        )
+
+    return execute
+
+
+def paths(repo):
+    return [entry.path for entry in repo.ref("main").entries()]
+
+
+def at(hour):
+    return datetime(2013, 1, 1, hour, 30, tzinfo=UTC)
+
+
+def pandas_frame(keys):
+    return pd.DataFrame({"hour": keys, "n": range(len(keys))})
+
+
+@pytest.mark.parametrize(
+    ("manager", "frame", "lib"),
+    [
+        (GravelerPandasIOManager, pd.DataFrame({"n": [1, 2]}), pd),
+        (GravelerPolarsIOManager, pl.DataFrame({"n": [1, 2]}), pl),
+        (GravelerPolarsIOManager, pl.LazyFrame({"n": [1, 2]}), pl),
+    ],
+    ids=["pandas", "polars", "polars, lazy"],
+)
+def test_a_frame_is_a_parquet_file_that_other_assets_read(
+    repo, resource, materialize, manager, frame, lib
+):
+    seen = []
+
+    @dg.asset
+    def numbers():
+        return frame
+
+    @dg.asset
+    def reader(numbers):
+        seen.append(numbers)
+        return b"bytes are kept as they are"
+
+    result = materialize([numbers, reader], manager(graveler=resource, prefix="tables/"))
+    assert paths(repo) == ["tables/numbers/data.parquet", "tables/reader/data"]
+    assert isinstance(seen[0], lib.DataFrame)
+    assert seen[0]["n"].to_list() == [1, 2]
+    (made,) = result.asset_materializations_for_node("numbers")
+    if not isinstance(frame, pl.LazyFrame):
+        assert made.metadata["dagster/row_count"].value == 2
+        (column,) = made.metadata["dagster/column_schema"].value.columns
+        assert column.name == "n"
+
+
+def test_an_argument_says_that_it_wants_a_lazy_frame(resource, materialize):
+    seen = []
+
+    @dg.asset
+    def numbers():
+        return pl.DataFrame({"n": [1, 2]})
+
+    @dg.asset
+    def reader(numbers: pl.LazyFrame) -> None:
+        seen.append(numbers)
+
+    materialize([numbers, reader], GravelerPolarsIOManager(graveler=resource))
+    assert_frame_equal(seen[0].collect(), pl.DataFrame({"n": [1, 2]}))
+
+
+def test_a_layout_puts_the_hour_first(repo, resource, materialize):
+    @dg.asset(partitions_def=hours, key=["raw", "events"])
+    def events() -> bytes:
+        return b"1"
+
+    manager = GravelerIOManager(graveler=resource, prefix="input/", layout="{partition}/{asset}")
+    materialize([events], manager, partition_key=HOURS[0])
+    assert paths(repo) == ["input/2013/01/01/05:00/raw/events/data"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [("{asset}", "has no {partition}"), ("{partition}/{nobody}", "cannot be filled in")],
+)
+def test_a_layout_that_would_lose_data_is_refused(repo, resource, materialize, layout, said):
+    @dg.asset(partitions_def=hours)
+    def events() -> bytes:
+        return b"1"
+
+    with pytest.raises(InvalidInputError, match=said):
+        materialize(
+            [events],
+            GravelerIOManager(graveler=resource, layout=layout),
+            partition_key=HOURS[0],
+        )
+    assert paths(repo) == []
+
+
+def test_a_backfill_in_one_run_publishes_its_hours_in_one_commit(
+    repo, resource, instance, materialize
+):
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE)
+    def raw(context: dg.AssetExecutionContext):
+        return {key: pandas_frame([key]) for key in context.partition_keys}
+
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "hour"})
+    def doubled(raw):
+        return pd.concat([raw, raw])
+
+    manager = GravelerPandasIOManager(graveler=resource)
+    before = len(list(repo.log("main")))
+    result = materialize([raw, doubled], manager, tags=RANGE)
+    assert paths(repo) == [
+        f"{name}/{folder}/data.parquet" for name in ("doubled", "raw") for folder in FOLDERS
+    ]
+    commit = repo.commit("main")
+    assert len(list(repo.log("main", first_parent=True))) == before + 1
+    assert commit.metadata["dagster.partition"] == f"{HOURS[0]}...{HOURS[-1]}"
+    assert commit.metadata["hour"] == "2013-01-01T05:00Z"
+    published = result.asset_materializations_for_node("publish")
+    assert sorted(str(event.partition) for event in published) == HOURS
+    assert {event.metadata["graveler/commit"].value for event in published} == {commit.id}
+
+
+TIMES = [at(5), at(6), at(6)]
+
+
+@pytest.mark.parametrize(
+    ("manager", "frame"),
+    [
+        (GravelerPandasIOManager, pd.DataFrame({"at": TIMES, "n": range(3)})),
+        (
+            GravelerPandasIOManager,
+            pd.DataFrame({"at": [time.replace(tzinfo=None) for time in TIMES], "n": range(3)}),
+        ),
+        (GravelerPolarsIOManager, pl.DataFrame({"at": TIMES, "n": range(3)})),
+        (
+            GravelerPolarsIOManager,
+            pl.LazyFrame({"at": [time.replace(tzinfo=None) for time in TIMES], "n": range(3)}),
+        ),
+    ],
+    ids=["pandas", "pandas, naive", "polars", "polars, naive"],
+)
+def test_rows_go_to_the_hour_of_their_time(repo, resource, materialize, manager, frame):
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "at"})
+    def events():
+        return frame
+
+    materialize([events], manager(graveler=resource), tags=RANGE)
+    with_rows = []
+    for folder in FOLDERS:
+        with repo.ref("main").open(f"events/{folder}/data.parquet") as file:
+            with_rows.append(pd.read_parquet(file)["n"].to_list())
+    assert with_rows == [[0], [1, 2], []]
+
+
+def test_rows_of_a_spark_frame_go_to_the_hour_of_their_time(spark, repo, resource, materialize):
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "at"})
+    def events():
+        return spark.createDataFrame(
+            [(time, n) for n, time in enumerate(TIMES)], "at timestamp, n int"
+        )
+
+    materialize([events], GravelerSparkIOManager(graveler=resource), tags=RANGE)
+    written = {path.rpartition("/")[0] for path in paths(repo)}
+    assert written >= {f"events/{folder}" for folder in FOLDERS[:2]}
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (pandas_frame([*HOURS, "2013-01-01-09:00"]), "1 rows belong to none of the partitions"),
+        (pd.DataFrame({"n": [1]}), "no column 'hour'"),
+        ({HOURS[0]: pandas_frame([])}, "differs at"),
+        (b"one", "cannot be split"),
+    ],
+    ids=["a stranger's row", "no column", "a partition is missing", "bytes"],
+)
+def test_what_cannot_be_told_apart_is_refused(repo, resource, materialize, returned, said):
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "hour"})
+    def events():
+        return returned
+
+    with pytest.raises(InvalidInputError, match=said):
+        materialize([events], GravelerPandasIOManager(graveler=resource), tags=RANGE)
+    assert paths(repo) == []
+
+
+def test_one_value_for_many_partitions_is_refused(repo, resource, materialize):
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE)
+    def events():
+        return b"one"
+
+    with pytest.raises(InvalidInputError, match="returned one bytes: return a mapping"):
+        materialize([events], GravelerIOManager(graveler=resource), tags=RANGE)
+    assert paths(repo) == []
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_partitions_that_are_not_there_are_left_out_where_the_input_allows_it(
+    resource, materialize, instance, allowed
+):
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE)
+    def events() -> bytes:
+        return b"1"
+
+    seen = []
+
+    @dg.asset(
+        ins={
+            "events": dg.AssetIn(
+                metadata={"allow_missing_partitions": allowed},
+                partition_mapping=dg.SpecificPartitionsPartitionMapping(HOURS[:2]),
+            )
+        },
+    )
+    def total(events: dict[str, bytes]) -> None:
+        seen.append(events)
+
+    manager = GravelerIOManager(graveler=resource)
+    materialize([events], manager, partition_key=HOURS[0])
+    made = {"resources": {"graveler": resource, "io_manager": manager}, "instance": instance}
+    if allowed:
+        dg.materialize([events, total], selection=["total"], **made)
+        assert seen == [{HOURS[0]: b"1"}]
+    else:
+        with pytest.raises(ObjectNotFoundError):
+            dg.materialize([events, total], selection=["total"], **made)
