@@ -1,0 +1,143 @@
+"""Assets: what a DAG can be scheduled on, ``grav://repository/ref/prefix``."""
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import SplitResult, quote, urlsplit
+
+from airflow.sdk import Asset, AssetWatcher
+
+from graveler.errors import InvalidInputError
+from graveler.names import check_branch, check_repository
+from graveler_airflow.hook import GravelerHook
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
+__all__ = [
+    "convert_asset_to_openlineage",
+    "create_asset",
+    "graveler_asset",
+    "graveler_partitions",
+    "sanitize_uri",
+]
+
+_BY_PARTITION: Final = "by=partition"
+_PLAIN: Final = "/:=,+@-_.~ "
+
+
+def graveler_asset(  # noqa: PLR0913 - all but two have a default
+    name: str,
+    repo: str,
+    ref: str = "main",
+    prefix: str = "",
+    *,
+    watch: bool = True,
+    poll_interval: float = 30.0,
+    graveler_conn_id: str = GravelerHook.default_conn_name,
+) -> Asset:
+    """Return the asset of what a branch has below a prefix; DAGs can be scheduled on it.
+
+    With `watch`, every commit that changes it is an event of the asset, whoever made it; see
+    `GravelerCommitTrigger`. Without, the tasks that have it as an outlet say when it changed.
+
+    Args:
+        name: Of the asset.
+        repo: The repository.
+        ref: A branch.
+        prefix: Only what is below it; everything where not given.
+        watch: Watch the branch from the triggerer.
+        poll_interval: Seconds between two looks.
+        graveler_conn_id: The connection that says where the lake is.
+
+    Raises:
+        InvalidInputError: There can be no such repository or branch.
+    """
+    watchers = []
+    if watch:
+        from graveler_airflow.triggers import GravelerCommitTrigger  # noqa: PLC0415 - late
+
+        trigger = GravelerCommitTrigger(
+            repo,
+            ref,
+            prefix=prefix,
+            asset=name,
+            poll_interval=poll_interval,
+            graveler_conn_id=graveler_conn_id,
+        )
+        watchers.append(AssetWatcher(name=f"{name} commits", trigger=trigger))
+    return Asset(
+        name=name, uri=_uri(repo, ref, prefix, conn_id=graveler_conn_id), watchers=watchers
+    )
+
+
+def graveler_partitions(
+    name: str,
+    repo: str,
+    ref: str = "main",
+    prefix: str = "",
+    *,
+    graveler_conn_id: str = GravelerHook.default_conn_name,
+) -> Asset:
+    """Return the same as an asset of partitions: a DAG can have one run for each hour of it.
+
+    Make it an outlet of `GravelerPartitionsOperator`, and schedule on
+    ``PartitionedAssetTimetable(assets=…)``. It is an asset of its own: in Airflow an event has
+    a partition or none, and those of a watcher have none.
+
+    Args:
+        name: Of the asset.
+        repo: The repository.
+        ref: A branch.
+        prefix: Only what is below it; everything where not given.
+        graveler_conn_id: The connection that says where the lake is.
+
+    Raises:
+        InvalidInputError: There can be no such repository or branch.
+    """
+    uri = _uri(repo, ref, prefix, conn_id=graveler_conn_id)
+    return Asset(name=name, uri=f"{uri}?{_BY_PARTITION}")
+
+
+def create_asset(
+    *, repo: str, ref: str = "main", prefix: str = "", extra: dict[str, Any] | None = None
+) -> Asset:
+    """Return an asset for Airflow's record of what a hook read and wrote."""
+    return Asset(uri=_uri(repo, ref, prefix), extra=extra)
+
+
+def _uri(repo: str, ref: str, prefix: str, *, conn_id: str = GravelerHook.default_conn_name) -> str:
+    conn = "" if conn_id == GravelerHook.default_conn_name else f"{conn_id}@"
+    path = quote(prefix.strip("/"), safe=_PLAIN)
+    return f"grav://{conn}{check_repository(repo)}/{check_branch(ref)}/{path}".rstrip("/")
+
+
+def sanitize_uri(uri: SplitResult) -> SplitResult:
+    """Return a ``grav://`` address in its one form, or raise: Airflow asks at parse time.
+
+    Raises:
+        ValueError: It names no repository and ref.
+    """
+    conn, _, repo = uri.netloc.rpartition("@")
+    ref, _, prefix = uri.path.lstrip("/").partition("/")
+    try:
+        check_repository(repo)
+        check_branch(ref)
+    except InvalidInputError as error:
+        raise ValueError(f"{uri.geturl()}: give grav://repository/ref/prefix: {error}") from error
+    if uri.query not in ("", _BY_PARTITION):
+        raise ValueError(f"{uri.geturl()}: the only query is ?{_BY_PARTITION}")
+    if conn == GravelerHook.default_conn_name:
+        conn = ""
+    return uri._replace(
+        netloc=f"{conn}@{repo}" if conn else repo,
+        path=f"/{ref}/{prefix.strip('/')}".rstrip("/"),
+    )
+
+
+def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
+    """Return the dataset that OpenLineage knows an asset as."""
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - only with it
+        Dataset,
+    )
+
+    parts = urlsplit(asset.uri)
+    return Dataset(namespace=f"grav://{parts.netloc}", name=parts.path.lstrip("/"))

@@ -1,0 +1,66 @@
+"""From commits that a watcher told of to partitions of an asset."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow.sdk import Asset, BaseOperator, Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from graveler.errors import InvalidInputError
+from graveler_airflow.commits import partition_of
+
+__all__ = ["GravelerPartitionsOperator"]
+
+
+class GravelerPartitionsOperator(BaseOperator):
+    """Tells of the partitions that new commits are about, one event for each.
+
+    The DAG that has it is scheduled on a watched asset; its outlet is an asset of partitions,
+    on which other DAGs have a run for each hour::
+
+        commits = graveler_asset("flights", "flights")
+        hours = graveler_partitions("flights by hour", "flights")
+
+        with DAG("flights_hours", schedule=[commits]):
+            GravelerPartitionsOperator(task_id="hours", outlets=[hours])
+
+        @dag(schedule=PartitionedAssetTimetable(assets=hours))
+        def report(): ...
+
+    A partition is the one that the publishing DAG run had, else the commit's ``hour``. Airflow
+    may fold many commits into one run; their partitions are told of all the same, each once.
+
+    Args:
+        partition: From a commit's metadata to its partition; "" is none.
+        **kwargs: ``outlets`` and what else an operator takes.
+    """
+
+    ui_color = "#e0ecf4"
+
+    def __init__(
+        self, *, partition: Callable[[Mapping[str, str]], str] = partition_of, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if not any(isinstance(outlet, Asset) for outlet in self.outlets):
+            raise InvalidInputError(f"{self.task_id}: give the asset of partitions as an outlet")
+        self.partition = partition
+
+    def execute(self, context: Context) -> dict[str, list[str]]:
+        """Tell of the partitions, and return the commits of each."""
+        commits: dict[str, list[str]] = {}
+        count = 0
+        for events in context["triggering_asset_events"].values():
+            for event in events:
+                told = (event.extra or {}).get("payload")
+                if isinstance(told, Mapping) and "commit" in told:
+                    count += 1
+                    if key := self.partition(told.get("metadata", {})):
+                        commits.setdefault(key, []).append(told["commit"])
+        if not commits:
+            raise AirflowSkipException(f"none of {count} commits is about a partition")
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                accessor = context["outlet_events"][outlet]
+                accessor.extra = {"commits": {key: [*ids] for key, ids in commits.items()}}
+                accessor.add_partitions(sorted(commits))
+        return commits

@@ -1,0 +1,256 @@
+"""Drains triggers over a real lake, and prints what they told. Runs in an Airflow of its own."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Any, cast
+
+from airflow.sdk.execution_time.context import AssetStateStoreAccessors
+from airflow.serialization.decoders import smart_decode_trigger_kwargs
+from airflow.serialization.encoders import encode_trigger
+
+import graveler
+from graveler.clock import SystemClock
+from graveler.errors import InvalidInputError
+from graveler.lake import Lake, Repository
+from graveler_airflow import commits, triggers
+from graveler_airflow.triggers import GravelerCommitTrigger, GravelerObjectTrigger
+
+FAST = 0.02
+QUIET = 0.2  # seconds, in which nothing more may be told
+LONG = 500  # looks of the test at what was told
+
+
+class Store:
+    """What Airflow keeps of an asset, in this process."""
+
+    def __init__(self, cursor: str = "", *, broken: Exception | None = None) -> None:
+        self.values = {"graveler flights main": cursor} if cursor else {}
+        self.broken = broken
+
+    async def aget(self, key: str) -> str | None:
+        if self.broken:
+            raise self.broken
+        return self.values.get(key)
+
+    async def aset(self, key: str, value: str) -> None:
+        if self.broken:
+            raise self.broken
+        self.values[key] = value
+
+
+def watcher(store: Store | None = None, repo: str = "flights", ref: str = "main", **kwargs: Any):
+    trigger = GravelerCommitTrigger(repo, ref, poll_interval=FAST, **kwargs)
+    trigger.asset_state_store = cast("AssetStateStoreAccessors | None", store)
+    return trigger
+
+
+async def watch(trigger, count: int, meanwhile: Callable[[], object] | None = None):
+    """Return what a trigger told, once it is `count` events, and that no more came."""
+    told: list[dict[str, Any]] = []
+
+    async def read() -> None:
+        async with aclosing(trigger.run()) as events:
+            async for event in events:
+                told.append(event.payload)  # noqa: PERF401 - to be seen at once
+
+    task = asyncio.create_task(read())
+    if meanwhile:
+        await asyncio.sleep(QUIET)
+        await asyncio.to_thread(meanwhile)
+    for _ in range(LONG):
+        if len(told) >= count or task.done():
+            break
+        await asyncio.sleep(FAST)
+    await asyncio.sleep(QUIET)
+    ended = task.done()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    return told, ended
+
+
+async def messages(*args, **kwargs):
+    told, _ = await watch(*args, **kwargs)
+    return [news["message"] for news in told]
+
+
+async def ids(*args, **kwargs):
+    told, _ = await watch(*args, **kwargs)
+    return [news["commit"] for news in told]
+
+
+def commit(repository: Repository, path: str, ref: str = "main", **metadata: str) -> str:
+    branch = repository.branch(ref)
+    branch.put(path, path.encode())
+    return branch.commit(f"adds {path}", metadata=metadata).id
+
+
+async def cursors(flights: Repository):
+    """Commits come while the triggerer is there, and while it is away."""
+    store = Store()
+    made: list[str] = []
+
+    def five() -> None:
+        made.extend(commit(flights, f"input/{n}", hour="2013-01-01T05:00Z") for n in range(5))
+
+    told, _ = await watch(watcher(store), 5, five)
+    yield "five", [made, told]
+    yield "cursor", [dict(store.values), flights.commit("main").id]
+    missed = [commit(flights, f"away/{n}") for n in range(2)]
+    yield "restart", [missed, await ids(watcher(store), 2)]
+
+    def publish() -> None:
+        with flights.run("hour 5") as run:
+            for name in ("a", "b"):
+                with run.step(name) as step:
+                    step.put(f"steps/{name}", b"x")
+
+    yield "run", await messages(watcher(store), 1, publish)
+
+    def both() -> None:
+        commit(flights, "input/x")
+        commit(flights, "output/x")
+
+    yield "prefix", await messages(watcher(prefix="output/", since=missed[-1]), 1, both)
+
+
+async def rewinds(flights: Repository):
+    """The branch is put elsewhere while the triggerer is away."""
+
+    def back() -> None:
+        flights.branch("main").reset("main~2")
+
+    def aside() -> None:
+        back()
+        commit(flights, "new/1")
+        commit(flights, "new/2")
+
+    for name, act, count in (("reset", back, 1), ("replaced", aside, 2)):
+        before = flights.commit("main").id
+        act()
+        told, _ = await watch(watcher(Store(before)), count)
+        yield (
+            name,
+            {
+                "told": [news["message"] for news in told],
+                "from": [news.get("rewound_from") == before for news in told],
+                "head": told[-1]["commit"] == flights.commit("main").id,
+            },
+        )
+    yield "lost", [await ids(watcher(Store("0" * 64)), 1), flights.commit("main").id]
+
+
+async def absences(lake: Lake):
+    """What is watched is not there yet, or not any more."""
+
+    def appears() -> None:
+        trains = lake.create_repository("trains")
+        commit(trains, "before")
+        trains.create_branch("dev")
+        commit(trains, "first", "dev")
+
+    yield "early", await messages(watcher(repo="trains", ref="dev"), 1, appears)
+    dev = watcher(Store(), "trains", "dev")
+    await watch(dev, 0)
+    trains = lake.repository("trains")
+    trains.delete_branch("dev")
+    nothing = await messages(dev, 0)
+    trains.create_branch("dev")
+    commit(trains, "second", "dev")
+    told, _ = await watch(dev, 1)
+    yield "anew", [nothing, [[news["message"], "rewound_from" in news] for news in told]]
+
+
+async def outages(flights: Repository, folder: Path):
+    """The lake, or Airflow's own store, is away for a while."""
+    real = folder.resolve()
+    folder.unlink()
+    folder.write_text("no lake")
+
+    def back_again() -> None:
+        mounted = folder.with_name("mounted")
+        mounted.symlink_to(real)
+        mounted.replace(folder)  # at one stroke: it is away, or it is there
+        commit(flights, "after the outage")
+
+    yield "outage", await messages(watcher(), 1, back_again)
+    store = Store()
+
+    def breaks() -> None:
+        store.broken = RuntimeError("api server away")
+        commit(flights, "uncertain")
+
+    yield "unkept", await messages(watcher(store), 1, breaks)
+    store = Store(broken=ValueError("serves 2 assets"))
+    yield "shared", await messages(watcher(store), 1, lambda: commit(flights, "for two"))
+
+
+async def backlogs(flights: Repository):
+    """More commits than are told of at once."""
+    start, most = flights.commit("main").id, commits.MOST
+    made = [commit(flights, f"many/{n}") for n in range(8)]
+    defaults = cast("dict[str, Any]", commits.commits_since.__kwdefaults__)
+    vars(triggers)["MOST"] = defaults["limit"] = 3
+    yield "many", [made, await ids(watcher(since=start), 8)]
+    vars(triggers)["MOST"] = defaults["limit"] = most
+
+
+async def waits(flights: Repository):
+    """In place of a sensor: one event, and the end."""
+    yield "once", await watch(watcher(since="main~2", once=True), 1)
+    begun = SystemClock().now().isoformat()
+    late = [commit(flights, f"late/{n}") for n in range(2)]
+    (range_,), _ = await watch(watcher(begun=begun, once=True), 1)
+    yield "begun", [late, [news["commit"] for news in range_["commits"]]]
+    try:
+        await watch(watcher(since="nobody", once=True), 1)
+    except InvalidInputError as error:
+        yield "wrong", str(error)
+
+    def land() -> None:
+        commit(flights, "landed/1")
+        commit(flights, "landed/2")
+
+    files = GravelerObjectTrigger("flights", "landed/", at_least=2, poll_interval=FAST)
+    yield "files", [*await watch(files, 1, land), flights.commit("main").id]
+
+
+async def journeys():
+    """A trigger goes into Airflow's database and comes back."""
+    for name, made in (
+        ("commit", watcher(repo="r", ref="dev", prefix="a/", since="x", asset="a b", once=True)),
+        ("object", GravelerObjectTrigger("r", "a/", ref="dev", since="x", at_least=3)),
+    ):
+        path, kwargs = made.serialize()
+        encoded = encode_trigger({"classpath": path, "kwargs": json.loads(json.dumps(kwargs))})
+        plain = {key: smart_decode_trigger_kwargs(v) for key, v in encoded["kwargs"].items()}
+        module, _, kind = path.rpartition(".")
+        copy = getattr(triggers, kind)(**plain)
+        yield f"round trip {name}", [module, copy.serialize() == made.serialize()]
+
+
+async def main(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    real = folder.with_name(f"{folder.name}-real")
+    real.mkdir()
+    folder.symlink_to(real)
+    with graveler.open(real) as lake:
+        flights = lake.create_repository("flights")
+        for part in (
+            cursors(flights),
+            rewinds(flights),
+            absences(lake),
+            outages(flights, folder),
+            backlogs(flights),
+            waits(flights),
+            journeys(),
+        ):
+            found |= {name: value async for name, value in part}
+    return found
+
+
+sys.stdout.write("\n" + json.dumps(asyncio.run(main(Path(sys.argv[1])))) + "\n")
