@@ -6,7 +6,15 @@ from graveler.config import default_committer
 from graveler.model import Change, Commit, Entry
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
-from graveler.repository import branching, committing, diffing, reading, resetting, writing
+from graveler.repository import (
+    branching,
+    committing,
+    diffing,
+    patching,
+    reading,
+    resetting,
+    writing,
+)
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
@@ -31,6 +39,11 @@ class Branch(View):
     def name(self) -> str:
         """Name of the branch."""
         return self._name
+
+    @property
+    def fence(self) -> str:
+        """What a writer to a run's branch must hold; "" for a branch of anybody's."""
+        return self._fence
 
     @property
     def head(self) -> Commit:
@@ -67,6 +80,29 @@ class Branch(View):
             StorageFullError: No space; nothing was staged.
         """
         return writing.put(
+            self.repository,
+            self._name,
+            path,
+            body,
+            fence=self._fence,
+            content_type=content_type,
+            metadata=dict(metadata or {}),
+        )
+
+    def upload(
+        self,
+        path: str,
+        body: Body,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Entry:
+        """Store bytes and return the entry they would have at `path`; nothing is staged.
+
+        For `link_many` or `commit_changes` a little later: bytes that no entry names are
+        garbage.
+        """
+        return writing.upload(
             self.repository,
             self._name,
             path,
@@ -152,6 +188,41 @@ class Branch(View):
             metadata={**check_caller_pairs("commit", metadata or {}), **self._marks()},
             committer=committer or default_committer(),
             allow_empty=allow_empty,
+        )
+
+    def commit_changes(
+        self,
+        entries: Iterable[Entry] = (),
+        *,
+        deleted: Iterable[str] = (),
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+        committer: str = "",
+    ) -> Commit:
+        """Commit these changes and nothing else, in one atomic step that stages nothing.
+
+        What is staged on the branch stays staged; where it is about one of these paths it is
+        older, and gives way.
+
+        Args:
+            entries: Files that are in a store already, as ``upload`` returns them.
+            deleted: Paths to delete; no error where one is not there.
+            message: Of the commit.
+            metadata: Of the commit.
+            committer: Who.
+
+        Raises:
+            NoChangesError: The head is so already.
+            ProtectedBranchError: The branch takes no writes or no commits.
+        """
+        return patching.commit_changes(
+            self.repository,
+            self._name,
+            fence=self._fence,
+            writes=writing.staged_forms(self.repository, entries, deleted),
+            message=message,
+            metadata={**check_caller_pairs("commit", metadata or {}), **self._marks()},
+            committer=committer or default_committer(),
         )
 
     def _marks(self) -> dict[str, str]:

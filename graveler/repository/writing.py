@@ -29,6 +29,9 @@ __all__ = [
     "owned",
     "put",
     "resolve_link",
+    "stage",
+    "staged_forms",
+    "upload",
 ]
 
 _ATTEMPTS: Final = 100
@@ -72,7 +75,8 @@ def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:
     return record
 
 
-def _stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, bytes]]) -> None:
+def stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, bytes]]) -> None:
+    """Stage writes (key, staged entry or tombstone), acknowledged all together."""
     record = _branch(stores, name, fence)
     if not fence:
         stores.refs.protection.check(name, "write")
@@ -121,12 +125,31 @@ def put(  # noqa: PLR0913 - what an upload has
     metadata: dict[str, str],
 ) -> Entry:
     """Store the bytes under a new address and stage their entry."""
+    entry = upload(
+        stores, name, path, body, fence=fence, content_type=content_type, metadata=metadata
+    )
     key = path_key(path)
+    stage(stores, name, fence, [(key, stage_entry(key, entry))])
+    return entry
+
+
+def upload(  # noqa: PLR0913 - what an upload has
+    stores: Stores,
+    name: str,
+    path: str,
+    body: Body,
+    *,
+    fence: str,
+    content_type: str,
+    metadata: dict[str, str],
+) -> Entry:
+    """Store the bytes under a new address and return their entry, which nothing names yet."""
+    path_key(path)
     check_pairs(f"entry {path!r}", metadata)
     check_writable(stores, name, fence)
     address = new_address(stores) + _suffix(path)
     info = stores.objects.put(address, body)
-    entry = Entry(
+    return Entry(
         path=path,
         address=address,
         size=info.size,
@@ -135,8 +158,6 @@ def put(  # noqa: PLR0913 - what an upload has
         mtime=stores.clock.now(),
         metadata=metadata,
     )
-    _stage(stores, name, fence, [(key, stage_entry(key, entry))])
-    return entry
 
 
 def resolve_link(
@@ -176,6 +197,22 @@ def _chunks(items: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, 
         yield chunk
 
 
+def staged_forms(
+    stores: Stores, entries: Iterable[Entry], deleted: Iterable[str]
+) -> dict[bytes, bytes]:
+    """Return the staged form of each change by its key; a deletion of a path is the last word.
+
+    Entries without mtime get the present time.
+    """
+    now = stores.clock.now()
+    forms = dict(
+        _checked(entry if entry.mtime is not None else replace(entry, mtime=now))
+        for entry in entries
+    )
+    forms.update((path_key(path), TOMBSTONE) for path in deleted)
+    return forms
+
+
 def link_entries(stores: Stores, name: str, entries: Iterable[Entry], *, fence: str) -> int:
     """Stage entries of files that are already in a store, many to a round trip.
 
@@ -192,7 +229,7 @@ def link_entries(stores: Stores, name: str, entries: Iterable[Entry], *, fence: 
     )
     count = 0
     for chunk in _chunks(staged):
-        _stage(stores, name, fence, chunk)
+        stage(stores, name, fence, chunk)
         count += len(chunk)
     return count
 
@@ -201,6 +238,6 @@ def delete_paths(stores: Stores, name: str, paths: Iterable[str], *, fence: str)
     """Stage the deletion of paths; one that is not there is no error. Return how many."""
     count = 0
     for chunk in _chunks((path_key(path), TOMBSTONE) for path in paths):
-        _stage(stores, name, fence, chunk)
+        stage(stores, name, fence, chunk)
         count += len(chunk)
     return count

@@ -1,0 +1,158 @@
+"""An open file: read through fsspec's block cache, or written and given its name at the end."""
+
+import errno
+import tempfile
+import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from fsspec.spec import AbstractBufferedFile
+
+from graveler.fs.translating import translated
+from graveler.model import Entry
+
+if TYPE_CHECKING:
+    from graveler.fs.filesystem import GravelerFileSystem
+
+__all__ = ["GravelerFile"]
+
+_IN_MEMORY_BYTES: Final = 16 << 20
+
+
+class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
+    """A file of a tree.
+
+    Reading: the file is the one that was there when it was opened, whatever is written to its
+    path meanwhile. Writing: nothing is visible before ``close``; a ``with`` block that an
+    exception leaves, and a file that is never closed, leave nothing.
+    """
+
+    fs: "GravelerFileSystem"
+
+    def __init__(
+        self,
+        fs: "GravelerFileSystem",
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = "default",
+        autocommit: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        self._spool: BinaryIO | None = None
+        self._before: Entry | None = None
+        entry = fs.entry(path) if mode == "rb" else None
+        if entry is not None:
+            self._entry = entry
+            kwargs["size"] = entry.size
+        try:
+            super().__init__(fs, path, mode, block_size, autocommit, **kwargs)
+            if mode != "rb":
+                self._begin()
+        except BaseException:
+            self.discard()
+            raise
+
+    def _begin(self) -> None:
+        """Look whether the file may be written, before anything is."""
+        self.fs.check_writable(self.path)
+        self._spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115 - closed with the file
+        if self.mode == "xb" and self.fs.exists(self.path):
+            raise FileExistsError(errno.EEXIST, "there is a file", self.path)
+        if self.mode == "ab":
+            self._before = self._there()
+            if self._before is not None:
+                with self.fs.open(self.path, "rb") as before:
+                    while piece := before.read(self.blocksize):
+                        self._spool.write(piece)
+                self.loc = self._before.size
+
+    def _there(self) -> Entry | None:
+        try:
+            return self.fs.entry(self.path)
+        except FileNotFoundError:
+            return None
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What ``info`` said when the file was opened."""
+        if self.mode == "rb":
+            return self.fs.info_of(self.path, self._entry)
+        return self.fs.info(self.path)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        with translated(self.path):
+            return self.fs.read_range(self.path, self._entry, start, end)
+
+    def _upload_chunk(self, final: bool = False) -> bool:
+        spool = self._spool
+        if spool is None:
+            raise ValueError(f"{self.path} was discarded")
+        spool.write(self.buffer.getvalue())
+        if final:
+            self._finish(spool)
+        return True
+
+    def _finish(self, spool: BinaryIO) -> None:
+        """Store the bytes and give them their name: in a transaction, at its end."""
+        there = self._there() if self.mode in {"xb", "ab"} else None
+        if self.mode == "xb" and there is not None:
+            raise FileExistsError(errno.EEXIST, "there is a file by now", self.path)
+        if self.mode == "ab" and there != self._before:
+            raise BlockingIOError(
+                errno.EAGAIN, "somebody else wrote the file while it was appended to", self.path
+            )
+        spool.seek(0)
+        self.fs.write_stream(self.path, spool)
+
+    def flush(self, force: bool = False) -> None:
+        """Write what is buffered; the name is given at the end."""
+        if not self.closed:
+            super().flush(force)
+
+    def close(self) -> None:
+        """Finish the file: from here on it is there for its readers."""
+        try:
+            super().close()
+        finally:
+            self._drop_spool()
+
+    def discard(self) -> None:
+        """Give the file up: nothing of it is kept."""
+        self.closed = True
+        self._drop_spool()
+
+    def commit(self) -> None:
+        """Do nothing: the transaction commits all of its files at once."""
+
+    def _drop_spool(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
+
+    def __enter__(self) -> "GravelerFile":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None and self.mode != "rb":
+            self.discard()
+        else:
+            self.close()
+
+    def __del__(self) -> None:
+        if self.closed:
+            return
+        if self.mode == "rb":
+            self.close()
+            return
+        self.discard()
+        warnings.warn(
+            f"{self.path} was never closed, so nothing of it was kept",
+            ResourceWarning,
+            stacklevel=2,
+            source=self,
+        )

@@ -1,0 +1,95 @@
+"""The lakes that the filesystems of this process share, one for each location.
+
+fsspec makes an instance for every thread and set of options; all of them work on one open
+lake. A child of a fork opens its own: what belongs to the parent stays untouched.
+"""
+
+import atexit
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from graveler.config import environment, load_config
+from graveler.errors import InvalidInputError
+from graveler.kv.forking import abandon
+
+if TYPE_CHECKING:
+    from graveler.lake import Lake
+
+__all__ = ["close_lakes", "lake_at", "location_of", "share_lake"]
+
+
+class _Open:
+    """The open lakes of one process."""
+
+    def __init__(self) -> None:
+        self.lakes: dict[str, Lake] = {}
+        self.lent: set[str] = set()
+        self.lock = Lock()
+
+
+_open: _Open = _Open()
+_VARIABLE: Final = "GRAVELER_LAKE"
+
+
+def location_of(named: object) -> str:
+    """Return which lake is meant: the one named, else that of GRAVELER_LAKE, as absolute path.
+
+    Raises:
+        InvalidInputError: Neither says so.
+    """
+    text = os.fspath(named) if isinstance(named, (str, os.PathLike)) else ""
+    location = text or environment(_VARIABLE)
+    if not location:
+        raise InvalidInputError(
+            "which lake? give storage_options={'lake': '/path/of/the/lake'}, or set "
+            f"{_VARIABLE}: its folder or its graveler.toml"
+        )
+    return location if location in _open.lakes else load_config(location).location
+
+
+def lake_at(location: str) -> "Lake":
+    """Return the lake at a location, opened when it is first asked for; it is never made."""
+    from graveler.lake.factory import connect  # noqa: PLC0415 - opening is what takes time
+
+    shared = _open
+    with shared.lock:
+        lake = shared.lakes.get(location)
+        if lake is None:
+            lake = shared.lakes[location] = connect(load_config(location))
+    return lake
+
+
+def share_lake(lake: "Lake") -> None:
+    """Have the filesystems of this process work on an open lake, which its owner closes.
+
+    For a lake that takes one process or lives in memory; what was opened at its location
+    before is forgotten.
+    """
+    with _open.lock:
+        _open.lakes[lake.location] = lake
+        _open.lent.add(lake.location)
+
+
+def close_lakes() -> None:
+    """Close the lakes that filesystems have opened in this process; the next use opens anew.
+
+    A lake that was shared is forgotten, and stays open.
+    """
+    with _open.lock:
+        opened = [lake for name, lake in _open.lakes.items() if name not in _open.lent]
+        _open.lakes.clear()
+        _open.lent.clear()
+    for lake in opened:
+        lake.close()
+
+
+def _in_child() -> None:
+    global _open  # noqa: PLW0603 - the lock may have been held by a thread that a fork does not copy
+    abandon(_open)
+    _open = _Open()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+atexit.register(close_lakes)

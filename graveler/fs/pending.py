@@ -1,0 +1,101 @@
+"""A branch as one transaction sees it: its own writes, in nobody else's sight, over the branch."""
+
+from collections.abc import Iterable, Iterator
+
+from graveler.errors import NoChangesError
+from graveler.model import Commit, Entry
+from graveler.names import path_key
+from graveler.objects.store import Body
+from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
+from graveler.repository import Branch, View
+from graveler.repository.listing import overlay, within
+
+__all__ = ["Pending"]
+
+
+class Pending(View):
+    """The writes of a transaction over the branch they are meant for.
+
+    Bytes go to the store at once, what names them stays here until it is all committed.
+    """
+
+    def __init__(self, branch: Branch) -> None:
+        self.repository = branch.repository
+        self.branch = branch
+        self._writes: dict[bytes, bytes] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the branch."""
+        return self.branch.name
+
+    def find_value(self, key: bytes) -> bytes | None:
+        """Return the value record at the key, ours before the branch's."""
+        write = self._writes.get(key)
+        return self.branch.find_value(key) if write is None else staged_value(write)
+
+    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record), ours over the branch's."""
+        ours = sorted(item for item in self._writes.items() if item[0] >= start)
+        below = (item for item in ours if item[0].startswith(prefix))
+        return overlay(below, within(prefix, self.branch.scan_values(start, prefix)))
+
+    def put(self, path: str, body: Body) -> Entry:
+        """Store bytes, to be committed at `path`."""
+        entry = self.branch.upload(path, body)
+        self.link_many([entry])
+        return entry
+
+    def link_many(self, entries: Iterable[Entry]) -> int:
+        """Note entries to be committed; return how many."""
+        now = self.repository.clock.now()
+        count = 0
+        for count, entry in enumerate(entries, 1):  # noqa: B007 - the count is what is asked for
+            key = path_key(entry.path)
+            dated = (
+                entry
+                if entry.mtime is not None
+                else Entry(
+                    entry.path,
+                    entry.address,
+                    entry.size,
+                    entry.checksum,
+                    entry.content_type,
+                    now,
+                    entry.metadata,
+                )
+            )
+            self._writes[key] = stage_entry(key, dated)
+        return count
+
+    def delete_many(self, paths: Iterable[str]) -> int:
+        """Note deletions; return how many paths were named."""
+        keys = [path_key(path) for path in paths]
+        self._writes.update(dict.fromkeys(keys, TOMBSTONE))
+        return len(keys)
+
+    def commit(self, message: str, metadata: dict[str, str]) -> Commit | None:
+        """Commit all of it in one step; None where it changes nothing."""
+        entries, deleted = [], []
+        for key, write in self._writes.items():
+            value = staged_value(write)
+            if value is None:
+                deleted.append(key.decode())
+            else:
+                entries.append(decode_entry(key, value))
+        if not self._writes:
+            return None
+        try:
+            return self.branch.commit_changes(
+                entries,
+                deleted=deleted,
+                message=message or self._told(),
+                metadata=metadata,
+            )
+        except NoChangesError:
+            return None
+
+    def _told(self) -> str:
+        count = len(self._writes)
+        first = min(self._writes).decode()
+        return f"write {first}" if count == 1 else f"write {count} files ({first}, …)"

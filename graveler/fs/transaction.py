@@ -1,0 +1,95 @@
+"""``with fs.transaction:`` one commit, or nothing."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from fsspec.transaction import Transaction
+
+from graveler.fs.pending import Pending
+from graveler.fs.translating import translated
+
+if TYPE_CHECKING:
+    from graveler.fs.file import GravelerFile
+    from graveler.model import Commit
+    from graveler.repository import Branch
+
+__all__ = ["CommitTransaction"]
+
+
+class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
+    """What is written, moved and deleted in the block becomes visible in one commit, or not at all.
+
+    ::
+
+        with fs.transaction(message="hour 05", metadata={"source": "bts"}) as transaction:
+            fs.pipe("flights/dev/a", b"1")
+            fs.rm("flights/dev/b")
+        transaction.commits["flights/dev"].id
+
+    The block itself reads what it has written. Each branch it writes to gets a commit of its own.
+
+    Attributes:
+        commits: After the block: the commit by ``repository/branch``; none where nothing changed.
+    """
+
+    def __init__(self, fs: object) -> None:
+        super().__init__(fs)
+        self.commits: dict[str, Commit] = {}
+        self._message = ""
+        self._metadata: dict[str, str] = {}
+        self._pending: dict[str, Pending] = {}
+
+    def __call__(self, *, message: str = "", metadata: Mapping[str, str] | None = None) -> Self:
+        """Say what the commit shall be called and carry."""
+        self._message, self._metadata = message, dict(metadata or {})
+        return self
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+
+    def pending(self, place: str, branch: "Branch") -> Pending:
+        """Return the branch as this transaction sees and writes it."""
+        return self._pending.setdefault(place, Pending(branch))
+
+    def known(self, place: str) -> Pending | None:
+        """Return the branch as this transaction sees it, None where it has not written to it."""
+        return self._pending.get(place)
+
+    def complete(self, commit: bool = True) -> None:
+        """Commit what was written, or forget it.
+
+        Raises:
+            OSError: A file is still open: nothing is committed.
+        """
+        files: list[GravelerFile] = [file for file in self.files if not file.closed]
+        pending, self._pending = self._pending, {}
+        self.files.clear()
+        try:
+            for file in files:
+                file.discard()
+            if not commit:
+                return
+            if files:
+                raise OSError(
+                    f"{files[0].path} is still open at the end of the transaction, so nothing is "
+                    "committed: close it before the block ends"
+                )
+            for place, changes in pending.items():
+                with translated(place):
+                    made = changes.commit(self._message, self._metadata)
+                if made is not None:
+                    self.commits[place] = made
+        finally:
+            if self.fs is not None:
+                self.fs._intrans = False
+                self.fs._transaction = None

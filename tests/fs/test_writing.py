@@ -1,0 +1,205 @@
+"""A branch is written as files are: what is closed is staged, what is not is nowhere."""
+
+import pytest
+
+from graveler.errors import ProtectedBranchError
+from graveler.fs import GravelerFileSystem, storage_options, url
+
+
+def contents(view):
+    return {entry.path: view.get(entry.path) for entry in view.entries()}
+
+
+def test_what_is_written_is_staged_and_read_at_once(grav, repo):
+    with grav.open("grav://flights/dev/input/05:00/a.txt", "w") as file:
+        file.write("one")
+        assert not grav.exists("flights/dev/input/05:00/a.txt")
+    grav.pipe({"flights/dev/b": b"two", "flights/dev/c": bytearray(b"three")})
+    assert contents(repo.branch("dev")) == {
+        "input/05:00/a.txt": b"one",
+        "b": b"two",
+        "c": b"three",
+    }
+    assert contents(repo.ref("dev")) == {}
+    commit = grav.commit("flights/dev", "by hand", metadata={"source": "test"})
+    assert commit.metadata["source"] == "test"
+    assert grav.cat("flights/dev@/b") == b"two"
+
+
+def test_a_large_file_goes_through_a_file_on_disk(grav, repo):
+    with grav.open("flights/dev/large", "wb", block_size=1 << 20) as file:
+        for number in range(20):
+            file.write(bytes([number]) * (1 << 20))
+    assert grav.size("flights/dev/large") == 20 << 20
+    assert grav.cat_file("flights/dev/large", -1) == b"\x13"
+
+
+def test_a_block_that_an_exception_leaves_writes_nothing(grav, repo):
+    with pytest.raises(RuntimeError), grav.open("flights/dev/half", "wb") as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert not grav.exists("flights/dev/half")
+
+
+def test_a_file_that_is_never_closed_is_not_kept_and_says_so(grav):
+    def forgetful():
+        grav.open("flights/dev/lost", "wb").write(b"lost")
+
+    with pytest.warns(ResourceWarning, match="lost was never closed"):
+        forgetful()
+    assert not grav.exists("flights/dev/lost")
+
+
+def test_only_branches_are_written(grav, repo):
+    repo.tag("v1")
+    for ref in ("v1", "dev~0", repo.commit("dev").id):
+        with pytest.raises(OSError, match="only branches can be written"):
+            grav.pipe(f"flights/{ref}/a", b"")
+        with pytest.raises(OSError, match="only branches can be written"):
+            grav.open(f"flights/{ref}/a", "wb")
+    with pytest.raises(FileNotFoundError):
+        grav.pipe("flights/nowhere/a", b"")
+    with pytest.raises(IsADirectoryError):
+        grav.pipe("flights/dev", b"")
+
+
+def test_a_protected_branch_and_a_runs_branch_are_no_place_to_write(grav, repo):
+    repo.protect("main")
+    run = repo.runs.open("hour 05")
+    for branch in ("main", run.branch):
+        with pytest.raises(PermissionError) as refused:
+            grav.open(f"flights/{branch}/a", "wb")
+        assert refused.value.filename == f"flights/{branch}/a"
+        with pytest.raises(PermissionError):
+            grav.pipe(f"flights/{branch}/a", b"")
+    with pytest.raises(PermissionError) as refused:
+        grav.pipe("flights/main/a", b"")
+    assert isinstance(refused.value.__cause__, ProtectedBranchError)
+
+
+def test_a_run_is_written_by_its_handle_until_a_newer_attempt_is_opened(lake, repo):
+    run = repo.runs.open("hour 05")
+    fs = GravelerFileSystem(run=run.handle.to_json())
+    fs.pipe(url(run, "a"), b"one")
+    with fs.transaction:
+        fs.pipe(url(run, "b"), b"two")
+    assert run.head.metadata["graveler.run"] == "hour 05"
+    run.commit_staged()
+    assert contents(repo.ref(run.branch)) == {"a": b"one", "b": b"two"}
+    repo.runs.open("hour 05")
+    with pytest.raises(PermissionError, match="newer attempt"):
+        fs.pipe(url(run, "a"), b"zombie")
+    with pytest.raises(PermissionError, match="newer attempt"), fs.transaction:
+        fs.rm(url(run, "a"))
+
+
+def test_a_step_is_written_by_the_options_it_gives(lake, repo):
+    with repo.run("hour 05") as run, run.step("load") as step:
+        assert url(step) == f"grav://flights/{step.name}"
+        fs = GravelerFileSystem(**storage_options(step))
+        fs.pipe(url(step, "table/a"), b"one")
+        assert not fs.exists(url(run, "table/a"))
+    assert contents(repo.ref("main")) == {"table/a": b"one"}
+    with pytest.raises(PermissionError, match="the run was published"):
+        fs.pipe(url(step, "table/a"), b"zombie")
+    assert storage_options(repo.branch("dev")) == {"lake": lake.location}
+
+
+def test_names_are_given_without_copying_bytes(grav, repo):
+    grav.pipe({"flights/dev/in/a": b"one", "flights/dev/in/sub/b": b"two"})
+    before = grav.info("flights/dev/in/a")["address"]
+    grav.cp("flights/dev/in/", "flights/dev/out", recursive=True)
+    assert grav.info("flights/dev/out/a")["address"] == before
+    grav.mv("flights/dev/in", "flights/dev/moved", recursive=True)
+    assert grav.find("flights/dev") == [
+        "flights/dev/moved/a",
+        "flights/dev/moved/sub/b",
+        "flights/dev/out/a",
+        "flights/dev/out/sub/b",
+    ]
+    grav.cp("flights/dev/out/a", "flights/main/a")
+    assert grav.info("flights/main/a")["address"] == before
+    grav.mv("flights/dev/out/a", "flights/dev/out/a")
+    assert grav.cat("flights/dev/out/a") == b"one"
+    with pytest.raises(FileNotFoundError):
+        grav.mv("flights/dev/nowhere", "flights/dev/out/x")
+    assert not grav.exists("flights/dev/out/x")
+
+
+def test_into_another_repository_bytes_are_copied(grav, repo, lake):
+    other = lake.create_repository("weather")
+    grav.pipe("flights/dev/a", b"one")
+    grav.cp("flights/dev/a", "weather/main/a")
+    assert grav.cat("weather/main/a") == b"one"
+    assert grav.info("weather/main/a")["address"].startswith(other.storage)
+
+
+def test_deleting(grav):
+    grav.pipe({f"flights/dev/{name}": b"" for name in ("a", "b", "in/c", "in/d")})
+    grav.rm("flights/dev/a")
+    grav.rm_file("flights/dev/b")
+    for missing in ("flights/dev/a", "flights/dev/nowhere"):
+        with pytest.raises(FileNotFoundError):
+            grav.rm(missing)
+    with pytest.raises(IsADirectoryError):
+        grav.rm("flights/dev/in")
+    with pytest.raises(OSError, match="not empty"):
+        grav.rmdir("flights/dev/in")
+    grav.rm("flights/dev/in", recursive=True)
+    grav.rmdir("flights/dev/in")
+    assert grav.find("flights/dev") == []
+
+
+def test_appending_writes_the_file_anew_and_loses_nobodys_work(grav, repo):
+    with grav.open("flights/dev/log", "ab") as file:
+        file.write(b"one\n")
+    with grav.open("flights/dev/log", "a") as file:
+        file.write("two\n")
+    assert grav.cat("flights/dev/log") == b"one\ntwo\n"
+    file = grav.open("flights/dev/log", "ab")
+    assert file.tell() == 8
+    file.write(b"three\n")
+    grav.pipe("flights/dev/log", b"other\n")
+    with pytest.raises(BlockingIOError, match="somebody else wrote"):
+        file.close()
+    assert grav.cat("flights/dev/log") == b"other\n"
+
+
+def test_exclusive_creation_looks_again_at_the_end(grav):
+    file = grav.open("flights/dev/a", "xb")
+    file.write(b"mine")
+    grav.pipe("flights/dev/a", b"theirs")
+    with pytest.raises(FileExistsError):
+        file.close()
+    assert grav.cat("flights/dev/a") == b"theirs"
+    with pytest.raises(NotImplementedError):
+        grav.open("flights/dev/a", "r+b")
+
+
+def test_folders_need_no_making(grav):
+    grav.makedirs("flights/dev/input/05:00", exist_ok=True)
+    grav.mkdir("flights/dev/input/05:00")
+    assert not grav.exists("flights/dev/input")
+    grav.pipe("flights/dev/a", b"")
+    with pytest.raises(FileExistsError):
+        grav.makedirs("flights/dev/a", exist_ok=True)
+
+
+def test_touching_makes_a_file_or_says_that_it_is_new(grav):
+    grav.touch("flights/dev/a")
+    assert grav.cat("flights/dev/a") == b""
+    grav.pipe("flights/dev/a", b"one")
+    before = grav.modified("flights/dev/a")
+    grav.touch("flights/dev/a", truncate=False)
+    assert grav.cat("flights/dev/a") == b"one"
+    assert grav.modified("flights/dev/a") > before
+
+
+def test_local_files_come_and_go(grav, tmp_path):
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / "a").write_bytes(b"one")
+    grav.put(str(tmp_path / "up"), "flights/dev/up", recursive=True)
+    grav.get("flights/dev/up/", str(tmp_path / "down"), recursive=True)
+    assert (tmp_path / "down" / "a").read_bytes() == b"one"
+    with pytest.raises(FileExistsError):
+        grav.put_file(str(tmp_path / "up" / "a"), "flights/dev/up/a", mode="create")
