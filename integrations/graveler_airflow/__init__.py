@@ -13,34 +13,82 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from graveler_airflow.assets import graveler_asset, graveler_partitions
     from graveler_airflow.binding import TaskStep
-    from graveler_airflow.decorators import graveler_gate, graveler_task
+    from graveler_airflow.decorators import graveler_task
+    from graveler_airflow.gates import TaskGate, graveler_gate
     from graveler_airflow.hook import GravelerHook
-    from graveler_airflow.operators import (
-        GravelerCloseRunOperator,
+    from graveler_airflow.operators.branches import (
+        GravelerCreateBranchOperator,
+        GravelerDeleteBranchOperator,
         GravelerMergeOperator,
-        GravelerOpenRunOperator,
+        GravelerTagOperator,
     )
+    from graveler_airflow.operators.commits import GravelerCommitOperator, GravelerRevertOperator
+    from graveler_airflow.operators.files import GravelerDeleteOperator, GravelerLinkOperator
+    from graveler_airflow.operators.gate import GravelerGateOperator
+    from graveler_airflow.operators.run import (
+        GravelerCloseRunOperator,
+        GravelerOpenRunOperator,
+        GravelerPublishRunOperator,
+    )
+    from graveler_airflow.partitions import GravelerPartitionsOperator
     from graveler_airflow.run import graveler_run
+    from graveler_airflow.sensors import GravelerCommitSensor, GravelerObjectSensor
+    from graveler_airflow.triggers import GravelerCommitTrigger, GravelerObjectTrigger
 
 _HOMES = {
-    "GravelerCloseRunOperator": "operators",
+    "GravelerCloseRunOperator": "operators.run",
+    "GravelerCommitOperator": "operators.commits",
+    "GravelerCommitSensor": "sensors",
+    "GravelerCommitTrigger": "triggers",
+    "GravelerCreateBranchOperator": "operators.branches",
+    "GravelerDeleteBranchOperator": "operators.branches",
+    "GravelerDeleteOperator": "operators.files",
+    "GravelerGateOperator": "operators.gate",
     "GravelerHook": "hook",
-    "GravelerMergeOperator": "operators",
-    "GravelerOpenRunOperator": "operators",
+    "GravelerLinkOperator": "operators.files",
+    "GravelerMergeOperator": "operators.branches",
+    "GravelerObjectSensor": "sensors",
+    "GravelerObjectTrigger": "triggers",
+    "GravelerOpenRunOperator": "operators.run",
+    "GravelerPartitionsOperator": "partitions",
+    "GravelerPublishRunOperator": "operators.run",
+    "GravelerRevertOperator": "operators.commits",
+    "GravelerTagOperator": "operators.branches",
+    "TaskGate": "gates",
     "TaskStep": "binding",
-    "graveler_gate": "decorators",
+    "graveler_asset": "assets",
+    "graveler_gate": "gates",
+    "graveler_partitions": "assets",
     "graveler_run": "run",
     "graveler_task": "decorators",
 }
 
 __all__ = [
     "GravelerCloseRunOperator",
+    "GravelerCommitOperator",
+    "GravelerCommitSensor",
+    "GravelerCommitTrigger",
+    "GravelerCreateBranchOperator",
+    "GravelerDeleteBranchOperator",
+    "GravelerDeleteOperator",
+    "GravelerGateOperator",
     "GravelerHook",
+    "GravelerLinkOperator",
     "GravelerMergeOperator",
+    "GravelerObjectSensor",
+    "GravelerObjectTrigger",
     "GravelerOpenRunOperator",
+    "GravelerPartitionsOperator",
+    "GravelerPublishRunOperator",
+    "GravelerRevertOperator",
+    "GravelerTagOperator",
+    "TaskGate",
     "TaskStep",
+    "graveler_asset",
     "graveler_gate",
+    "graveler_partitions",
     "graveler_run",
     "graveler_task",
 ]

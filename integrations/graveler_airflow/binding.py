@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow.sdk import Context
 
-import graveler
 from graveler.errors import InvalidInputError
 from graveler.lake import Run, RunHandle, Step
 from graveler.model import Entry
 from graveler_airflow.context import run_hour
+from graveler_airflow.lakes import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["TaskStep", "attached", "find_handle", "pack"]
+__all__ = ["TaskStep", "attached", "connection_of", "find_handle", "pack"]
 
 _MARK: Final = "graveler.run"
+_CONNECTION: Final = "graveler.conn_id"
 
 
-def pack(handle: RunHandle) -> dict[str, str]:
+def pack(handle: RunHandle, conn_id: str = "") -> dict[str, str]:
     """Return a handle as the value of an XCom: where the lake is, which run, no secret."""
-    return {_MARK: handle.to_json()}
+    return {_MARK: handle.to_json(), _CONNECTION: conn_id}
 
 
 def find_handle(value: object) -> RunHandle | None:
@@ -34,19 +35,26 @@ def find_handle(value: object) -> RunHandle | None:
     return RunHandle.from_json(str(value[_MARK]))
 
 
+def connection_of(value: object) -> str:
+    """Return the connection that the run of a packed handle was opened by, or ""."""
+    return str(value.get(_CONNECTION, "")) if isinstance(value, Mapping) else ""
+
+
 @contextmanager
 def attached(value: object) -> Iterator[Run]:
     """Open the lake that a packed handle is of, and the run in it, for a ``with`` block.
 
     Raises:
         InvalidInputError: It is no packed handle.
+        BackendUnavailableError: There is no lake where the handle says.
+        RepositoryNotFoundError: The lake has no such repository.
     """
     handle = find_handle(value)
     if handle is None:
         raise InvalidInputError(
             f"not a graveler run: {value!r}: pass what `with graveler_run(...) as run` gives"
         )
-    with graveler.open(handle.location) as lake:
+    with open_lake(handle.location) as lake:
         yield lake.repository(handle.repository).runs.attach(handle)
 
 

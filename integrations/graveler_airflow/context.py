@@ -2,14 +2,15 @@
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graveler.errors import InvalidInputError
+from graveler_airflow.pages import dag_run_page, task_page
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["run_hour", "run_key", "run_metadata"]
+__all__ = ["run_hour", "run_key", "run_metadata", "step_name", "task_metadata"]
 
 
 def run_hour(context: "Context") -> datetime:
@@ -59,9 +60,50 @@ def run_key(context: "Context") -> str:
 def run_metadata(context: "Context") -> dict[str, str]:
     """Return what the graveler run and its merge commit shall say of the DAG run."""
     run = context["dag_run"]
-    metadata = {"airflow.dag_id": run.dag_id, "airflow.run_id": run.run_id}
+    metadata = {
+        "orchestrator": "airflow",
+        "airflow.dag_id": run.dag_id,
+        "airflow.run_id": run.run_id,
+    }
     if key := context.get("partition_key"):
         metadata["airflow.partition_key"] = key
     with suppress(InvalidInputError):
         metadata["hour"] = f"{run_hour(context):%Y-%m-%dT%H:%MZ}"
+    if version := _code_version(context):
+        metadata["code.version"] = version
+    if url := dag_run_page(run.dag_id, run.run_id):
+        metadata["url"] = url
     return metadata
+
+
+def task_metadata(context: "Context") -> dict[str, str]:
+    """Return what a commit shall say of the task that made it, and of its DAG run."""
+    ti = context["ti"]
+    metadata = run_metadata(context)
+    metadata["airflow.task_id"] = ti.task_id
+    metadata["airflow.try"] = str(ti.try_number)
+    if _is_mapped(ti):
+        metadata["airflow.map_index"] = str(ti.map_index)
+    if url := task_page(ti):
+        metadata["url"] = url
+    return metadata
+
+
+def step_name(context: "Context") -> str:
+    """Return the step that a task is: the instances of a mapped task are steps of their own."""
+    ti = context["ti"]
+    return f"{ti.task_id}[{ti.map_index}]" if _is_mapped(ti) else str(ti.task_id)
+
+
+def _is_mapped(ti: Any) -> bool:
+    return ti.map_index is not None and ti.map_index >= 0
+
+
+def _code_version(context: "Context") -> str:
+    """Return the version of the DAG bundle that the task runs, "" where bundles have none."""
+    bundle = getattr(context.get("ti"), "bundle_instance", None)
+    if bundle is None:
+        return ""
+    # a bundle that can be versioned but was not pinned for the run says where it is now
+    pinned = bundle.version or (bundle.get_current_version() if bundle.supports_versioning else "")
+    return str(pinned or "")

@@ -1,28 +1,30 @@
-"""``@task.graveler`` and ``@task.graveler_gate``."""
+"""``@task.graveler``: a function that works in a step of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import Context
+from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from graveler.gates import gate as graveler_gate
-from graveler_airflow.binding import TaskStep, attached, find_handle
+from graveler_airflow.binding import TaskStep, attached, connection_of, find_handle
+from graveler_airflow.context import step_name, task_metadata
 from graveler_airflow.failing import final_failures
+from graveler_airflow.links import LINKS, point_to
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
 
-__all__ = ["graveler_gate", "graveler_task"]
+__all__ = ["graveler_task"]
 
 
 class _GravelerTask(DecoratedOperator, PythonOperator):
     """Runs a function in a step of the run that it is called with."""
 
     custom_operator_name = "@task.graveler"
+    operator_extra_links = LINKS
     template_fields: Sequence[str] = ("templates_dict", "op_args", "op_kwargs")
 
     def __init__(
@@ -39,48 +41,72 @@ class _GravelerTask(DecoratedOperator, PythonOperator):
             "op_kwargs": op_kwargs or {},
         }
         super().__init__(kwargs_to_upstream=called, **called, **kwargs)
-        self._killed = False
+        self._working = False
+        self._told_to_stop = False
 
     def execute(self, context: Context) -> Any:
-        with final_failures(), ExitStack() as steps:
-            bound = 0
-
-            def bind(value: Any) -> Any:
-                nonlocal bound
-                if find_handle(value) is None:
-                    return value
-                bound += 1
-                return steps.enter_context(_step(steps, value, context))
-
-            self.op_args = [bind(value) for value in self.op_args]
-            self.op_kwargs = {name: bind(value) for name, value in self.op_kwargs.items()}
-            if not bound:
+        with final_failures(), _Steps(context) as steps:
+            self.op_args = [steps.bind(value) for value in self.op_args]
+            self.op_kwargs = {name: steps.bind(value) for name, value in self.op_kwargs.items()}
+            if not steps.bound:
                 raise AirflowFailException(
                     f"{self.task_id} was called without a run: give it what "
                     "`with graveler_run(...) as run` gives"
                 )
-            result = super().execute(context)
-            if self._killed:
-                raise AirflowException(f"{self.task_id} was told to stop: nothing of it is kept")
-            return result
+            self._working = True
+            try:
+                result = super().execute(context)
+            finally:
+                self._working = False
+            if self._told_to_stop:
+                raise self._stopped()
+        steps.point(self)
+        return result
 
     def on_kill(self) -> None:
-        """Remember it: after SIGTERM Airflow lets the function end, and calls that a success."""
-        self._killed = True
+        """Stop the function: after SIGTERM Airflow would let it end, and call that a success.
+
+        Airflow calls this from its signal handler, so that what is raised here is raised where
+        the function is. Should the function swallow it, nothing of it is kept all the same.
+        """
+        self._told_to_stop = True
         super().on_kill()
+        if self._working:
+            self._working = False
+            raise self._stopped()
+
+    def _stopped(self) -> AirflowException:
+        return AirflowException(f"{self.task_id} was told to stop: nothing of it is kept")
 
 
-def _step(stack: ExitStack, value: Any, context: Context) -> TaskStep:
-    ti = context["ti"]
-    run = stack.enter_context(attached(value))
-    # the instances of a mapped task are steps of their own
-    suffix = "" if ti.map_index is None or ti.map_index < 0 else f"[{ti.map_index}]"
-    step = run.step(
-        f"{ti.task_id}{suffix}",
-        try_number=ti.try_number,
-        metadata={"airflow.run_id": ti.run_id},
-    )
-    return TaskStep.of(step, context)
+class _Steps(ExitStack):
+    """The steps of a task, one for each run that it was called with; each joins its own."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.bound: list[tuple[str, TaskStep]] = []
+        self._context = context
+
+    def bind(self, value: Any) -> Any:
+        """Return a step in place of a run, anything else as it is."""
+        if find_handle(value) is None:
+            return value
+        run = self.enter_context(attached(value))
+        step = run.step(
+            step_name(self._context),
+            try_number=self._context["ti"].try_number,
+            metadata=task_metadata(self._context),
+        )
+        bound = self.enter_context(TaskStep.of(step, self._context))
+        self.bound.append((connection_of(value), bound))
+        return bound
+
+    def point(self, operator: BaseOperator) -> None:
+        """Let the task's links lead to the commit by which its first step joined the run."""
+        conn_id, step = self.bound[0]
+        if step.result is not None:
+            repo = step.repository.name
+            point_to(operator, conn_id=conn_id, repo=repo, commit=step.result)
 
 
 def graveler_task(

@@ -7,30 +7,41 @@ from typing import Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from graveler.errors import (
+    AlreadyExistsError,
     ConflictError,
     CorruptionError,
-    FencedError,
+    ExpiredError,
     GateFailedError,
     GravelerError,
     InvalidInputError,
+    LakeLockedError,
+    MissingDependencyError,
+    NewerFormatError,
     PermissionDeniedError,
     ProtectedBranchError,
+    RefNotFoundError,
     RepositoryNotFoundError,
-    RunStateError,
+    RunNotFoundError,
+    StateError,
 )
 
 __all__ = ["final_failures"]
 
 _FINAL: Final[tuple[type[GravelerError], ...]] = (
+    AlreadyExistsError,
     ConflictError,
     CorruptionError,
-    FencedError,
+    ExpiredError,
     GateFailedError,
     InvalidInputError,
+    MissingDependencyError,
+    NewerFormatError,
     PermissionDeniedError,
     ProtectedBranchError,
+    RefNotFoundError,
     RepositoryNotFoundError,
-    RunStateError,
+    RunNotFoundError,
+    StateError,
 )
 
 
@@ -38,9 +49,12 @@ _FINAL: Final[tuple[type[GravelerError], ...]] = (
 def final_failures() -> Iterator[None]:
     """Turn the errors that a second try would meet again into failures without one.
 
-    The others, a busy store or a file that is not there yet, leave Airflow its retries.
+    The others, a busy store or a file that is not there yet, leave Airflow its retries; so does
+    a lake that another process holds just now.
     """
     try:
         yield
+    except LakeLockedError:
+        raise
     except _FINAL as error:
         raise AirflowFailException(f"{error.code}: {error}") from error

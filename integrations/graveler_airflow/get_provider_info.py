@@ -15,7 +15,17 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Git for a data lake: each run on its own branch, main moves in one step",
         "integrations": [{"integration-name": _INTEGRATION, "tags": ["software"]}],
         "hooks": [_modules("graveler_airflow.hook")],
-        "operators": [_modules("graveler_airflow.operators")],
+        "operators": [_modules("graveler_airflow.operators", "graveler_airflow.partitions")],
+        "sensors": [_modules("graveler_airflow.sensors")],
+        "triggers": [_modules("graveler_airflow.triggers")],
+        "asset-uris": [
+            {
+                "schemes": ["grav"],
+                "handler": "graveler_airflow.assets.sanitize_uri",
+                "factory": "graveler_airflow.assets.create_asset",
+                "to_openlineage_converter": "graveler_airflow.assets.convert_asset_to_openlineage",
+            }
+        ],
         "connection-types": [
             {
                 "connection-type": "graveler",
@@ -36,7 +46,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "task-decorators": [
             {"name": "graveler", "class-name": "graveler_airflow.decorators.graveler_task"},
-            {"name": "graveler_gate", "class-name": "graveler_airflow.decorators.graveler_gate"},
+            {"name": "graveler_gate", "class-name": "graveler_airflow.gates.graveler_gate"},
         ],
     }
 

@@ -6,30 +6,37 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from airflow.sdk import TaskGroup
+from airflow.sdk import TaskGroup, TriggerRule
 
+from graveler.gates import as_gate
 from graveler.gates.gate import Check, Gate
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.operators import (
     GravelerCloseRunOperator,
-    GravelerMergeOperator,
+    GravelerGateOperator,
     GravelerOpenRunOperator,
+    GravelerPublishRunOperator,
 )
+from graveler_airflow.wiring import leaves_of, loosen, watched
 
 __all__ = ["graveler_run"]
 
 # what a second try cannot mend fails at once: these are for a busy or absent store
 _RETRIES: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
+# setting a run aside must not wait behind the work of others
+_URGENT: Final[dict[str, Any]] = {"priority_weight": 1000, "weight_rule": "absolute"}
 
 
 @contextmanager
-def graveler_run(  # noqa: PLR0913 - all but the repository have a default
-    repo: str,
+def graveler_run(  # noqa: PLR0913 - each has a default
+    repo: str = "",
     *,
     into: str = "main",
     gates: Iterable[Gate | Check] = (),
     on_failure: str = "park",
     strategy: str | None = None,
+    asset: Any = None,
+    pool: str | None = None,
     group_id: str | None = None,
     graveler_conn_id: str = GravelerHook.default_conn_name,
 ) -> Iterator[Any]:
@@ -45,13 +52,20 @@ def graveler_run(  # noqa: PLR0913 - all but the repository have a default
         with graveler_run("flights", gates=[no_empty_hours]) as run:
             ingest(run) >> transform(run)
 
+    The merge waits for every task of the block. One that fails keeps it from running, also
+    where a task behind it has a ``trigger_rule`` that lets it run all the same; one that is
+    skipped does not.
+
     Args:
-        repo: The repository.
+        repo: The repository; the connection's where not given.
         into: The branch to publish to.
-        gates: Checks on what it would become; functions of a ``graveler.Candidate``.
+        gates: Checks on what it would become; functions of a ``graveler.Candidate``. Gates that
+            are tasks of the block (``@task.graveler_gate``) are among them without being named.
         on_failure: ``park`` keeps what was committed for the next attempt of the same DAG run
             and for a look, ``drop`` removes it.
         strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+        asset: An asset, or several, of which publishing makes an event that names the commit.
+        pool: Of the merge: a pool of one slot lets runs publish one after the other.
         group_id: Name of the task group; the repository's where not given.
         graveler_conn_id: The connection that says where the lake is.
 
@@ -59,7 +73,7 @@ def graveler_run(  # noqa: PLR0913 - all but the repository have a default
         The run, to call ``@task.graveler`` functions with: what `GravelerOpenRunOperator` will
         have returned, and what the function will find a `TaskStep` in the place of.
     """
-    with TaskGroup(group_id or repo) as group:
+    with TaskGroup(group_id or repo or "graveler") as group:
         opened = GravelerOpenRunOperator(
             task_id="open_run",
             repo=repo,
@@ -68,20 +82,62 @@ def graveler_run(  # noqa: PLR0913 - all but the repository have a default
             **_RETRIES,
         )
         closing = GravelerCloseRunOperator(
-            task_id="close_run", run=opened.output, on_failure=on_failure, **_RETRIES
+            task_id="close_run", run=opened.output, on_failure=on_failure, **_RETRIES, **_URGENT
         )
         closing.as_teardown(setups=opened)
-        _check(opened)
+        _warn_of_timeout(opened)
         with closing:
             yield opened.output
-            work = [leaf for leaf in group.get_leaves() if leaf not in (opened, closing)]
-            merge = GravelerMergeOperator(
-                task_id="merge", run=opened.output, gates=gates, strategy=strategy, **_RETRIES
+            # what others set up and tear down in the block is not work
+            work = [task for task in group.iter_tasks() if not (task.is_setup or task.is_teardown)]
+            checks = [task for task in work if _is_gate_of(task, opened)]
+            _order(checks, [task for task in work if task not in checks], opened)
+            merge = GravelerPublishRunOperator(
+                task_id="merge",
+                run=opened.output,
+                gates=_merged(gates, checks),
+                strategy=strategy,
+                outlets=_listed(asset),
+                trigger_rule=TriggerRule.ALL_SUCCESS,  # whatever the default_args say
+                **({"pool": pool} if pool else {}),
+                **_RETRIES,
             )
-            merge.set_upstream(work)
+            merge.set_upstream(watched(work))
+            if work and not opened.dag.fail_fast:  # which takes no other rule
+                merge.trigger_rule = TriggerRule.NONE_FAILED
+            loosen(opened, [*work, merge])
+            closing.watch(merge)
 
 
-def _check(opened: GravelerOpenRunOperator) -> None:
+def _is_gate_of(task: Any, opened: GravelerOpenRunOperator) -> bool:
+    if not isinstance(task, GravelerGateOperator):
+        return False
+    return getattr(task.run, "operator", None) is opened
+
+
+def _order(checks: list[Any], others: list[Any], opened: GravelerOpenRunOperator) -> None:
+    """Let a gate that was given no place judge when all is there."""
+    for check in checks:
+        if check.upstream_task_ids <= {opened.task_id}:
+            check.set_upstream(leaves_of(others))
+
+
+def _merged(gates: Iterable[Gate | Check], checks: list[Any]) -> list[Gate]:
+    """Return the gates of the merge: those that were named, and those that are tasks."""
+    named = [as_gate(gate) for gate in gates]
+    for gate in (gate for check in checks for gate in check.gates):
+        if gate not in named:
+            named.append(gate)
+    return named
+
+
+def _listed(asset: Any) -> list[Any]:
+    if asset is None:
+        return []
+    return list(asset) if isinstance(asset, (list, tuple)) else [asset]
+
+
+def _warn_of_timeout(opened: GravelerOpenRunOperator) -> None:
     dag = opened.dag
     if dag.dagrun_timeout is not None:
         warnings.warn(

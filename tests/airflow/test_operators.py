@@ -4,20 +4,21 @@ import pytest
 
 PROGRAM = """
 import json, tempfile
+from datetime import UTC, datetime
 from types import SimpleNamespace
 import graveler
-from airflow.sdk.exceptions import AirflowFailException
 from graveler.errors import ThrottledError
-from graveler_airflow import GravelerCloseRunOperator, GravelerMergeOperator, graveler_task
+from graveler_airflow import GravelerCloseRunOperator, GravelerPublishRunOperator
 from graveler_airflow.binding import pack
 from graveler_airflow.failing import final_failures
 
 states = {"r1": {"a": "failed", "b": "success"}}
 ti = SimpleNamespace(
     task_id="work", map_index=-1, try_number=1, run_id="r1",
+    run_after=datetime(2013, 1, 1, tzinfo=UTC),
     get_task_states=lambda dag_id, run_ids: states,
 )
-context = {"ti": ti, "dag_run": SimpleNamespace(dag_id="d", run_id="r1")}
+context = {"ti": ti, "dag_run": SimpleNamespace(dag_id="d", run_id="r1", run_after=ti.run_after)}
 found = {}
 
 def outcome(act):
@@ -27,7 +28,7 @@ def outcome(act):
         return [type(error).__name__, str(error)]
 
 def merge(run, *gates):
-    return GravelerMergeOperator(task_id="merge", run=pack(run.handle), gates=gates)
+    return GravelerPublishRunOperator(task_id="merge", run=pack(run.handle), gates=gates)
 
 def close(run, end="drop"):
     return GravelerCloseRunOperator(task_id="close", run=pack(run.handle), on_failure=end)
@@ -66,7 +67,7 @@ with graveler.open(tempfile.mkdtemp()) as lake:
             raise ThrottledError("later")
 
     found["busy"] = outcome(busy)
-    found["no run"] = outcome(lambda: GravelerMergeOperator(task_id="m", run="x").execute(context))
+    found["no run"] = outcome(lambda: GravelerPublishRunOperator(task_id="m", run="x").execute(context))
 print(json.dumps(found))
 """
 

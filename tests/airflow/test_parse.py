@@ -244,7 +244,7 @@ def test_two_runs_in_one_dag_have_tasks_of_their_own(shapes):
 
 def test_the_merge_waits_for_every_task_of_the_block(shapes):
     assert shapes["in_groups"]["refused"] == ""
-    assert shapes["up"] == ["flights.one", "flights.open_run", "flights.plain"]
+    assert shapes["up"] == ["flights.one", "flights.plain"]
 
 
 def test_the_hook_opens_what_the_connection_names(home):

@@ -1,4 +1,4 @@
-"""The three ends of a run: open, merge, close."""
+"""The three ends of a run: open, publish, close."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -8,13 +8,15 @@ from airflow.sdk import BaseOperator, Context
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import as_gate
 from graveler.gates.gate import Check, Gate
-from graveler.lake import RunState
-from graveler_airflow.binding import attached, pack
+from graveler.lake import PublishResult, Run, RunState
+from graveler_airflow.binding import attached, connection_of, pack
 from graveler_airflow.context import run_key, run_metadata
 from graveler_airflow.failing import final_failures
 from graveler_airflow.hook import GravelerHook
+from graveler_airflow.links import LINKS, point_to
+from graveler_airflow.wiring import check_failures_show
 
-__all__ = ["GravelerCloseRunOperator", "GravelerMergeOperator", "GravelerOpenRunOperator"]
+__all__ = ["GravelerCloseRunOperator", "GravelerOpenRunOperator", "GravelerPublishRunOperator"]
 
 _ON_FAILURE: Final = ("park", "drop")
 
@@ -26,18 +28,20 @@ class GravelerOpenRunOperator(BaseOperator):
     is fenced.
 
     Args:
-        repo: The repository.
+        repo: The repository; the connection's where not given.
         into: The branch that the run publishes to.
         graveler_conn_id: The connection that says where the lake is.
+        **kwargs: As of any operator.
     """
 
     template_fields: Sequence[str] = ("repo", "into")
+    operator_extra_links = LINKS
     ui_color = "#e8f0e4"
 
     def __init__(
         self,
         *,
-        repo: str,
+        repo: str = "",
         into: str = "main",
         graveler_conn_id: str = GravelerHook.default_conn_name,
         **kwargs: Any,
@@ -52,22 +56,25 @@ class GravelerOpenRunOperator(BaseOperator):
         with final_failures(), GravelerHook(self.graveler_conn_id).repository(self.repo) as repo:
             run = repo.runs.open(run_key(context), into=self.into, metadata=run_metadata(context))
             self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
-            return pack(run.handle)
+            return pack(run.handle, self.graveler_conn_id)
 
 
-class GravelerMergeOperator(BaseOperator):
+class GravelerPublishRunOperator(BaseOperator):
     """Publishes a run: builds what the target would become, asks the gates, moves the target.
 
     It may run again: a run that is published answers with its commit. A refusal of a gate and
-    a conflict are failures without a retry.
+    a conflict are failures without a retry. The event of every asset in its ``outlets`` names
+    the commit.
 
     Args:
         run: What `GravelerOpenRunOperator` gave.
         gates: Checks on what the target would become.
         strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+        **kwargs: As of any operator.
     """
 
     template_fields: Sequence[str] = ("run",)
+    operator_extra_links = LINKS
     ui_color = "#d5e8d4"
 
     def __init__(
@@ -92,7 +99,21 @@ class GravelerMergeOperator(BaseOperator):
                 self.log.info("Gate %s: %s", verdict.gate, said)
             how = "holds it already" if result.already else "moved"
             self.log.info("%s %s: %s", run.into, how, result.commit.id)
+            self._tell(context, run, result)
             return result.commit.id
+
+    def _tell(self, context: Context, run: Run, result: PublishResult) -> None:
+        commit, repo = result.commit, run.handle.repository
+        point_to(self, conn_id=connection_of(self.run), repo=repo, commit=commit)
+        for asset in self.outlets:
+            context["outlet_events"][asset].extra = {
+                "repository": repo,
+                "ref": run.into,
+                "commit": commit.id,
+                "previous": commit.parents[0] if commit.parents else "",
+                "run": run.key,
+                "hour": run_metadata(context).get("hour", ""),
+            }
 
 
 class GravelerCloseRunOperator(BaseOperator):
@@ -102,9 +123,11 @@ class GravelerCloseRunOperator(BaseOperator):
         run: What `GravelerOpenRunOperator` gave.
         on_failure: ``park`` keeps what the run committed for the next attempt and for a look,
             ``drop`` removes it.
+        **kwargs: As of any operator.
     """
 
     template_fields: Sequence[str] = ("run",)
+    operator_extra_links = LINKS
     ui_color = "#f0e8e4"
 
     def __init__(self, *, run: Any, on_failure: str = "park", **kwargs: Any) -> None:
@@ -113,6 +136,16 @@ class GravelerCloseRunOperator(BaseOperator):
             raise InvalidInputError(f"on_failure {on_failure!r}: give one of {_ON_FAILURE}")
         self.run = run
         self.on_failure = on_failure
+        self._merge = ""
+
+    def watch(self, merge: BaseOperator) -> None:
+        """Have the DAG refused, once it is whole, if the failure of `merge` could go under."""
+        self._merge = merge.task_id
+
+    def prepare_template(self) -> None:
+        """Look at the whole DAG: Airflow calls this when it has read the file."""
+        if self._merge:
+            check_failures_show(self.dag.get_task(self._merge))
 
     @property
     def on_failure_fail_dagrun(self) -> bool:

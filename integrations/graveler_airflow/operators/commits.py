@@ -1,0 +1,119 @@
+"""Operators that commit what is staged, and take commits back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from graveler.errors import InvalidInputError, NoChangesError
+from graveler.lake import Repository
+from graveler.model import Commit
+from graveler_airflow.context import task_metadata
+from graveler_airflow.operators.base import GravelerOperator
+from graveler_airflow.provenance import commit_once, own_commit
+
+__all__ = ["GravelerCommitOperator", "GravelerRevertOperator"]
+
+_ON_EMPTY = ("fail", "skip", "commit")
+
+
+class GravelerCommitOperator(GravelerOperator):
+    """Commits what is staged on a branch; its XCom is the commit's id.
+
+    A try that finds nothing staged, but the commit that an earlier try of the task has made,
+    answers with that. The commit names the DAG, the run, the task and the try.
+
+    Args:
+        branch: Its name.
+        message: Of the commit.
+        metadata: Of the commit, beside what it says of the task.
+        on_empty: Where nothing is staged: ``fail``, ``skip`` the task, or ``commit`` all the
+            same.
+        **kwargs: As of `GravelerOperator`.
+    """
+
+    template_fields: Sequence[str] = ("repo", "branch", "message", "metadata")
+
+    def __init__(
+        self,
+        *,
+        branch: str,
+        message: str = "commit of {{ ti.task_id }}, {{ run_id }}",
+        metadata: Mapping[str, str] | None = None,
+        on_empty: str = "fail",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if on_empty not in _ON_EMPTY:
+            raise InvalidInputError(f"on_empty {on_empty!r}: give one of {_ON_EMPTY}")
+        self.branch = branch
+        self.message = message
+        self.metadata = metadata or {}
+        self.on_empty = on_empty
+
+    def act(self, repository: Repository, context: Context) -> Commit:
+        """Commit."""
+        said: dict[str, Any] = {"message": self.message, "metadata": self.metadata}
+        try:
+            return commit_once(repository, self.branch, context, **said)
+        except NoChangesError as error:
+            if self.on_empty == "skip":
+                raise AirflowSkipException(str(error)) from error
+            if self.on_empty == "fail":
+                raise
+        return repository.branch(self.branch).commit(
+            self.message, metadata={**self.metadata, **task_metadata(context)}, allow_empty=True
+        )
+
+
+class GravelerRevertOperator(GravelerOperator):
+    """Takes back what a commit changed, by a new commit; its XCom is the new one's id.
+
+    For a published run use `GravelerRollbackOperator`, which knows who has read it.
+
+    Args:
+        commit: A ref: whose changes.
+        on: The branch to take them back on.
+        parent: Of a merge commit: which parent's side stays, from 1.
+        strategy: ``source-wins`` takes back, ``dest-wins`` keeps, where paths conflict.
+        message: Of the new commit.
+        metadata: Of the new commit.
+        **kwargs: As of `GravelerOperator`.
+    """
+
+    template_fields: Sequence[str] = ("repo", "commit", "on", "message", "metadata")
+
+    def __init__(
+        self,
+        *,
+        commit: str,
+        on: str = "main",
+        parent: int | None = None,
+        strategy: str | None = None,
+        message: str = "",
+        metadata: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.commit = commit
+        self.on = on
+        self.parent = parent
+        self.strategy = strategy
+        self.message = message
+        self.metadata = metadata or {}
+
+    def act(self, repository: Repository, context: Context) -> Commit:
+        """Revert, unless an earlier try has."""
+        target = repository.commit(self.commit)
+        earlier = own_commit(repository, self.on, context)
+        if earlier is not None and earlier.metadata.get("graveler.revert") == target.id:
+            return earlier
+        return repository.revert(
+            target.id,
+            self.on,
+            parent=self.parent,
+            strategy=self.strategy,
+            message=self.message or None,
+            metadata={**self.metadata, **task_metadata(context)},
+        )

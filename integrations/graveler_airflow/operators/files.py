@@ -1,0 +1,95 @@
+"""Operators that change what is in a tree without moving a byte."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.lake import Branch
+from graveler.model import Entry
+from graveler.objects.registry import open_store
+from graveler_airflow.operators.base import GravelerWritingOperator
+
+__all__ = ["GravelerDeleteOperator", "GravelerLinkOperator"]
+
+
+class GravelerLinkOperator(GravelerWritingOperator):
+    """Brings files into the tree that are already in a store; no byte is copied.
+
+    Args:
+        source: Where they are: ``s3://bucket/landing/2013/01/01/05/``, ``file:///folder/`` or a
+            folder. All that is below it.
+        prefix: Where they shall appear: ``input/2013/01/01/05:00/``.
+        pattern: Only files whose name matches it (``*.parquet``).
+        missing_ok: Be content where there is no such file; else the task fails, and is tried
+            again, for the files may still be coming.
+        **kwargs: As of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
+    """
+
+    template_fields: Sequence[str] = (
+        *GravelerWritingOperator.template_fields,
+        "source",
+        "prefix",
+        "pattern",
+    )
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        prefix: str,
+        pattern: str = "*",
+        missing_ok: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.prefix = prefix
+        self.pattern = pattern
+        self.missing_ok = missing_ok
+
+    def write(self, target: Branch) -> str:
+        """Stage an entry for every file."""
+        count = target.link_many(self._entries())
+        if not count and not self.missing_ok:
+            raise ObjectNotFoundError(f"no file {self.pattern!r} below {self.source}")
+        return f"{count} files of {self.source} linked at {self.prefix}"
+
+    def _entries(self) -> Iterator[Entry]:
+        store = open_store(self.source.rstrip("/"))
+        try:
+            for info in store.list():
+                if PurePosixPath(info.key).match(self.pattern):
+                    yield Entry(
+                        path=f"{self.prefix.rstrip('/')}/{info.key}",
+                        address=store.uri(info.key),
+                        size=info.size,
+                        checksum=info.checksum,
+                        mtime=info.mtime,
+                    )
+        finally:
+            store.close()
+
+
+class GravelerDeleteOperator(GravelerWritingOperator):
+    """Takes files out of the tree; earlier commits keep them.
+
+    Args:
+        paths: Which; or
+        prefix: all below it.
+        **kwargs: As of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
+    """
+
+    template_fields: Sequence[str] = (*GravelerWritingOperator.template_fields, "paths", "prefix")
+
+    def __init__(self, *, paths: Sequence[str] = (), prefix: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if bool(paths) == bool(prefix):
+            raise InvalidInputError(f"{self.task_id}: give one of paths and prefix")
+        self.paths = paths
+        self.prefix = prefix
+
+    def write(self, target: Branch) -> str:
+        """Stage the deletions."""
+        found = [entry.path for entry in target.entries(self.prefix)] if self.prefix else self.paths
+        return f"{target.delete_many(found)} files deleted"

@@ -1,0 +1,58 @@
+"""A gate as a task of its own."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+
+from graveler.errors import GateFailedError
+from graveler.gates import as_gate
+from graveler.gates.gate import Check, Gate
+from graveler_airflow.binding import attached
+from graveler_airflow.failing import final_failures
+from graveler_airflow.links import LINKS
+
+__all__ = ["GravelerGateOperator"]
+
+
+class GravelerGateOperator(BaseOperator):
+    """Asks gates what they would say if the run published now; nothing moves.
+
+    A refusal fails the task, without a retry; one of severity ``warn`` is logged. The merge
+    judges the same gates again, on exactly what it publishes: this task only says it earlier,
+    in a square of its own. What is the same then is not computed twice.
+
+    Args:
+        run: What ``graveler_run`` gives.
+        gates: Checks on what the target would become.
+        **kwargs: As of any operator.
+    """
+
+    template_fields: Sequence[str] = ("run",)
+    operator_extra_links = LINKS
+    ui_color = "#f2ecd6"
+
+    def __init__(self, *, run: Any, gates: Iterable[Gate | Check], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+        self.gates = [as_gate(gate) for gate in gates]
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Judge; return what each gate said."""
+        with final_failures(), attached(self.run) as run:
+            verdicts = run.judge(self.gates)
+            if not verdicts:
+                self.log.info("The run has changed nothing: there is nothing to judge")
+            for verdict in verdicts:
+                if verdict.passed:
+                    self.log.info("Gate %s: passed", verdict.gate)
+                else:
+                    self.log.warning("Gate %s: %s", verdict.gate, verdict.reason)
+            refusals = [verdict for verdict in verdicts if verdict.refuses]
+            if refusals:
+                said = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
+                raise GateFailedError(f"run {run.key!r} would be refused: {said}", verdicts)
+            return [
+                {"gate": verdict.gate, "passed": verdict.passed, "reason": verdict.reason}
+                for verdict in verdicts
+            ]

@@ -1,0 +1,54 @@
+"""Committing once, however often the task is tried."""
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from graveler.errors import NoChangesError
+from graveler.lake import Repository
+from graveler.model import Commit
+from graveler_airflow.context import task_metadata
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["commit_once", "own_commit"]
+
+_SAME: Final = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
+_LOOKED_AT: Final = 1000
+
+
+def own_commit(repository: Repository, branch: str, context: "Context") -> Commit | None:
+    """Return the latest commit on `branch` that this task made, in whichever try, or None.
+
+    A try that died between its commit and its end has done its work: the next one finds it here.
+    """
+    mine = task_metadata(context)
+    for commit in islice(repository.log(branch, first_parent=True), _LOOKED_AT):
+        if all(commit.metadata.get(name) == mine.get(name) for name in _SAME):
+            return commit
+    return None
+
+
+def commit_once(
+    repository: Repository,
+    branch: str,
+    context: "Context",
+    *,
+    message: str,
+    metadata: Mapping[str, str],
+) -> Commit:
+    """Commit what is staged on `branch`, or return the commit in which an earlier try did.
+
+    Raises:
+        NoChangesError: Nothing is staged, and the task has committed nothing.
+    """
+    try:
+        return repository.branch(branch).commit(
+            message, metadata={**metadata, **task_metadata(context)}
+        )
+    except NoChangesError:
+        earlier = own_commit(repository, branch, context)
+        if earlier is None:
+            raise
+        return earlier
