@@ -42,6 +42,7 @@ from graveler.runs import LEASE, TTL, Run, Runs, Why
 
 if TYPE_CHECKING:
     from graveler.gc import GarbageCollector
+    from graveler.ingest import Ingestion
     from graveler.lake.lake import Lake
 
 __all__ = ["Repository"]
@@ -436,6 +437,27 @@ class Repository:
             ObjectNotFoundError: There never was anything at the path.
         """
         return self.runs.why(path, ref)
+
+    def ingestion(
+        self,
+        branch: str = "ingest",
+        *,
+        into: str = "main",
+        gates: Iterable[Gate | Check] = (),
+        on_refusal: str = "hold",
+    ) -> "Ingestion":
+        """Return an ingestion branch: writers stage there all the time, ticks publish it by hours.
+
+        Args:
+            branch: Its name; made from the head of `into` where it is not there yet.
+            into: The branch that moves, in one step for each hour, once every gate has passed.
+            gates: Checks on what that branch would become.
+            on_refusal: ``hold`` publishes nothing more until it is mended, ``quarantine`` moves
+                the change of the refused hour to a branch of its own and goes on.
+        """
+        from graveler.ingest import Ingestion  # noqa: PLC0415 - only who ingests waits for it
+
+        return Ingestion(self.stores, branch, into=into, gates=gates, on_refusal=on_refusal)
 
     def run(  # noqa: PLR0913 - the terms of a run
         self,

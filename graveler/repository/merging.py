@@ -145,7 +145,9 @@ def _still_good(
 
 
 def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
-    """Refuse the work of a run that was not published: its gates have not seen it.
+    """Refuse the work of a run that was not published, and what ingestion has set aside.
+
+    The gates have not seen the one, and have refused the other.
 
     Looked for on the source's own line, down to what both have in common; what came there by
     a merge was looked at then.
@@ -160,6 +162,12 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
             raise RunStateError(
                 f"commit {commit.id[:12]} is work of run {key!r}, which is not published: "
                 "publish it through a new attempt of the run"
+            )
+        shelf = commit.metadata.get("graveler.quarantine")
+        if shelf is not None:
+            raise RunStateError(
+                f"commit {commit.id[:12]} was refused by gates and is in quarantine: mend branch "
+                f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
             )
         if not commit.parents:
             return

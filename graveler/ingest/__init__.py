@@ -1,0 +1,16 @@
+"""Ingestion branches: writers stage all the time, once an hour what is there is published."""
+
+from graveler.ingest.ingestion import Ingestion
+from graveler.ingest.record import HourState, Quarantine, Refusal
+from graveler.ingest.report import Hour, Release, Status, Tick
+
+__all__ = [
+    "Hour",
+    "HourState",
+    "Ingestion",
+    "Quarantine",
+    "Refusal",
+    "Release",
+    "Status",
+    "Tick",
+]

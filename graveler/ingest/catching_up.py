@@ -1,0 +1,70 @@
+"""Bringing an ingestion branch up to its target, by a merge that changes nothing there.
+
+Wanted where the target got something that the branch began with or is about to write again:
+what was released from quarantine. And once in a while, lest the two grow so far apart that to
+find what they have in common takes long.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from graveler.config import default_committer
+from graveler.errors import ThrottledError
+from graveler.ingest.line import CAUGHT_UP, INGEST
+from graveler.refs import advance, backoff, is_ancestor, merge_base
+from graveler.repository.merging import merge_trees
+from graveler.repository.stores import Stores
+from graveler.repository.writing import check_fence
+
+__all__ = ["FAR", "catch_up", "is_far"]
+
+FAR: Final = 250
+"""Generations between branch and target, from which on the branch is brought up to it."""
+_ATTEMPTS: Final = 200
+
+
+def is_far(stores: Stores, branch: str, into: str) -> bool:
+    """Return whether the target has gone far ahead of the branch."""
+    head, target = (
+        stores.refs.commits.get(stores.refs.branches.get(name).commit_id) for name in (branch, into)
+    )
+    return target.generation - head.generation > FAR
+
+
+def catch_up(stores: Stores, branch: str, into: str) -> None:
+    """Merge the target's head into the branch, if it is not there; what is staged stays staged.
+
+    Where both changed a path the branch has its way: its own version is the later one, and is
+    judged when it is published.
+    """
+    refs = stores.refs
+    with refs.turn(branch):
+        for attempt in range(_ATTEMPTS):
+            record, predicate = refs.branches.get_for_update(branch)
+            check_fence(record, "")
+            head = refs.commits.get(record.commit_id)
+            target = refs.commits.get(refs.branches.get(into).commit_id)
+            if is_ancestor(refs.commits, target.id, head.id):
+                return
+            base = merge_base(refs.commits, target.id, head.id)
+            if base is None:
+                return  # no history in common: publishing will say so
+            made = refs.commits.add(
+                metarange=merge_trees(
+                    stores,
+                    base=base.metarange,
+                    source=target.metarange,
+                    dest=head.metarange,
+                    strategy="dest-wins",
+                    what=f"{into} into {branch}",
+                ),
+                parents=(head.id, target.id),
+                message=f"{branch} caught up with {into}",
+                committer=default_committer(),
+                created=stores.clock.now(),
+                metadata={INGEST: branch, CAUGHT_UP: target.id},
+            )
+            if advance(refs, replace(record, commit_id=made.id), predicate, action="merge"):
+                return
+            backoff(stores.clock, stores.ids, attempt)
+    raise ThrottledError(f"branch {branch!r} is busy: lost {_ATTEMPTS} races; try again")

@@ -1,0 +1,71 @@
+"""Hours: what a tick is called, and which hour a path is of. All of them are UTC."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from graveler.errors import InvalidInputError
+from graveler.model import Change, Commit
+
+__all__ = ["commit_hour", "hour_text", "hours_of", "late_hours", "path_hour"]
+
+_FOLDER: Final = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/")
+_MOST_LATE: Final = 1000
+
+
+def hour_text(given: datetime | str | None, now: datetime) -> str:
+    """Return an hour as it is kept: ``2013-01-01T05:00Z``.
+
+    Args:
+        given: A time, or its ISO 8601 text, UTC where it has no zone; seconds are cut off.
+            None is the last full hour.
+        now: The time now.
+
+    Raises:
+        InvalidInputError: A text that is no time.
+    """
+    if given is None:
+        given = now.replace(minute=0) - timedelta(hours=1)
+    elif isinstance(given, str):
+        try:
+            given = datetime.fromisoformat(given)
+        except ValueError:
+            raise InvalidInputError(
+                f"hour {given!r} is no time: give it as 2013-01-01T05:00Z"
+            ) from None
+    exact = given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
+    return f"{exact:%Y-%m-%dT%H:%MZ}"
+
+
+def path_hour(path: str) -> str | None:
+    """Return the hour of the folder ``YYYY/MM/DD/hh:mm/`` that a path is in, or None."""
+    found = _FOLDER.search(path)
+    if found is None:
+        return None
+    try:
+        hour = datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]  # five numbers
+    except ValueError:
+        return None
+    return hour_text(hour, hour)
+
+
+def late_hours(changes: Iterable[Change], hour: str) -> tuple[str, ...]:
+    """Return the hours before `hour` of which there are files among the changes, sorted.
+
+    The earliest thousand, where there are more: they become a commit's metadata.
+    """
+    found = {path_hour(change.path) for change in changes if change.after is not None}
+    return tuple(sorted(each for each in found if each is not None and each < hour)[:_MOST_LATE])
+
+
+def commit_hour(commit: Commit) -> str:
+    """Return the hour a commit was made for, or in which it was made where nobody says."""
+    return commit.metadata.get("hour") or hour_text(
+        commit.created.replace(minute=0), commit.created
+    )
+
+
+def hours_of(commits: Iterable[Commit]) -> tuple[str, ...]:
+    """Return the hours that commits were made for, each once, sorted."""
+    return tuple(sorted({commit_hour(commit) for commit in commits}))

@@ -1,0 +1,164 @@
+"""What is kept of an ingestion beside the history of its branches.
+
+That an hour is committed or published is told by history alone. Records hold what history
+cannot say: what a tick of an hour was answered, why publishing is held, and which change is
+about to be taken off the branch.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from graveler.errors import CorruptionError
+from graveler.identity import unix_us
+from graveler.records import decode_json, encode_json, from_unix_us
+from graveler.runs.record import Refusal
+
+__all__ = [
+    "HourRecord",
+    "HourState",
+    "Quarantine",
+    "Refusal",
+    "Standing",
+    "decode_hour",
+    "decode_quarantine",
+    "decode_standing",
+    "encode",
+]
+
+
+class HourState(StrEnum):
+    """Where an hour stands."""
+
+    EMPTY = "empty"
+    """Its tick found nothing staged."""
+    COMMITTED = "committed"
+    """On the ingestion branch, not published yet."""
+    HELD = "held"
+    """The same, and publishing is held until it is mended."""
+    QUARANTINED = "quarantined"
+    PUBLISHED = "published"
+
+
+@dataclass(frozen=True, slots=True)
+class HourRecord:
+    """What the ticks of an hour did.
+
+    Attributes:
+        hour: The hour, ``2013-01-01T05:00Z``.
+        commits: What they committed on the ingestion branch, oldest first.
+        late: Earlier hours of which these commits bring files.
+        published: The commit by which the last of it reached the target, once that was seen.
+        nonce: Differs with every write.
+    """
+
+    hour: str
+    commits: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    published: str = ""
+    nonce: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A change that was refused, on a branch of its own.
+
+    Attributes:
+        name: Of the branch.
+        hours: The hours whose change it is.
+        commits: What was taken off the ingestion branch.
+        head: The branch's first commit: the change, over what was published before it.
+        refusal: Why.
+        created: When.
+        releasing: It is being released; a release that was cut off is gone on with.
+        released: The commit by which it reached the target, "" while it has not.
+        nonce: Differs with every write.
+    """
+
+    name: str
+    hours: tuple[str, ...]
+    commits: tuple[str, ...]
+    head: str
+    refusal: Refusal
+    created: datetime
+    releasing: bool = False
+    released: str = ""
+    nonce: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is going on with an ingestion branch.
+
+    Attributes:
+        held: Why publishing is held, or None.
+        taking: The change that is being taken off the branch: decided, and not done yet.
+        nonce: Differs with every write.
+    """
+
+    held: Refusal | None = None
+    taking: Quarantine | None = None
+    nonce: str = ""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return unix_us(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+def encode(record: HourRecord | Quarantine | Standing) -> bytes:
+    """Return a record as bytes."""
+    return encode_json(_plain(asdict(record)))
+
+
+@contextmanager
+def _readable(what: str, raw: bytes) -> Iterator[Any]:
+    found = decode_json(raw, what)
+    try:
+        yield found
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise CorruptionError(f"{what} cannot be read: {raw[:120]!r}") from error
+
+
+def _refusal(raw: Any) -> Refusal:
+    return Refusal(from_unix_us(raw["at"]), raw["reason"], tuple(raw["gates"]))
+
+
+def _quarantine(raw: Any) -> Quarantine:
+    listed = {name: tuple(raw[name]) for name in ("hours", "commits")}
+    made: dict[str, Any] = {
+        **raw,
+        **listed,
+        "refusal": _refusal(raw["refusal"]),
+        "created": from_unix_us(raw["created"]),
+    }
+    return Quarantine(**made)
+
+
+def decode_hour(raw: bytes) -> HourRecord:
+    """Return the record of an hour, or raise CorruptionError."""
+    with _readable("hour of an ingestion", raw) as found:
+        found["commits"], found["late"] = tuple(found["commits"]), tuple(found["late"])
+        return HourRecord(**found)
+
+
+def decode_quarantine(raw: bytes) -> Quarantine:
+    """Return the record of a quarantine, or raise CorruptionError."""
+    with _readable("quarantine", raw) as found:
+        return _quarantine(found)
+
+
+def decode_standing(raw: bytes) -> Standing:
+    """Return the standing of an ingestion branch, or raise CorruptionError."""
+    with _readable("standing of an ingestion", raw) as found:
+        return Standing(
+            held=None if found["held"] is None else _refusal(found["held"]),
+            taking=None if found["taking"] is None else _quarantine(found["taking"]),
+            nonce=found["nonce"],
+        )

@@ -1,0 +1,137 @@
+"""The records of one ingestion branch, in the key-value partition ``ingest:<uid>``.
+
+``standing/<branch>`` says what is going on, ``hour/<branch>/<hour>`` what the ticks of an hour
+did, ``quarantine/<branch>/<name>`` what was taken off the branch. Each is changed by
+compare-and-set alone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from graveler.errors import OutcomeUnknownError, PreconditionFailedError, ThrottledError
+from graveler.ingest.record import (
+    HourRecord,
+    Quarantine,
+    Standing,
+    decode_hour,
+    decode_quarantine,
+    decode_standing,
+    encode,
+)
+from graveler.kv.store import ABSENT
+from graveler.refs import backoff
+from graveler.repository.stores import Stores
+
+__all__ = ["IngestRecords"]
+
+_ATTEMPTS: Final = 200
+_Record = TypeVar("_Record", HourRecord, Quarantine, Standing)
+
+
+class IngestRecords:
+    """What is kept of one ingestion branch."""
+
+    def __init__(self, stores: Stores, branch: str) -> None:
+        self._stores = stores
+        self._branch = branch
+        self._partition = f"ingest:{stores.uid}"
+
+    def standing(self) -> Standing:
+        """Return what is going on with the branch."""
+        return self._get(self._name("standing"), decode_standing) or Standing()
+
+    def change_standing(self, change: Callable[[Standing], Standing]) -> Standing:
+        """Replace the standing by ``change(standing)`` in one atomic step and return it."""
+        return self._update(
+            self._name("standing"), decode_standing, lambda there: change(there or Standing())
+        )
+
+    def hour(self, hour: str) -> HourRecord | None:
+        """Return what the ticks of an hour did, or None where there was none."""
+        return self._get(self._name("hour", hour), decode_hour)
+
+    def hours(self) -> Iterator[HourRecord]:
+        """Yield what is kept of every hour, earliest first."""
+        return self._all(self._name("hour", ""), decode_hour)
+
+    def change_hour(self, hour: str, change: Callable[[HourRecord], HourRecord]) -> HourRecord:
+        """Replace the record of an hour by ``change(record)`` in one atomic step and return it."""
+        return self._update(
+            self._name("hour", hour), decode_hour, lambda there: change(there or HourRecord(hour))
+        )
+
+    def quarantine(self, name: str) -> Quarantine | None:
+        """Return what is kept of a quarantine, or None where there is none of that name."""
+        return self._get(self._name("quarantine", name), decode_quarantine)
+
+    def quarantines(self) -> Iterator[Quarantine]:
+        """Yield every quarantine, the released ones too, by name."""
+        return self._all(self._name("quarantine", ""), decode_quarantine)
+
+    def add_quarantine(self, record: Quarantine) -> Quarantine:
+        """Keep a quarantine, unless it is kept already; return what is kept."""
+        return self._update(
+            self._name("quarantine", record.name),
+            decode_quarantine,
+            lambda there: there or record,
+        )
+
+    def change_quarantine(
+        self, record: Quarantine, change: Callable[[Quarantine], Quarantine]
+    ) -> Quarantine:
+        """Replace the record of a quarantine by ``change(record)`` in one atomic step."""
+        return self._update(
+            self._name("quarantine", record.name),
+            decode_quarantine,
+            lambda there: change(there or record),
+        )
+
+    def _name(self, kind: str, rest: str | None = None) -> bytes:
+        name = f"{kind}/{self._branch}"
+        return (name if rest is None else f"{name}/{rest}").encode()
+
+    def _get(self, name: bytes, decode: Callable[[bytes], _Record]) -> _Record | None:
+        stored = self._stores.kv.get(self._partition, name)
+        return None if stored is None else decode(stored.value)
+
+    def _all(self, prefix: bytes, decode: Callable[[bytes], _Record]) -> Iterator[_Record]:
+        for key, value in self._stores.kv.scan(self._partition, prefix):
+            if not key.startswith(prefix):
+                return
+            yield decode(value)
+
+    def _update(
+        self,
+        name: bytes,
+        decode: Callable[[bytes], _Record],
+        change: Callable[[_Record | None], _Record],
+    ) -> _Record:
+        """Write ``change(record)``; it runs again after a lost race, and may return what it got."""
+        stores = self._stores
+        for attempt in range(_ATTEMPTS):
+            stored = stores.kv.get(self._partition, name)
+            there = None if stored is None else decode(stored.value)
+            changed = change(there)
+            if changed is there:
+                return changed
+            new = replace(changed, nonce=stores.ids.unique())
+            try:
+                stores.kv.set_if(
+                    self._partition,
+                    name,
+                    encode(new),
+                    ABSENT if stored is None else stored.predicate,
+                )
+            except PreconditionFailedError:
+                backoff(stores.clock, stores.ids, attempt)
+                continue
+            except OutcomeUnknownError:
+                now = self._get(name, decode)
+                if now is None or now.nonce != new.nonce:
+                    continue
+            return new
+        raise ThrottledError(
+            f"records of ingestion branch {self._branch!r} are busy: lost {_ATTEMPTS} races; "
+            "try again"
+        )

@@ -1,0 +1,201 @@
+"""A tick: commit what has been acknowledged, publish what is not published yet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from graveler.config import default_committer
+from graveler.errors import (
+    GateFailedError,
+    GravelerError,
+    MergeConflictError,
+    NoChangesError,
+    ThrottledError,
+)
+from graveler.ingest.catching_up import catch_up, is_far
+from graveler.ingest.hours import commit_hour, hours_of, late_hours
+from graveler.ingest.line import INGEST, Point, points, whole
+from graveler.ingest.publishing import Publisher, Said
+from graveler.ingest.quarantining import Quarantines, culprits
+from graveler.ingest.record import HourRecord, Refusal, Standing
+from graveler.ingest.records import IngestRecords
+from graveler.ingest.releasing import Releases
+from graveler.ingest.trees import before
+from graveler.model import Commit
+from graveler.repository import committing
+from graveler.repository.diffing import diff_commits
+from graveler.repository.stores import Stores
+
+__all__ = ["Ticker"]
+
+_ROUNDS: Final = 1000
+_REASON_CHARACTERS: Final = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Ticker:
+    """Does the ticks of one ingestion branch.
+
+    Attributes:
+        stores: The repository.
+        records: Of the branch.
+        quarantines: What takes changes off it.
+        releases: What brings them back.
+        branch: Its name.
+        into: Where to publish.
+        hold: Whether a refusal holds publishing; else the change goes to quarantine.
+    """
+
+    stores: Stores
+    records: IngestRecords
+    quarantines: Quarantines
+    releases: Releases
+    branch: str
+    into: str
+    hold: bool
+
+    def tick(self, hour: str, metadata: Mapping[str, str], publisher: Publisher) -> None:
+        """Commit what is staged as `hour`, once, and publish all that can be published."""
+        self.quarantines.settle()
+        self.releases.settle()
+        if is_far(self.stores, self.branch, self.into):
+            catch_up(self.stores, self.branch, self.into)
+        self._commit(hour, metadata)
+        self._publish(publisher)
+
+    def found(self) -> tuple[Point, ...]:
+        """Return what is committed and not published, oldest first."""
+        refs = self.stores.refs
+        head, target = (
+            refs.commits.get(refs.branches.get(name).commit_id) for name in (self.branch, self.into)
+        )
+        return points(refs.commits, head, target)
+
+    def _commit(self, hour: str, metadata: Mapping[str, str]) -> None:
+        """Commit for an hour that nobody has committed for; those who come together take turns.
+
+        While publishing is held the hour that waits takes mends: then it is committed for again.
+        """
+        with self.stores.refs.turn(f"{self.branch}/tick"):
+            record = self.records.hour(hour)
+            if record is None:
+                record = self._cut_off(hour)
+            if record is not None and not self._takes_mends(record):
+                return
+            made = self._committed(hour, metadata)
+            if made is None and record is not None:
+                return
+            late = () if made is None else self.late(made, hour)
+            self._keep(hour, made, late)
+
+    def _cut_off(self, hour: str) -> HourRecord | None:
+        """Keep what a tick of this hour that died has committed, if one has."""
+        mine = [
+            change
+            for point in self.found()
+            for change in point.changes
+            if INGEST in change.metadata and commit_hour(change) == hour
+        ]
+        record = None
+        for change in mine:
+            record = self._keep(hour, change, self.late(change, hour))
+        return record
+
+    def _takes_mends(self, record: HourRecord) -> bool:
+        if self.records.standing().held is None or record.published:
+            return False
+        taken = {each for kept in self.records.quarantines() for each in kept.commits}
+        return taken.isdisjoint(record.commits)
+
+    def _committed(self, hour: str, metadata: Mapping[str, str]) -> Commit | None:
+        try:
+            return committing.commit(
+                self.stores,
+                self.branch,
+                fence="",
+                message=f"{self.branch} {hour}",
+                metadata={**metadata, "hour": hour, INGEST: self.branch},
+                committer=default_committer(),
+                allow_empty=False,
+            )
+        except NoChangesError:
+            return None
+
+    def late(self, change: Commit, hour: str) -> tuple[str, ...]:
+        """Return the earlier hours of which a commit brings files."""
+        return late_hours(diff_commits(self.stores, before(self.stores, change), change), hour)
+
+    def _keep(self, hour: str, made: Commit | None, late: tuple[str, ...]) -> HourRecord:
+        def change(there: HourRecord) -> HourRecord:
+            if made is None or made.id in there.commits:
+                return there if there.nonce else replace(there)
+            both = tuple(sorted({*there.late, *late}))
+            return replace(there, commits=(*there.commits, made.id), late=both)
+
+        return self.records.change_hour(hour, change)
+
+    def _publish(self, publisher: Publisher) -> None:
+        for _ in range(_ROUNDS):
+            self.quarantines.settle()
+            found = self.found()
+            standing = self.records.standing()
+            if not found:
+                self._hold(standing, None)
+                return
+            held = self.hold and standing.held is not None
+            point = whole(found) if held else found[0]
+            self._remember(point)
+            try:
+                publisher.publish(point.commit, self._said(point))
+            except (GateFailedError, MergeConflictError) as error:
+                refusal = self._refusal(error)
+                if self.hold:
+                    self._hold(standing, refusal)
+                    if held or len(found) == 1:
+                        return  # else all of it together may pass, mended since
+                else:
+                    changes = culprits(publisher, point, self._said(point))
+                    self.quarantines.decide(changes, hours_of(changes), point.commit, refusal)
+        raise ThrottledError(f"branch {self.branch!r}: others publish it all the while; try again")
+
+    def _remember(self, point: Point) -> None:
+        """Keep what hours these changes were committed for: later, history no longer tells fast."""
+        for change in point.changes:
+            hour = commit_hour(change)
+            if INGEST in change.metadata and not self._is_known(hour, change):
+                self._keep(hour, change, self.late(change, hour))
+
+    def _is_known(self, hour: str, change: Commit) -> bool:
+        record = self.records.hour(hour)
+        return record is not None and change.id in record.commits
+
+    def _hold(self, seen: Standing, refusal: Refusal | None) -> None:
+        """Have publishing held for this reason, or no more."""
+
+        def change(there: Standing) -> Standing:
+            if there.held is refusal or there.nonce != seen.nonce:
+                return there  # somebody has judged it at the same time
+            return replace(there, held=refusal)
+
+        self.records.change_standing(change)
+
+    def _refusal(self, error: GravelerError) -> Refusal:
+        gates: tuple[str, ...] = ()
+        if isinstance(error, GateFailedError):
+            gates = tuple(verdict.gate for verdict in error.verdicts if verdict.refuses)
+        return Refusal(self.stores.clock.now(), str(error)[:_REASON_CHARACTERS], gates)
+
+    def _said(self, point: Point) -> Said:
+        """Return what the commit that publishes a point says: the pairs of its newest change."""
+        newest = point.changes[-1]
+        pairs = {
+            key: text for key, text in newest.metadata.items() if not key.startswith("graveler.")
+        }
+        hours = hours_of(point.changes)
+        pairs |= {"hour": hours[-1], INGEST: self.branch}
+        if len(hours) > 1:
+            pairs["hours"] = ",".join(hours)
+        late = {each for change in point.changes for each in self.late(change, commit_hour(change))}
+        if late:
+            pairs["late"] = ",".join(sorted(late))
+        return Said(f"{self.branch} {', '.join(hours)}", pairs)

@@ -1,0 +1,84 @@
+"""Trees with the change of some commits put on them, or taken off them."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from graveler.committed import CONFLICT, Unresolved, get
+from graveler.model import Commit
+from graveler.records import value_identity
+from graveler.repository.merging import merge_trees
+from graveler.repository.stores import Stores
+
+__all__ = ["before", "put_on", "put_on_unless_changed", "taken_off"]
+
+
+def before(stores: Stores, change: Commit) -> Commit:
+    """Return the commit that the change of a commit is counted from: its first parent."""
+    return stores.refs.commits.get(change.parents[0])
+
+
+def put_on(stores: Stores, tree: str, changes: Iterable[Commit]) -> str:
+    """Return `tree` with the changes made upon it, in their order; they have their way."""
+    for change in changes:
+        tree = merge_trees(
+            stores,
+            base=before(stores, change).metarange,
+            source=change.metarange,
+            dest=tree,
+            strategy="source-wins",
+            what=f"commit {change.id[:12]}",
+        )
+    return tree
+
+
+def put_on_unless_changed(
+    stores: Stores, tree: str, change: Commit, *, base: str, target: str
+) -> str:
+    """Return `tree` with one change made upon it, where the target left its paths alone.
+
+    Args:
+        stores: The repository.
+        tree: The target's, with other changes of the same branch upon it.
+        change: A commit of the branch.
+        base: Tree that branch and target have in common.
+        target: The target's tree.
+
+    Raises:
+        MergeConflictError: The target has changed a path of it, differently.
+    """
+
+    def settle(
+        key: bytes, _base: bytes | None, source: bytes | None, _dest: bytes | None
+    ) -> bytes | Literal[Unresolved.CONFLICT] | None:
+        then, now = (get(stores.ranges, each, key) for each in (base, target))
+        same = (then is None) == (now is None) and (
+            then is None or now is None or value_identity(then) == value_identity(now)
+        )
+        return source if same else CONFLICT
+
+    return merge_trees(
+        stores,
+        base=before(stores, change).metarange,
+        source=change.metarange,
+        dest=tree,
+        strategy=None,
+        what=f"commit {change.id[:12]}",
+        resolve=settle,
+    )
+
+
+def taken_off(stores: Stores, tree: str, changes: Iterable[Commit]) -> str:
+    """Return `tree` with the changes taken back, the newest first.
+
+    A path that a later commit has changed stays as that one left it.
+    """
+    for change in reversed(tuple(changes)):
+        tree = merge_trees(
+            stores,
+            base=change.metarange,
+            source=before(stores, change).metarange,
+            dest=tree,
+            strategy="dest-wins",
+            what=f"commit {change.id[:12]} taken off",
+        )
+    return tree

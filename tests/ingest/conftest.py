@@ -1,0 +1,39 @@
+"""A repository whose main is protected, and an ingestion into it."""
+
+import pytest
+
+from graveler.gates import gate
+from tests.engine.worlds import World
+
+
+@gate(prefix="input/")
+def no_bad_file(candidate):
+    """Refuses a tree in which any file says that it is bad."""
+    bad = [entry.path for entry in candidate.entries("input/") if entry.path.endswith(".bad")]
+    return f"bad files: {', '.join(bad)}" if bad else None
+
+
+@pytest.fixture
+def world():
+    made = World()
+    repo = made.repo(scripted=False)
+    main = repo.branch("main")
+    main.put("settled", b"0")
+    main.commit("base")
+    repo.protect("main")
+    return made
+
+
+@pytest.fixture
+def repo(world):
+    return world.repo(scripted=False)
+
+
+@pytest.fixture
+def holding(repo):
+    return repo.ingestion(gates=[no_bad_file])
+
+
+@pytest.fixture
+def quarantining(repo):
+    return repo.ingestion(gates=[no_bad_file], on_refusal="quarantine")

@@ -1,0 +1,354 @@
+"""What happens when a gate refuses an hour: publishing is held, or the hour is set aside."""
+
+import pytest
+
+from graveler.errors import (
+    GateFailedError,
+    MergeConflictError,
+    NotFoundError,
+    RefNotFoundError,
+    RunStateError,
+)
+from graveler.gates import gate
+from graveler.ingest import HourState
+from tests.engine.worlds import tree
+
+FIVE = "2013-01-01T05:00Z"
+SIX = "2013-01-01T06:00Z"
+SEVEN = "2013-01-01T07:00Z"
+EIGHT = "2013-01-01T08:00Z"
+SHELF = "quarantine-2013-01-01T05-00"
+
+
+def path(hour, name="a"):
+    return f"input/2013/01/01/{hour:02}:00/{name}"
+
+
+def published(repo):
+    return {key: text for key, text in tree(repo.ref("main")).items() if key != "settled"}
+
+
+def stage(ingestion, hour, *names, body=None):
+    for name in names:
+        ingestion.branch.put(path(hour, name), (body or f"{hour}{name}").encode())
+
+
+def off(repo):
+    return [
+        one for one in repo.log("ingest", first_parent=True) if "graveler.taken-off" in one.metadata
+    ]
+
+
+class Counter:
+    """Always looks the same, so that a gate that names it does."""
+
+    asked = 0
+
+    def __repr__(self):
+        return "Counter"
+
+
+# hold
+
+
+def test_a_refused_hour_holds_publishing_until_it_is_mended(repo, holding):
+    stage(holding, 5, "a", "x.bad")
+    tick = holding.tick(FIVE)
+    assert (tick.state, tick.published) == (HourState.HELD, None)
+    assert tick.refused.gates == ("no_bad_file",)
+    assert "x.bad" in tick.refused.reason
+    assert holding.status().held == tick.refused
+
+    stage(holding, 6, "a")
+    assert holding.tick(SIX).state is HourState.HELD
+    assert published(repo) == {}
+    assert [hour.hour for hour in holding.pending()] == [FIVE, SIX]
+    assert {hour.state for hour in holding.pending()} == {HourState.HELD}
+
+    holding.branch.delete(path(5, "x.bad"))
+    stage(holding, 7, "a")
+    tick = holding.tick(SEVEN)
+    assert (tick.state, tick.refused) == (HourState.PUBLISHED, None)
+    assert published(repo) == {path(5): "5a", path(6): "6a", path(7): "7a"}
+    assert holding.status().held is None
+    assert tick.published.metadata["hours"] == f"{FIVE},{SIX},{SEVEN}"
+    for hour in (FIVE, SIX):
+        assert holding.hour(hour).published == tick.published
+
+
+def test_the_tick_of_the_held_hour_itself_takes_the_mend(repo, holding):
+    """An operator that failed is cleared, and runs again for the same hour."""
+    stage(holding, 5, "a", "x.bad")
+    holding.tick(FIVE)
+    holding.branch.delete(path(5, "x.bad"))
+    tick = holding.tick(FIVE)
+    assert tick.state is HourState.PUBLISHED
+    assert published(repo) == {path(5): "5a"}
+    assert tick.published.metadata["hour"] == FIVE
+
+
+def test_an_empty_hour_is_held_with_the_others_and_takes_the_mend_too(repo, holding):
+    stage(holding, 5, "x.bad")
+    holding.tick(FIVE)
+    assert holding.tick(SIX).state is HourState.EMPTY
+    holding.branch.delete(path(5, "x.bad"))
+    assert holding.tick(SIX).state is HourState.PUBLISHED
+    assert published(repo) == {}
+
+
+def test_hours_before_the_refused_one_are_published(repo, holding):
+    stage(holding, 5, "a")
+    holding.branch.commit("by hand", metadata={"hour": FIVE})
+    stage(holding, 6, "x.bad")
+    assert holding.tick(SIX).state is HourState.HELD
+    assert published(repo) == {path(5): "5a"}
+
+
+def test_a_gate_is_not_asked_again_about_an_hour_that_is_held(repo):
+    counter = Counter()
+
+    @gate(prefix="input/")
+    def never(candidate):
+        counter.asked += 1
+        return "no"
+
+    gates = [never]
+    stage(repo.ingestion(gates=gates), 5, "a")
+    for _ in range(3):
+        assert repo.ingestion(gates=gates).tick(FIVE).state is HourState.HELD
+    assert counter.asked == 1
+
+
+def test_a_path_that_main_changed_differently_is_a_refusal(repo, holding):
+    stage(holding, 5, "a")
+    holding.tick(FIVE)
+    repo.unprotect("main")
+    repo.branch("main").put(path(5), b"main's")
+    repo.branch("main").commit("by hand")
+    stage(holding, 5, "a", body="ingest's")
+    tick = holding.tick(SIX)
+    assert tick.state is HourState.HELD
+    assert tick.refused.gates == ()
+    assert path(5) in tick.refused.reason
+
+
+# quarantine
+
+
+def test_a_refused_hour_goes_to_a_branch_of_its_own_and_later_ones_go_through(repo, quarantining):
+    stage(quarantining, 4, "a")
+    quarantining.tick("2013-01-01T04:00Z")
+    stage(quarantining, 5, "a", "x.bad")
+    tick = quarantining.tick(FIVE, metadata={"who": "cron"})
+    assert (tick.state, tick.quarantined, tick.published) == (HourState.QUARANTINED, (SHELF,), None)
+    assert tick.refused.gates == ("no_bad_file",)
+
+    stage(quarantining, 6, "a")
+    assert quarantining.tick(SIX).state is HourState.PUBLISHED
+    assert published(repo) == {path(4): "4a", path(6): "6a"}
+
+    (kept,) = quarantining.quarantined()
+    assert (kept.name, kept.hours, kept.commits) == (SHELF, (FIVE,), (tick.commit.id,))
+    parked = tree(repo.ref(SHELF))
+    assert {key for key in parked if key != "settled"} == {path(4), path(5), path(5, "x.bad")}
+    assert repo.commit(SHELF).metadata["who"] == "cron"
+    assert len(off(repo)) == 1
+    assert path(5) not in tree(repo.ref("ingest"))
+    assert quarantining.status().pending == ()
+
+
+def test_a_released_hour_is_on_main_and_its_branch_is_gone(repo, quarantining):
+    stage(quarantining, 5, "a", "x.bad")
+    quarantining.tick(FIVE)
+    stage(quarantining, 6, "a")
+    quarantining.tick(SIX)
+
+    with pytest.raises(GateFailedError, match=r"x\.bad"):
+        quarantining.release(SHELF)
+    assert published(repo) == {path(6): "6a"}
+
+    mended = repo.branch(SHELF)
+    mended.delete(path(5, "x.bad"))
+    mended.put(path(5, "b"), b"mended")
+    release = quarantining.release(SHELF)
+    assert (release.name, release.commit, release.already) == (SHELF, repo.commit("main"), False)
+    assert published(repo) == {path(5): "5a", path(5, "b"): "mended", path(6): "6a"}
+    assert release.commit.metadata["hour"] == FIVE
+    assert release.commit.metadata["released"] == SHELF
+    assert quarantining.quarantined() == ()
+    with pytest.raises(RefNotFoundError):
+        repo.branch(SHELF)
+    hour = quarantining.hour(FIVE)
+    assert (hour.state, hour.published) == (HourState.PUBLISHED, release.commit)
+
+    again = quarantining.release(SHELF)
+    assert (again.commit, again.already) == (release.commit, True)
+    assert repo.commit("main") == release.commit
+    assert quarantining.tick(FIVE).published == release.commit
+
+
+def test_an_hour_is_released_by_other_gates_where_they_are_given(repo, quarantining):
+    stage(quarantining, 5, "x.bad")
+    quarantining.tick(FIVE)
+    quarantining.release(SHELF, gates=[])
+    assert published(repo) == {path(5, "x.bad"): "5x.bad"}
+
+
+def test_a_release_of_what_is_not_there_says_so(repo, quarantining):
+    with pytest.raises(NotFoundError, match="no quarantine 'x'"):
+        quarantining.release("x")
+    stage(quarantining, 5, "x.bad")
+    quarantining.tick(FIVE)
+    repo.delete_branch(SHELF)
+    assert quarantining.quarantined() == ()
+    with pytest.raises(RefNotFoundError, match="graveler undo"):
+        quarantining.release(SHELF, gates=[])
+    repo.undo(SHELF)
+    quarantining.release(SHELF, gates=[])
+    assert published(repo) == {path(5, "x.bad"): "5x.bad"}
+
+
+def test_a_quarantine_is_not_merged_round_the_gates(repo, quarantining):
+    stage(quarantining, 5, "x.bad")
+    quarantining.tick(FIVE)
+    with pytest.raises(RunStateError, match="in quarantine"):
+        repo.merge(SHELF, "main")
+
+
+def test_a_later_hour_that_wrote_the_same_path_first_is_a_conflict_of_the_release(
+    repo, quarantining
+):
+    stage(quarantining, 5, "a", "x.bad")
+    quarantining.tick(FIVE)
+    stage(quarantining, 5, "a", body="later")
+    quarantining.tick(SIX)
+    assert published(repo) == {path(5): "later"}
+    repo.branch(SHELF).delete(path(5, "x.bad"))
+    with pytest.raises(MergeConflictError) as conflict:
+        quarantining.release(SHELF)
+    assert [one.path for one in conflict.value.conflicts] == [path(5)]
+    assert len(quarantining.quarantined()) == 1
+    quarantining.release(SHELF, strategy="dest-wins")
+    assert published(repo) == {path(5): "later"}
+
+
+def test_the_quarantined_file_wins_where_the_caller_says_so(repo, quarantining):
+    stage(quarantining, 5, "a", "x.bad")
+    quarantining.tick(FIVE)
+    stage(quarantining, 5, "a", body="later")
+    quarantining.tick(SIX)
+    repo.branch(SHELF).delete(path(5, "x.bad"))
+    quarantining.release(SHELF, strategy="source-wins")
+    assert published(repo) == {path(5): "5a"}
+    stage(quarantining, 5, "a", body="latest")
+    quarantining.tick(SEVEN)
+    assert published(repo) == {path(5): "latest"}
+
+
+def test_a_later_hour_writes_over_what_was_released_before_it(repo, quarantining):
+    stage(quarantining, 5, "a", "x.bad")
+    quarantining.tick(FIVE)
+    repo.branch(SHELF).delete(path(5, "x.bad"))
+    quarantining.release(SHELF)
+    stage(quarantining, 5, "a", body="later")
+    quarantining.branch.delete("settled")
+    assert quarantining.tick(SIX).state is HourState.PUBLISHED
+    assert published(repo) == {path(5): "later"}
+
+
+def test_what_a_refused_hour_had_changed_and_deleted_is_as_before(repo, quarantining):
+    stage(quarantining, 4, "a", "b")
+    quarantining.tick("2013-01-01T04:00Z")
+    quarantining.branch.delete(path(4, "a"))
+    stage(quarantining, 4, "b", "x.bad", body="changed")
+    quarantining.tick(FIVE)
+    assert published(repo) == {path(4): "4a", path(4, "b"): "4b"}
+    assert tree(repo.branch("ingest")) == tree(repo.ref("main"))
+    quarantining.release(SHELF, gates=[])
+    assert published(repo) == {path(4, "b"): "changed", path(4, "x.bad"): "changed"}
+
+
+def test_of_several_hours_that_wait_only_the_bad_ones_are_set_aside(repo, holding, quarantining):
+    stage(holding, 5, "x.bad")
+    holding.tick(FIVE)
+    stage(holding, 6, "a")
+    holding.tick(SIX)
+    stage(holding, 7, "y.bad")
+    holding.tick(SEVEN)
+    stage(quarantining, 8, "a")
+    assert quarantining.tick(EIGHT).state is HourState.PUBLISHED
+    assert published(repo) == {path(6): "6a", path(8): "8a"}
+    assert [kept.hours for kept in quarantining.quarantined()] == [(FIVE,), (SEVEN,)]
+    assert len(off(repo)) == 2
+    assert holding.hour(SIX).state is HourState.PUBLISHED
+    assert holding.hour(SEVEN).quarantined == ("quarantine-2013-01-01T07-00",)
+
+
+def test_a_file_of_a_bad_hour_that_a_later_hour_wrote_again_stays(repo, holding, quarantining):
+    stage(holding, 5, "a", "x.bad")
+    holding.tick(FIVE)
+    stage(holding, 5, "a", body="again")
+    holding.tick(SIX)
+    quarantining.tick(SEVEN)
+    assert published(repo) == {path(5): "again"}
+    assert [kept.hours for kept in quarantining.quarantined()] == [(FIVE,)]
+
+
+def test_hours_that_are_refused_only_together_are_told_apart_by_their_order(repo):
+    @gate
+    def at_most_two_files(candidate):
+        return len(list(candidate.entries("input/"))) <= 2
+
+    for hour in (5, 6, 7):
+        stage(repo.ingestion(), hour, "a")
+        repo.ingestion().branch.commit("by hand", metadata={"hour": f"2013-01-01T{hour:02}:00Z"})
+    ingestion = repo.ingestion(gates=[at_most_two_files], on_refusal="quarantine")
+    ingestion.tick(EIGHT)
+    assert published(repo) == {path(5): "5a", path(6): "6a"}
+    assert [kept.hours for kept in ingestion.quarantined()] == [(SEVEN,)]
+
+
+def test_an_hour_that_conflicts_with_main_is_set_aside(repo, quarantining):
+    stage(quarantining, 5, "a")
+    quarantining.tick(FIVE)
+    repo.unprotect("main")
+    repo.branch("main").put(path(5), b"main's")
+    repo.branch("main").commit("by hand")
+    stage(quarantining, 5, "a", body="ingest's")
+    tick = quarantining.tick(SIX)
+    assert tick.state is HourState.QUARANTINED
+    assert published(repo) == {path(5): "main's"}
+    (kept,) = quarantining.quarantined()
+    with pytest.raises(MergeConflictError):
+        quarantining.release(kept.name)
+    quarantining.release(kept.name, strategy="source-wins")
+    assert published(repo) == {path(5): "ingest's"}
+
+
+def test_an_hour_that_is_refused_twice_has_two_branches(repo, quarantining):
+    stage(quarantining, 5, "x.bad")
+    quarantining.tick(FIVE)
+    stage(quarantining, 5, "y.bad")
+    quarantining.branch.commit("by hand", metadata={"hour": FIVE})
+    quarantining.tick(SIX)
+    assert [kept.name for kept in quarantining.quarantined()] == [SHELF, SHELF + ".2"]
+
+
+def test_a_tick_called_again_for_a_quarantined_hour_answers_the_same(repo, quarantining):
+    stage(quarantining, 5, "x.bad")
+    tick = quarantining.tick(FIVE)
+    stage(quarantining, 6, "a")
+    assert quarantining.tick(FIVE) == tick
+    assert repo.ingestion().tick(FIVE) == tick
+    assert published(repo) == {}
+
+
+def test_somebody_who_reset_the_branch_has_dropped_the_hour(repo, holding, quarantining):
+    stage(holding, 5, "x.bad")
+    holding.tick(FIVE)
+    repo.branch("ingest").reset("ingest~1")
+    stage(quarantining, 6, "a")
+    assert quarantining.tick(SIX).state is HourState.PUBLISHED
+    assert published(repo) == {path(6): "6a"}
+    assert quarantining.quarantined() == ()
+    assert holding.status().held is None

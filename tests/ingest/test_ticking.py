@@ -1,0 +1,213 @@
+"""Hours are committed, judged and published; what comes later waits for the next one."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from graveler.errors import InvalidInputError, ProtectedBranchError
+from graveler.ingest import HourState
+from tests.engine.worlds import tree
+
+FIVE = "2013-01-01T05:00Z"
+SIX = "2013-01-01T06:00Z"
+SEVEN = "2013-01-01T07:00Z"
+
+
+def path(hour, name="a"):
+    return f"input/2013/01/01/{hour:02}:00/{name}"
+
+
+def published(repo):
+    return {key: text for key, text in tree(repo.ref("main")).items() if key != "settled"}
+
+
+def publishing(repo):
+    """What brought something of the ingestion branch to main, newest first."""
+    return [one for one in repo.log("main", first_parent=True) if "graveler.ingest" in one.metadata]
+
+
+def test_a_tick_publishes_what_was_acknowledged_and_leaves_what_comes_later(repo, holding):
+    holding.branch.put(path(5), b"5")
+    tick = holding.tick(FIVE)
+    holding.branch.put(path(6), b"6")
+    assert published(repo) == {path(5): "5"}
+    assert (tick.hour, tick.state, tick.refused) == (FIVE, HourState.PUBLISHED, None)
+    assert tick.published == repo.commit("main")
+    assert tick.commit == repo.commit("ingest")
+    assert [change.path for change in holding.branch.uncommitted()] == [path(6)]
+    assert holding.status().staged == 1
+    holding.tick(SIX)
+    assert published(repo) == {path(5): "5", path(6): "6"}
+    assert len(publishing(repo)) == 2
+
+
+def test_the_commits_say_which_hour_they_are_and_what_the_caller_said(repo, holding):
+    holding.branch.put(path(5), b"5")
+    tick = holding.tick(FIVE, metadata={"orchestrator": "cron"})
+    assert tick.commit.metadata == {
+        "hour": FIVE,
+        "orchestrator": "cron",
+        "graveler.ingest": "ingest",
+    }
+    assert tick.published.metadata == {
+        "hour": FIVE,
+        "orchestrator": "cron",
+        "graveler.ingest": "ingest",
+        "graveler.gates": "no_bad_file",
+    }
+    assert tick.published.message == f"ingest {FIVE}"
+
+
+def test_a_tick_called_again_answers_the_same_and_commits_nothing(repo, holding):
+    holding.branch.put(path(5), b"5")
+    first = holding.tick(FIVE)
+    holding.branch.put(path(6), b"6")
+    again = repo.ingestion().tick(FIVE, metadata={"try": "2"})
+    assert again == first
+    assert published(repo) == {path(5): "5"}
+    assert holding.status().staged == 1
+
+
+def test_an_hour_in_which_nothing_came_is_over_all_the_same(repo, holding):
+    tick = holding.tick(FIVE)
+    holding.branch.put(path(5), b"5")
+    assert holding.tick(FIVE) == tick
+    assert (tick.state, tick.commit, tick.published) == (HourState.EMPTY, None, None)
+    assert published(repo) == {}
+    assert holding.tick(SIX).late == (FIVE,)
+    assert published(repo) == {path(5): "5"}
+
+
+def test_late_files_are_published_with_the_hour_that_committed_them_which_says_so(repo, holding):
+    holding.branch.put(path(6), b"6")
+    assert holding.tick(SIX).late == ()
+    holding.branch.put(path(5), b"late")
+    holding.branch.put(path(4), b"later still")
+    holding.branch.put(path(7), b"7")
+    tick = holding.tick(SEVEN)
+    assert tick.late == ("2013-01-01T04:00Z", FIVE)
+    assert tick.published.metadata["late"] == f"2013-01-01T04:00Z,{FIVE}"
+    assert holding.hour(SEVEN).late == tick.late
+
+
+def test_a_deletion_in_an_old_hour_is_no_late_file(holding):
+    holding.branch.put(path(5), b"5")
+    holding.tick(FIVE)
+    holding.branch.delete(path(5))
+    assert holding.tick(SIX).late == ()
+
+
+def test_paths_without_an_hour_are_published_too(repo, holding):
+    holding.branch.put("input/2013/13/41/05:00/no-date", b"1")
+    holding.branch.put("readme", b"2")
+    assert holding.tick(FIVE).late == ()
+    assert published(repo) == {"input/2013/13/41/05:00/no-date": "1", "readme": "2"}
+
+
+@pytest.mark.parametrize(
+    "hour",
+    [
+        datetime(2013, 1, 1, 5, 0, 59, tzinfo=UTC),
+        datetime(2013, 1, 1, 7, tzinfo=timezone(timedelta(hours=2))),
+        "2013-01-01T05:00",
+        "2013-01-01T05:00Z",
+        "2013-01-01T07:00+02:00",
+        "2013-01-01 05",
+    ],
+)
+def test_an_hour_may_be_given_in_many_ways(holding, hour):
+    assert holding.tick(hour).hour == FIVE
+    assert holding.hour(hour).hour == FIVE
+
+
+def test_an_hour_that_is_no_time_is_refused(holding):
+    with pytest.raises(InvalidInputError, match="'five' is no time"):
+        holding.tick("five")
+
+
+def test_a_tick_without_an_hour_is_the_last_full_one(holding):
+    assert holding.tick().hour == "2012-12-31T23:00Z"
+
+
+def test_an_hour_of_which_there_was_no_tick_is_not_known(holding):
+    assert holding.hour(FIVE) is None
+    assert holding.status().pending == ()
+
+
+def test_a_policy_or_a_branch_that_cannot_be_is_refused(repo):
+    with pytest.raises(InvalidInputError, match="on_refusal 'drop'"):
+        repo.ingestion(on_refusal="drop")
+    with pytest.raises(InvalidInputError, match="choose another"):
+        repo.ingestion("main")
+    with pytest.raises(InvalidInputError, match=r"begin with 'graveler\.'"):
+        repo.ingestion().tick(FIVE, metadata={"graveler.run": "x"})
+
+
+def test_hours_that_wait_are_published_one_by_one_in_their_order(repo, holding):
+    """As after a scheduler that died between committing and publishing."""
+    for hour in (5, 6):
+        holding.branch.put(path(hour), b"1")
+        repo.protect("main", ["merge"])
+        with pytest.raises(ProtectedBranchError):
+            holding.tick(f"2013-01-01T{hour:02}:00Z")
+        repo.unprotect("main")
+    assert [hour.hour for hour in holding.pending()] == [FIVE, SIX]
+    holding.branch.put(path(7), b"1")
+    holding.tick(SEVEN)
+    assert [one.metadata["hour"] for one in publishing(repo)] == [SEVEN, SIX, FIVE]
+    assert holding.hour(FIVE).state is HourState.PUBLISHED
+    assert holding.hour(FIVE).published == publishing(repo)[2]
+
+
+def test_what_somebody_commits_on_the_branch_is_published_with_the_next_tick(repo, holding):
+    holding.branch.put(path(5), b"5")
+    holding.branch.commit("by hand", metadata={"who": "me"})
+    tick = holding.tick(SIX)
+    assert tick.state is HourState.EMPTY
+    assert published(repo) == {path(5): "5"}
+    assert publishing(repo)[0].metadata["who"] == "me"
+
+
+def test_a_branch_that_somebody_merged_by_hand_is_published(repo, holding):
+    holding.branch.put(path(5), b"5")
+    repo.protect("main", ["merge"])
+    with pytest.raises(ProtectedBranchError):
+        holding.tick(FIVE)
+    repo.unprotect("main")
+    merged = repo.merge("ingest", "main").commit
+    tick = holding.tick(FIVE)
+    assert (tick.state, tick.published) == (HourState.PUBLISHED, merged)
+    assert publishing(repo) == []
+
+
+def test_two_ingestions_of_one_repository_do_not_know_each_other(repo):
+    first, second = repo.ingestion("web"), repo.ingestion("mobile")
+    first.branch.put("web/1", b"1")
+    second.branch.put("mobile/1", b"2")
+    assert first.tick(FIVE).state is HourState.PUBLISHED
+    assert published(repo) == {"web/1": "1"}
+    assert second.tick(FIVE).state is HourState.PUBLISHED
+    assert published(repo) == {"web/1": "1", "mobile/1": "2"}
+
+
+def test_an_ingestion_need_not_go_into_main(repo):
+    repo.create_branch("staging")
+    ingestion = repo.ingestion(into="staging")
+    ingestion.branch.put(path(5), b"5")
+    ingestion.tick(FIVE)
+    assert path(5) in tree(repo.ref("staging"))
+    assert published(repo) == {}
+
+
+def test_a_branch_that_fell_far_behind_is_brought_up_to_its_target(repo, holding, monkeypatch):
+    monkeypatch.setattr("graveler.ingest.catching_up.FAR", 5)
+    repo.unprotect("main")
+    for hour in range(5, 20):
+        holding.branch.put(path(hour), b"1")
+        repo.branch("main").put("output", str(hour).encode())
+        repo.branch("main").commit("output")
+        holding.tick(f"2013-01-01T{hour:02}:00Z")
+    ahead = repo.commit("main").generation - repo.commit("ingest").generation
+    assert ahead <= 5 + 3
+    assert sorted(published(repo)) == [path(hour) for hour in range(5, 20)] + ["output"]
+    assert len(publishing(repo)) == 15
