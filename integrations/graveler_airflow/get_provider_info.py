@@ -18,6 +18,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [_modules("graveler_airflow.operators", "graveler_airflow.partitions")],
         "sensors": [_modules("graveler_airflow.sensors")],
         "triggers": [_modules("graveler_airflow.triggers")],
+        "filesystems": ["graveler_airflow.filesystem"],
         "asset-uris": [
             {
                 "schemes": ["grav"],
@@ -39,7 +40,18 @@ def get_provider_info() -> dict[str, Any]:
                 "conn-fields": {
                     "repo": {
                         "label": "Default repository",
+                        "description": "Used where a DAG names none",
                         "schema": {"type": ["string", "null"]},
+                    },
+                    "lease_minutes": {
+                        "label": "Lease (minutes)",
+                        "description": "A run that is silent for longer counts as dead",
+                        "schema": {"type": ["number", "null"], "exclusiveMinimum": 0},
+                    },
+                    "ttl_days": {
+                        "label": "Time to live (days)",
+                        "description": "A parked run is kept so long for a newer attempt",
+                        "schema": {"type": ["number", "null"], "exclusiveMinimum": 0},
                     },
                 },
             }
@@ -48,6 +60,43 @@ def get_provider_info() -> dict[str, Any]:
             {"name": "graveler", "class-name": "graveler_airflow.decorators.graveler_task"},
             {"name": "graveler_gate", "class-name": "graveler_airflow.gates.graveler_gate"},
         ],
+        "extra-links": [
+            "graveler_airflow.links.GravelerCommitLink",
+            "graveler_airflow.links.GravelerDiffLink",
+            "graveler_airflow.links.GravelerRunLink",
+        ],
+        "notifications": ["graveler_airflow.notifier.GravelerNotifier"],
+        "cli": ["graveler_airflow.cli.commands"],
+        "config": {
+            "graveler": {
+                "description": "Runs on branches of their own, by graveler.",
+                "options": {
+                    "lease_minutes": {
+                        "description": (
+                            "A run that gives no sign of life for so long counts as dead: the "
+                            "next run that is opened, or ``airflow graveler reap``, sets it "
+                            "aside. Working tasks give signs all the time, so this is the "
+                            "longest that a DAG run may wait between two of its tasks, for a "
+                            "slot or for a retry."
+                        ),
+                        "version_added": None,
+                        "type": "float",
+                        "example": "360",
+                        "default": "1440",
+                    },
+                    "ttl_days": {
+                        "description": (
+                            "A run that failed is kept for so long, for a newer attempt to go "
+                            "on from and for a look; then its branch is removed."
+                        ),
+                        "version_added": None,
+                        "type": "float",
+                        "example": "3",
+                        "default": "14",
+                    },
+                },
+            }
+        },
     }
 
 

@@ -8,12 +8,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-import graveler
 from graveler.clock import SystemClock
 from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
 from graveler.lake import Repository
 from graveler_airflow.commits import MOST, CommitRange, beginning, commits_since, tell
 from graveler_airflow.hook import GravelerHook
+from graveler_airflow.lakes import open_lake
 from graveler_airflow.objects import find_objects
 
 __all__ = ["GravelerCommitTrigger", "GravelerObjectTrigger"]
@@ -89,7 +89,7 @@ class _LakeTrigger(BaseEventTrigger, Generic[_Found]):
         return found
 
     def _open_and_look(self) -> _Found | None:
-        with graveler.open(self._location) as lake:
+        with open_lake(self._location) as lake:
             try:
                 return self.look(lake.repository(self.repo))
             except (RefNotFoundError, RepositoryNotFoundError):
