@@ -262,7 +262,7 @@ def abandon(
         if attempt is not None and there.attempt != attempt:
             raise FencedError(f"run {key!r} is at attempt {there.attempt}, opened since")
         left = unless(there)
-        if left:
+        if left or there.state is RunState.REAPED:
             return there
         return replace(
             there,

@@ -152,10 +152,12 @@ def _reap(stores: Stores, records: RunRecords, record: RunRecord, now: datetime)
                 unless=alive,
             )
         else:
-            after = _claim(stores, records, record, now, reason)
-            if after.live:
-                handle = RunHandle.of(after, location=stores.location, repository=stores.name)
+            after = claimed = _claim(stores, records, record, now, reason)
+            if claimed.live:
+                handle = RunHandle.of(claimed, location=stores.location, repository=stores.name)
                 after = lifecycle.park(stores, records, handle, reason=reason)
+                if after.fence != claimed.fence:
+                    return None  # claimed once more, and parked, by another reaper
     except (FencedError, RunStateError):
         return None
     if after.state is record.state:

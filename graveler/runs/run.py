@@ -109,9 +109,11 @@ class Run(RunBranch):
             FencedError: A newer attempt owns the run.
             StateError: Writes are staged but not committed.
         """
-        return judge_run(
-            self.repository, self._records, self.handle, [as_gate(gate) for gate in gates]
-        )
+        self._attempt.work()
+        with self.renewing():
+            return judge_run(
+                self.repository, self._records, self.handle, [as_gate(gate) for gate in gates]
+            )
 
     def publish(
         self,

@@ -1,0 +1,108 @@
+"""What a run has read: folded, bounded, kept with its next commit, never lost with a retry."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graveler.errors import CorruptionError
+from graveler.runs import Input
+from graveler.runs.inputs import Reads, decode_inputs, encode_inputs, folded
+from graveler.testing.faults import unavailable
+from tests.engine.worlds import World
+
+KEY = "hourly 05"
+
+_prefixes = st.lists(st.sampled_from(["a", "b", "c d", "é"]), max_size=4).map("/".join)
+_inputs = st.builds(Input, st.sampled_from(["c1", "c2", "c3"]), _prefixes)
+
+
+@given(st.lists(_inputs, max_size=30))
+def test_folding_covers_all_that_was_read_names_nothing_twice_and_repeats(inputs):
+    short = folded(inputs)
+    for read in inputs:
+        assert any(
+            read.commit == kept.commit and read.prefix.startswith(kept.prefix) for kept in short
+        )
+    for one in short:
+        for other in short:
+            covers = one.commit == other.commit and other.prefix.startswith(one.prefix)
+            assert one is other or not covers
+    assert folded(short) == short
+    assert decode_inputs(encode_inputs(short)) == short
+
+
+def test_however_much_is_read_little_is_kept_and_all_of_it_is_covered():
+    inputs = [Input("c", f"raw/{hour // 24:03}/{hour % 24:02}/{hour}") for hour in range(5_000)]
+    short = folded(inputs)
+    assert 1 <= len(short) <= 64
+    assert all(any(one.prefix.startswith(kept.prefix) for kept in short) for one in inputs)
+    assert len(folded([Input(f"{number:03}", "") for number in range(500)])) == 64
+    reads = Reads()
+    for read in inputs:
+        reads.note(read.commit, read.prefix)
+    assert len(reads.all) <= 64
+    with pytest.raises(CorruptionError):
+        decode_inputs("[1]")
+
+
+def test_reading_is_kept_with_the_next_commit_or_join_or_publish(repo):
+    run = repo.runs.open(KEY)
+    base = run.record.base
+    run.get("settled")
+    assert run.record.inputs == ()
+    run.put("a", b"1")
+    commit = run.commit("a")
+    assert run.record.inputs == (Input(base, "settled"),)
+    assert decode_inputs(commit.metadata["graveler.inputs"]) == run.record.inputs
+    attached = repo.runs.attach(run.handle)
+    with attached.step("one") as step:
+        step.view("main").exists("x/y/z")
+        step.put("b", b"1")
+    read = Input(repo.commit("main").id, "x/y/")
+    assert run.record.inputs == (Input(base, "settled"), read)
+    assert decode_inputs(step.result.metadata["graveler.inputs"]) == (read,)
+    run.reads("told/")
+    published = run.publish().commit
+    assert set(run.record.inputs) == {Input(base, "settled"), read, Input(base, "told/")}
+    assert decode_inputs(published.metadata["graveler.inputs"]) == run.record.inputs
+
+
+def test_a_step_that_failed_has_no_inputs_and_a_resumed_run_keeps_those_of_its_steps(repo):
+    run = repo.runs.open(KEY)
+    base = run.record.base
+    with run.step("one") as step:
+        step.get("settled")
+        step.put("a", b"1")
+    with pytest.raises(RuntimeError), run.step("two") as step:
+        step.exists("never/x")
+        raise RuntimeError
+    run.park()
+    again = repo.runs.open(KEY)
+    with again.step("two") as step:
+        step.exists("other/x")
+        step.put("b", b"1")
+    again.publish()
+    assert again.record.inputs == (Input(base, "other/"), Input(base, "settled"))
+    assert repo.runs.open(KEY).record.inputs == ()  # a new round has read nothing
+
+
+def test_what_could_not_be_kept_is_kept_by_the_next_try():
+    world = World()
+    run = world.repo().runs.open(KEY)
+    run.exists("raw/x")
+    run.put("a", b"1")
+    world.script.arm(1, unavailable)
+    with pytest.raises(Exception, match="no answer"):
+        run.commit("a")
+    assert world.script.disarm()
+    run.commit("a")
+    assert [read.prefix for read in run.record.inputs] == ["raw/"]
+
+
+def test_a_view_of_the_run_s_base_does_not_see_what_moved_since(repo):
+    run = repo.runs.open(KEY)
+    with repo.run("other") as other:
+        other.put("new", b"1")
+    assert not run.view().exists("new")
+    assert run.view("main").exists("new")
+    assert run.view().name == "main"

@@ -1,0 +1,180 @@
+"""Leases: work keeps an attempt alive, silence does not."""
+
+import json
+import threading
+from datetime import timedelta
+
+import pytest
+
+import graveler
+from graveler.errors import BackendUnavailableError, FencedError, InvalidInputError
+from graveler.model import Entry
+from graveler.runs import LEASE, RunState
+from graveler.testing.faults import unavailable
+from tests.engine.worlds import World
+
+KEY = "hourly 05"
+THIRD = LEASE / 3 + timedelta(seconds=1)
+
+
+@pytest.fixture
+def clock(repo):
+    return repo.stores.clock
+
+
+def wait(clock, length):
+    clock.sleep(length.total_seconds())
+
+
+WORK = {
+    "put": lambda run: run.put("a", b"1"),
+    "link": lambda run: run.link("a", address="data/x", size=1, checksum="x:00"),
+    "link_many": lambda run: run.link_many([Entry("a", "data/x", 1)]),
+    "delete": lambda run: run.delete("settled"),
+    "delete_many": lambda run: run.delete_many(["settled"]),
+    "commit": lambda run: run.commit("nothing", allow_empty=True),
+    "renew": lambda run: run.renew(),
+    "step": lambda run: run.step("one").discard(),
+    "put in a step": lambda run: run.step("one").put("a", b"1"),
+    "judge": lambda run: run.judge([]),
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_work_renews_a_lease_of_which_a_third_is_over(repo, clock, work):
+    run = repo.runs.open(KEY)
+    opened = run.record.lease_until
+    for attempt in (run, repo.runs.attach(run.handle)):
+        before = run.record.lease_until
+        wait(clock, THIRD)
+        WORK[work](attempt)
+        assert run.record.lease_until > before, attempt
+        assert run.record.lease_until - clock.now() <= LEASE
+    assert run.record.lease_until > opened + LEASE / 3 * 2
+
+
+@pytest.mark.parametrize("work", sorted(set(WORK) - {"renew"}))
+def test_work_before_that_writes_nothing_to_the_record(repo, clock, work):
+    run = repo.runs.open(KEY)
+    wait(clock, LEASE / 4)
+    before = run.record
+    WORK[work](run)
+    assert run.record == before
+
+
+def test_joining_a_step_and_publishing_renew_too(repo, clock):
+    run = repo.runs.open(KEY)
+    step = run.step("one").__enter__()
+    step.put("a", b"1")
+    wait(clock, THIRD)
+    before = run.record.lease_until
+    step.join()
+    assert run.record.lease_until > before
+    wait(clock, THIRD)
+    before = run.record.lease_until
+
+    def slow(candidate):
+        assert repo.runs.get(KEY).lease_until > before
+
+    run.publish([slow])
+
+
+def test_a_lease_is_as_long_as_the_opener_says(repo, clock):
+    run = repo.runs.open(KEY, lease=timedelta(hours=9), ttl=timedelta(days=2))
+    record = run.record
+    assert record.lease_until - record.updated <= timedelta(hours=9)
+    assert not record.expired(clock.now() + timedelta(hours=8, minutes=59))
+    assert record.expired(clock.now() + timedelta(hours=9, seconds=1))
+    wait(clock, timedelta(hours=2))
+    run.put("a", b"1")
+    assert run.record == record
+    wait(clock, timedelta(hours=2))
+    run.put("a", b"1")
+    assert run.record.lease_until > record.lease_until + timedelta(hours=3)
+    again = repo.runs.open(KEY)
+    assert (again.record.lease, again.record.ttl) == (LEASE, timedelta(days=14))
+
+
+def test_clocks_that_are_apart_never_shorten_a_lease(repo, clock):
+    run = repo.runs.open(KEY)
+    ahead = run.record.lease_until
+    clock.sleep(-600)  # the renewing host is ten minutes behind the opener
+    run.renew()
+    assert run.record.lease_until == ahead
+
+
+def test_an_attempt_that_was_set_aside_by_somebody_else_is_told_so_by_its_next_work(repo, clock):
+    run = repo.runs.open(KEY)
+    repo.runs.park(KEY, reason="the orchestrator said so")
+    for work in ("put", "link", "link_many", "delete_many", "renew", "step", "commit"):
+        with pytest.raises(FencedError):
+            WORK[work](run)
+    wait(clock, THIRD)
+    with pytest.raises(FencedError, match="the orchestrator said so"):
+        run.put("a", b"1")
+
+
+def test_a_lake_that_is_briefly_gone_fails_the_write_and_nothing_else():
+    world = World()
+    repo = world.repo()
+    run = repo.runs.open(KEY)
+    repo.stores.clock.sleep(THIRD.total_seconds())
+    world.script.arm(1, unavailable)
+    with pytest.raises(BackendUnavailableError):
+        run.put("a", b"1")
+    assert world.script.disarm()
+    run.put("a", b"1")
+    run.commit("a")
+    assert run.publish().commit == repo.commit("main")
+
+
+def test_a_thread_renews_the_lease_while_a_long_job_runs(tmp_path):
+    with graveler.open(tmp_path) as lake:
+        repo = lake.create_repository("flights")
+        run = repo.runs.open(KEY, lease=timedelta(seconds=0.3))
+        first = run.record.lease_until
+        with run.renewing():
+            (beat,) = [one for one in threading.enumerate() if one.name.startswith("lease of")]
+            assert beat.daemon
+            while run.record.lease_until < first + timedelta(seconds=0.3):
+                threading.Event().wait(0.02)
+        assert not beat.is_alive()
+        with run.step("one") as step, step.renewing():
+            step.put("a", b"1")
+        run.park("enough")
+        with run.renewing():
+            (beat,) = [one for one in threading.enumerate() if one.name.startswith("lease of")]
+            beat.join()  # it gives up by itself: there is nothing more to renew
+
+
+def test_a_record_of_the_first_version_is_read_with_the_usual_terms(repo):
+    run = repo.runs.open(KEY)
+    kv, partition = repo.stores.kv, f"runs:{repo.stores.uid}"
+    key = b"run/" + run.branch.encode()
+    raw = json.loads(kv.get(partition, key).value)
+    for name in ("lease", "lease_until", "ttl", "on_failure", "inputs", "refusals", "rollback"):
+        del raw[name]
+    kv.set(partition, key, json.dumps(raw).encode())
+    record = run.record
+    assert record.lease_until == record.updated + LEASE
+    assert (record.on_failure, record.inputs, record.refusals) == ("park", (), ())
+    run.put("a", b"1")
+    assert run.park().state is RunState.PARKED
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"lease": timedelta(0)},
+        {"lease": 900},
+        {"ttl": timedelta(days=-1)},
+        {"ttl": timedelta.max},
+        {"on_failure": "keep"},
+        {"metadata": {"graveler.run": "x"}},
+        {"metadata": {"n": 1}},
+    ],
+)
+def test_terms_that_make_no_sense_are_refused_and_open_nothing(repo, terms):
+    with pytest.raises(InvalidInputError):
+        repo.runs.open(KEY, **terms)
+    assert list(repo.runs.list()) == []

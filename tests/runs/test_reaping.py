@@ -1,0 +1,412 @@
+"""The reaper: what nobody ends is ended by lease and by time to live, and nothing else is touched."""
+
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from graveler.clock import FakeClock
+from graveler.errors import FencedError, GravelerError
+from graveler.gates import gate
+from graveler.runs import LEASE, RunState
+from graveler.testing.faults import ProcessDied, dies
+from tests.engine.worlds import World, interleave, outcome_of, tree
+
+KEY = "hourly 05"
+DEAD = LEASE + timedelta(minutes=6)
+STALE = timedelta(days=15)
+
+
+@gate
+def never(candidate):
+    return "never"
+
+
+def ready(repo, key=KEY, **terms):
+    run = repo.runs.open(key, **terms)
+    with run.step("work") as step:
+        step.put("a", b"1")
+    run.put("staged", b"never committed")
+    return run
+
+
+def later(repo, length=DEAD):
+    return repo.stores.clock.now() + length
+
+
+def hidden(repo):
+    return [record.name for record in repo.branches(hidden=True) if record.hidden]
+
+
+def test_a_dead_attempt_is_parked_and_the_next_one_goes_on_from_it(repo):
+    run = ready(repo)
+    main = repo.commit("main")
+    planned = repo.runs.reap(now=later(repo))
+    assert repo.runs.get(KEY).state is RunState.OPEN, "a dry run does nothing"
+    done = repo.runs.reap(now=later(repo), dry_run=False)
+    assert done == planned
+    (reaped,) = done
+    assert (reaped.key, reaped.branch) == (KEY, run.branch)
+    assert (reaped.from_state, reaped.to_state) == (RunState.OPEN, RunState.PARKED)
+    assert "lease ran out" in reaped.reason
+    assert repo.runs.get(KEY).reason == reaped.reason
+    assert repo.runs.reap(now=later(repo), dry_run=False) == []
+    assert repo.commit("main") == main
+    for work in (lambda: run.put("x", b"1"), run.renew, run.publish, lambda: run.step("x")):
+        with pytest.raises(FencedError):
+            work()
+    assert run.park().state is RunState.PARKED  # as its owner would have it
+    assert run.close().state is RunState.PARKED
+    again = repo.runs.open(KEY)
+    assert again.record.resumed
+    assert again.exists("a")
+    assert not again.exists("staged")
+    again.publish()
+    assert repo.ref("main").exists("a")
+
+
+def test_an_attempt_that_was_to_be_dropped_is_dropped(repo):
+    ready(repo, on_failure="drop")
+    (planned,) = repo.runs.reap(now=later(repo))
+    assert repo.runs.reap(now=later(repo), dry_run=False) == [planned]
+    assert planned.to_state is RunState.REAPED
+    assert hidden(repo) == []
+    assert not repo.runs.open(KEY).exists("a")
+
+
+def test_a_parked_run_is_given_up_when_its_time_to_live_is_over(repo):
+    run = ready(repo, ttl=timedelta(days=3))
+    run.park("lunch")
+    assert repo.runs.reap(now=later(repo, timedelta(days=2, hours=23)), dry_run=False) == []
+    (reaped,) = repo.runs.reap(now=later(repo, timedelta(days=3, hours=1)), dry_run=False)
+    assert (reaped.from_state, reaped.to_state) == (RunState.PARKED, RunState.REAPED)
+    assert "lunch" in reaped.reason
+    assert hidden(repo) == []
+    assert repo.runs.get(KEY).state is RunState.REAPED
+
+
+def test_clocks_that_are_minutes_apart_do_no_harm(repo):
+    run = ready(repo)
+    for ahead in (LEASE, LEASE + timedelta(minutes=4, seconds=59)):
+        assert repo.runs.reap(now=later(repo, ahead), dry_run=False) == []
+    run.put("b", b"1")  # behind the reaper, and still alive
+    short = ready(repo, "short", lease=timedelta(seconds=9))
+    until = short.record.lease_until
+    assert repo.runs.reap(now=until + timedelta(seconds=2.9), dry_run=False) == []
+    assert [
+        one.key for one in repo.runs.reap(now=until + timedelta(seconds=3.1), dry_run=False)
+    ] == ["short"]
+
+
+def test_whose_work_renews_its_lease_is_never_reaped(repo):
+    clock = repo.stores.clock
+    run = repo.runs.open(KEY)
+    for number in range(30):
+        clock.sleep(290)
+        run.put(f"a{number}", b"1")
+        assert repo.runs.reap(dry_run=False) == []
+    run.commit("all")
+    assert len(tree(run)) == 31
+
+
+def test_no_branch_but_that_of_the_run_is_touched(repo):
+    run = ready(repo)
+    run.step("left behind").put("x", b"1")
+    mine = repo.create_branch("mine")
+    mine.put("staged", b"1")
+    repo.create_branch("run-like-a-run-12345678").put("staged", b"1")
+    repo.create_branch(f"{run.branch}.mine").put("staged", b"1")
+    for length in (DEAD, STALE + DEAD):
+        repo.runs.reap(now=later(repo, length), dry_run=False)
+    assert repo.runs.get(KEY).state is RunState.REAPED
+    names = {record.name for record in repo.branches(hidden=True)}
+    assert names == {"main", "mine", f"{run.branch}.mine", "run-like-a-run-12345678"}
+    assert all(repo.branch(name).exists("staged") for name in names if name != "main")
+
+
+def test_a_user_s_branch_that_has_the_name_of_a_run_s_stays_and_the_run_is_told(repo):
+    run = ready(repo)
+    name = run.branch
+    run.abandon()
+    repo.create_branch(name).put("mine", b"1")
+    with pytest.raises(GravelerError, match="another key"):
+        repo.runs.open(KEY)
+    repo.runs.abandon(KEY)
+    repo.runs.reap(now=later(repo), dry_run=False)
+    assert repo.branch(name).exists("mine")
+
+
+def test_no_more_are_reaped_than_are_asked_for(repo):
+    for number in range(5):
+        ready(repo, f"hour {number}")
+    now = later(repo)
+    assert len(repo.runs.reap(now=now, dry_run=False, limit=2)) == 2
+    assert len(repo.runs.reap(now=now, dry_run=False, limit=0)) == 0
+    assert len(repo.runs.reap(now=now)) == 3
+
+
+def test_what_a_publisher_left_that_died_at_its_end_is_removed():
+    seen = 0
+    for world in published_by_the_dead():
+        repo = world.repo(scripted=False)
+        if not hidden(repo):
+            continue
+        seen += 1
+        (branch,) = hidden(repo)
+        planned = repo.runs.reap()
+        assert [one.branch for one in planned] == [branch]
+        assert repo.runs.reap(dry_run=False) == planned
+        assert hidden(repo) == []
+        assert repo.runs.reap(dry_run=False) == []
+    assert seen
+
+
+def published_by_the_dead():
+    for number in count(1):
+        world = World()
+        run = world.repo(scripted=False).runs.open(KEY)
+        run.put("a", b"1")
+        run.commit("a")
+        attached = world.repo().runs.attach(run.handle)
+        world.script.arm(number, dies)
+        with suppress(ProcessDied):
+            attached.publish()
+        if not world.script.disarm():
+            return
+        if run.state is RunState.PUBLISHED:
+            yield world
+
+
+def test_opening_a_run_reaps_a_few_of_those_that_are_due_and_looks_at_no_others(repo):
+    clock = repo.stores.clock
+    for number in range(12):
+        ready(repo, f"dead {number:02}")
+    for number in range(40):
+        with repo.run(f"done {number}") as run:
+            run.put(f"done/{number}", b"1")
+    clock.sleep(DEAD.total_seconds())
+    repo.runs.open("one")
+    states = [record.state for record in repo.runs.list() if record.key.startswith("dead")]
+    assert states.count(RunState.PARKED) == 8
+    repo.runs.open("two")
+    states = [record.state for record in repo.runs.list() if record.key.startswith("dead")]
+    assert states.count(RunState.PARKED) == 12
+    clock.sleep(STALE.total_seconds())
+    for number in range(3):
+        repo.runs.open(f"more {number}")
+    assert not [
+        record for record in repo.runs.list() if record.key.startswith("dead") and record.live
+    ]
+
+
+def test_opening_asks_for_the_records_of_live_runs_that_are_due_alone(repo, monkeypatch):
+    with repo.run("done") as run:
+        run.put("a", b"1")
+    ready(repo, "alive")
+    records = repo.runs._records
+    asked = []
+    find = records.find_branch
+    monkeypatch.setattr(records, "find_branch", lambda name: asked.append(name) or find(name))
+    monkeypatch.setattr(records, "list", lambda: pytest.fail("all records were read"))
+    repo.runs.open("other")
+    assert asked == []
+    repo.stores.clock.sleep(DEAD.total_seconds())
+    repo.runs.open("yet another")
+    assert {name.rsplit("-", 1)[0] for name in asked} == {"run-alive", "run-other"}
+
+
+def due(repo):
+    return [
+        key
+        for key, _ in repo.stores.kv.scan(f"runs:{repo.stores.uid}", b"due/")
+        if key.startswith(b"due/")
+    ]
+
+
+def test_the_index_of_the_due_does_not_grow_with_the_runs_that_are_over(repo):
+    clock = repo.stores.clock
+    for number in range(10):
+        with repo.run(f"done {number}") as run:
+            clock.sleep(400)
+            run.put(f"done/{number}", b"1")
+        repo.runs.open(f"given up {number}").abandon()
+        parked = ready(repo, f"parked {number}")
+        parked.park()
+        parked = repo.runs.open(f"parked {number}")
+        parked.publish()
+    clock.sleep(DEAD.total_seconds())
+    for number in range(3):
+        repo.runs.open(f"more {number}")
+    assert len(due(repo)) <= 3 + 8
+
+
+def test_an_overdue_run_that_cannot_be_looked_at_does_not_keep_a_run_from_opening(repo, caplog):
+    ready(repo, "broken")
+    kv, partition = repo.stores.kv, f"runs:{repo.stores.uid}"
+    (name,) = [key for key, _ in kv.scan(partition, b"run/") if key.startswith(b"run/")]
+    kv.set(partition, name, b"rubbish")
+    repo.stores.clock.sleep(DEAD.total_seconds())
+    assert repo.runs.open("fine").state is RunState.OPEN
+    assert "overdue" in caplog.text
+
+
+def reap_in_time(runs, length=timedelta(minutes=6)):
+    """A reaper that comes when the attempts made before are overdue, and later ones are not."""
+    return lambda repo: repo.runs.reap(now=runs[-1].record.expires + length, dry_run=False)
+
+
+def open_later(repo):
+    repo.stores.clock.sleep(DEAD.total_seconds())
+    return repo.runs.open(KEY)
+
+
+def test_a_reaper_and_an_opener_at_every_point_leave_the_new_attempt_whole():
+    runs = []
+
+    def check(world, reaped, opened):
+        repo = world.repo(scripted=False)
+        assert not isinstance(reaped, GravelerError), reaped
+        assert not isinstance(opened, GravelerError), opened
+        record = repo.runs.get(KEY)
+        assert (record.state, record.attempt) == (RunState.OPEN, 2)
+        assert opened.exists("a")
+        opened.put("b", b"2")
+        opened.commit("b")
+        opened.publish()
+        assert set(tree(repo.ref("main"))) == {"a", "b"}
+
+    interleave(
+        lambda repo: runs.append(ready(repo)), reap_in_time(runs), open_later, check, least=5
+    )
+
+
+def test_a_reaper_at_every_point_of_an_opening_may_take_it_and_loses_nothing():
+    interleave(
+        ready,
+        lambda repo: repo.runs.open(KEY),
+        lambda repo: repo.runs.reap(now=later(repo), dry_run=False),
+        check_opened,
+        least=5,
+    )
+
+
+def check_opened(world, opened, reaped):
+    """The reaper may take the attempt that is opening, as dead as it is by its clock."""
+    repo = world.repo(scripted=False)
+    assert not isinstance(reaped, GravelerError), reaped
+    if isinstance(opened, GravelerError):
+        assert isinstance(opened, FencedError)
+    again = repo.runs.open(KEY)
+    assert again.exists("a")
+    again.publish()
+    assert "a" in tree(repo.ref("main"))
+
+
+@pytest.mark.parametrize("first", ["reap", "open"])
+def test_a_parked_run_is_reaped_or_resumed_whole_never_in_between(first):
+    def prepare(repo):
+        ready(repo).park()
+
+    def check(world, *outcomes):
+        for outcome in outcomes:
+            assert not isinstance(outcome, GravelerError), outcome
+        (opened,) = [outcome for outcome in outcomes if not isinstance(outcome, list)]
+        assert opened.record.fence == opened.handle.fence
+        assert opened.exists("a") == opened.record.resumed
+        opened.put("b", b"1")
+        opened.commit("b")
+        opened.publish()
+
+    def reap(repo):
+        end = now + timedelta(days=14, minutes=5)
+        return repo.runs.reap(now=end, dry_run=False)
+
+    def reopen(repo):
+        repo.stores.clock.sleep(timedelta(days=14).total_seconds())
+        return repo.runs.open(KEY, ttl=timedelta(days=30), lease=timedelta(days=30))
+
+    now = World().repo().stores.clock.now()
+    pair = (reap, reopen) if first == "reap" else (reopen, reap)
+    interleave(prepare, *pair, check, least=4)
+
+
+def test_a_sign_of_life_at_every_point_of_a_reaping_is_heard_or_answered():
+    """Either the lease is renewed and the attempt goes on, or it is told that it is over."""
+
+    def prepare(repo):
+        runs.append(ready(repo))
+
+    runs = []
+
+    def check(world, reaped, renewed):
+        repo = world.repo(scripted=False)
+        record = repo.runs.get(KEY)
+        assert not isinstance(reaped, GravelerError), reaped
+        if isinstance(renewed, FencedError):
+            assert record.state is RunState.PARKED
+        else:
+            assert not isinstance(renewed, GravelerError), renewed
+            assert record.state is RunState.OPEN
+            assert reaped == []
+            runs[-1].commit("staged")
+            runs[-1].publish()
+
+    def reap(repo):
+        return repo.runs.reap(now=runs[-1].record.lease_until + timedelta(minutes=6), dry_run=False)
+
+    def renew(repo):
+        repo.stores.clock.sleep(700)
+        return repo.runs.attach(runs[-1].handle).renew()
+
+    interleave(prepare, reap, renew, check, least=4)
+
+
+@pytest.mark.parametrize("gates", [(), (never,)])
+def test_a_reaper_at_every_point_of_a_publish_settles_it_and_nothing_is_half_done(gates):
+    handles = []
+
+    def prepare(repo):
+        run = repo.runs.open(KEY)
+        run.put("a", b"1")
+        run.commit("a")
+        handles.append(run.handle)
+
+    def check(world, published, reaped):
+        repo = world.repo(scripted=False)
+        record = repo.runs.get(KEY)
+        assert not isinstance(reaped, GravelerError), reaped
+        landed = "a" in tree(repo.ref("main"))
+        assert landed == (record.state is RunState.PUBLISHED)
+        if isinstance(published, GravelerError):
+            assert record.state is RunState.PARKED, published
+            repo.runs.open(KEY).publish()
+            assert tree(repo.ref("main")) == {"a": "1"}
+        else:
+            assert landed
+
+    interleave(
+        prepare,
+        lambda repo: repo.runs.attach(handles[-1]).publish(gates),
+        lambda repo: repo.runs.reap(now=later(repo), dry_run=False),
+        check,
+        least=8,
+    )
+
+
+def test_two_reapers_at_once_reap_a_run_once():
+    def check(world, one, other):
+        assert len(one) + len(other) == 1, (one, other)
+        assert world.repo(scripted=False).runs.get(KEY).state is RunState.PARKED
+
+    def reap(repo):
+        return repo.runs.reap(now=later(repo), dry_run=False)
+
+    interleave(ready, reap, reap, check, least=4)
+
+
+def test_a_reaper_s_clock_of_its_own_is_what_it_goes_by(repo):
+    ready(repo)
+    ahead = FakeClock(repo.stores.clock.now() + timedelta(minutes=19))
+    assert repo.runs.reap(now=ahead.now(), dry_run=False) == []
+    assert outcome_of(lambda repo: repo.runs.get(KEY).state, repo) is RunState.OPEN

@@ -1,0 +1,279 @@
+"""Rollback: a published run is taken back in one commit, and who has read it is named."""
+
+import pytest
+
+from graveler.errors import (
+    GravelerError,
+    InvalidInputError,
+    MergeConflictError,
+    NoChangesError,
+    ProtectedBranchError,
+    RunNotFoundError,
+    RunStateError,
+)
+from graveler.runs import RunState
+from graveler.testing.faults import ProcessDied
+from tests.engine.worlds import FAULTS, interleave, struck_worlds
+from tests.engine.worlds import tree as tree_of
+
+KEY = "hourly 05"
+
+
+def publish(repo, key, files, **terms):
+    with repo.run(key, **terms) as run, run.step("work") as step:
+        for path, text in files.items():
+            if text is None:
+                step.delete(path)
+            else:
+                step.put(path, text.encode())
+    return repo.runs.get(key)
+
+
+def test_a_run_is_taken_back_in_one_commit_and_later_runs_stay(repo, tree):
+    publish(repo, KEY, {"out/05": "5", "settled": None})
+    publish(repo, "hourly 06", {"out/06": "6"})
+    head = repo.commit("main")
+    done = repo.runs.rollback(KEY)
+    assert tree(repo.ref("main")) == {"settled": "0", "out/06": "6"}
+    assert repo.commit("main") == done.commit
+    assert done.commit.parents == (head.id,)
+    assert done.commit.message.startswith(f"roll back run {KEY}")
+    assert done.commit.metadata["graveler.rollback"] == KEY
+    assert not done.already
+    record = repo.runs.get(KEY)
+    assert done.record == record
+    assert (record.state, record.rollback) == (RunState.ROLLED_BACK, done.commit.id)
+    assert done.commit.id[:12] in record.reason
+    assert done.readers == ()
+
+
+def test_it_may_be_asked_for_again(repo):
+    publish(repo, KEY, {"a": "1"})
+    published = repo.runs.get(KEY).commit
+    done = repo.runs.rollback(KEY, message="wrong", metadata={"ticket": "7"})
+    assert (done.commit.message, done.commit.metadata["ticket"]) == ("wrong", "7")
+    for again in (KEY, published, published[:12]):
+        repeated = repo.runs.rollback(again)
+        assert repeated.already
+        assert (repeated.commit, repeated.record) == (done.commit, done.record)
+    assert repo.commit("main") == done.commit
+
+
+def test_an_hour_that_is_run_again_after_it_was_taken_back_is_published_whole(repo, tree):
+    publish(repo, KEY, {"a": "1", "b": "1"})
+    repo.runs.rollback(KEY)
+    publish(repo, KEY, {"a": "1"})
+    assert tree(repo.ref("main")) == {"settled": "0", "a": "1"}
+    record = repo.runs.get(KEY)
+    assert (record.state, record.attempt, record.rollback) == (RunState.PUBLISHED, 2, "")
+    repo.runs.rollback(KEY)
+    assert tree(repo.ref("main")) == {"settled": "0"}
+
+
+def test_of_an_hour_that_was_published_twice_the_last_publish_is_taken_back_first(repo, tree):
+    first = publish(repo, KEY, {"a": "1", "b": "1"})
+    publish(repo, KEY, {"a": "2"})
+    with pytest.raises(MergeConflictError):
+        repo.runs.rollback(first.commit)
+    repo.runs.rollback(KEY)
+    assert tree(repo.ref("main")) == {"settled": "0", "a": "1", "b": "1"}
+    done = repo.runs.rollback(first.commit)
+    assert tree(repo.ref("main")) == {"settled": "0"}
+    assert done.record.state is RunState.ROLLED_BACK
+    assert done.record.commit != first.commit
+
+
+def test_later_changes_that_overlap_are_listed_and_nothing_moves(repo, tree):
+    publish(repo, KEY, {"a": "1", "b": "1", "c": "1"})
+    publish(repo, "fix of a", {"a": "2"})
+    repo.create_branch("manual").put("b", b"3")
+    repo.branch("manual").commit("by hand")
+    merged = repo.merge("manual", into="main").commit
+    before = tree(repo.ref("main"))
+    with pytest.raises(MergeConflictError) as caught:
+        repo.runs.rollback(KEY)
+    assert [conflict.path for conflict in caught.value.conflicts] == ["a", "b"]
+    assert "'a' by run 'fix of a'" in str(caught.value)
+    assert f"'b' by commit {merged.id[:12]}" in str(caught.value)
+    assert tree(repo.ref("main")) == before
+    assert repo.runs.get(KEY).state is RunState.PUBLISHED
+
+
+def test_the_runs_that_have_read_what_it_wrote_are_named_and_no_others(repo):
+    publish(repo, KEY, {"raw/05/x": "5", "raw/05/y": "5"})
+
+    def read(key, reader, **terms):
+        with repo.run(key, **terms) as run:
+            reader(run)
+            run.put(f"out/{key}", b"1")
+
+    read("by path", lambda run: run.get("raw/05/x"))
+    read("by listing", lambda run: list(run.list("raw/")))
+    read("by paths", lambda run: run.paths("raw/05/"))
+    read("by view", lambda run: run.view().get("raw/05/y"))
+    read("by ref", lambda run: run.view("main").get("raw/05/y"))
+    read("told", lambda run: run.reads("raw/05/"))
+    read("elsewhere", lambda run: run.get("settled"))
+    read("nothing", lambda run: None)
+    with repo.run("in a step") as run, run.step("one") as step:
+        step.get("raw/05/x")
+        step.put("out/step", b"1")
+    parked = repo.runs.open("parked")
+    with parked.step("one") as step:
+        step.get("raw/05/x")
+        step.put("out/parked", b"1")
+    parked.park()
+    publish(repo, "mended", {"raw/05/x": "6"})
+    read("reads the mended one", lambda run: run.get("raw/05/x"), into="main")
+    repo.runs.open("has not committed").get("raw/05/x")
+
+    named = [
+        "by listing",
+        "by path",
+        "by paths",
+        "by ref",
+        "by view",
+        "in a step",
+        "parked",
+        "reads the mended one",  # raw/05/y lies in the same folder
+        "told",
+    ]
+    assert [record.key for record in repo.runs.readers(KEY)] == named
+    assert [record.key for record in repo.runs.readers("mended")] == ["reads the mended one"]
+    assert [record.key for record in repo.runs.rollback("mended").readers] == [
+        "reads the mended one"
+    ]
+    done = repo.runs.rollback(KEY)
+    assert [record.key for record in done.readers] == named
+
+
+def test_what_was_read_before_the_run_was_published_does_not_count(repo):
+    early = repo.runs.open("early")
+    early.exists("raw/05/x")
+    early.put("out", b"1")
+    publish(repo, KEY, {"raw/05/x": "5"})
+    early.commit("out")
+    early.publish()
+    assert repo.runs.readers(KEY) == ()
+
+
+def test_what_is_no_published_run_is_refused(repo):
+    with pytest.raises(RunNotFoundError, match="neither"):
+        repo.runs.rollback("nobody")
+    with pytest.raises(RunNotFoundError, match="graveler revert"):
+        repo.runs.rollback(repo.commit("main").id)
+    run = repo.runs.open(KEY)
+    with pytest.raises(RunStateError, match="OPEN"):
+        repo.runs.rollback(KEY)
+    run.publish()
+    with pytest.raises(NoChangesError, match="changed nothing"):
+        repo.runs.rollback(KEY)
+    with pytest.raises(InvalidInputError):
+        repo.runs.rollback(KEY, metadata={"graveler.run": "x"})
+    assert repo.runs.get(KEY).state is RunState.PUBLISHED
+
+
+def test_a_run_whose_target_was_put_back_by_other_means_is_not_taken_back_again(repo):
+    repo.unprotect("main")
+    publish(repo, KEY, {"a": "1"})
+    repo.branch("main").reset("main~1")
+    with pytest.raises(RunStateError, match="not in 'main' any more"):
+        repo.runs.rollback(KEY)
+    publish(repo, "other", {"b": "1"})
+    reverted = repo.revert(repo.runs.get("other").commit, parent=1)
+    done = repo.runs.rollback("other")
+    assert (done.commit, done.already) == (reverted, True)
+    assert done.record.state is RunState.ROLLED_BACK
+
+
+def test_a_rollback_that_was_itself_taken_back_can_be_done_once_more(repo, tree):
+    publish(repo, KEY, {"a": "1"})
+    published = repo.runs.get(KEY).commit
+    done = repo.runs.rollback(KEY)
+    repo.revert(done.commit.id)
+    assert tree(repo.ref("main"))["a"] == "1"
+    again = repo.runs.rollback(published)
+    assert not again.already
+    assert tree(repo.ref("main")) == {"settled": "0"}
+
+
+def test_a_target_that_takes_no_reverts_is_left_alone(repo):
+    publish(repo, KEY, {"a": "1"})
+    repo.protect("main", ["revert"])
+    with pytest.raises(ProtectedBranchError):
+        repo.runs.rollback(KEY)
+    assert repo.runs.get(KEY).state is RunState.PUBLISHED
+
+
+def base(repo):
+    main = repo.branch("main")
+    main.put("settled", b"0")
+    main.commit("base")
+
+
+def done(repo):
+    base(repo)
+    publish(repo, KEY, {"a": "1"})
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_at_every_call_leaves_it_published_or_taken_back_and_a_second_call_ends_it(fault):
+    for world, what, _ in struck_worlds(fault, done, lambda repo: repo.runs.rollback(KEY)):
+        repo = world.repo()
+        now = tree_of(repo.ref("main"))
+        assert now in ({"settled": "0"}, {"settled": "0", "a": "1"}), what
+        if repo.runs.get(KEY).state is RunState.ROLLED_BACK:
+            assert "a" not in now, what
+        repo.runs.rollback(KEY)
+        assert tree_of(repo.ref("main")) == {"settled": "0"}, what
+        rollbacks = [
+            commit for commit in repo.log("main") if commit.metadata.get("graveler.rollback")
+        ]
+        assert len(rollbacks) == 1, what
+        assert repo.runs.get(KEY).rollback == rollbacks[0].id, what
+        publish(world.repo(), KEY, {"a": "2"})
+        assert tree_of(repo.ref("main")) == {"settled": "0", "a": "2"}, what
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_it_is_repeated_until_it_is_acknowledged_and_happens_once(fault):
+    def persist(repo):
+        while True:
+            try:
+                return repo.runs.rollback(KEY)
+            except (GravelerError, ProcessDied):
+                continue
+
+    for world, what, failed in struck_worlds(fault, done, persist):
+        assert failed is None, what
+        repo = world.repo()
+        assert len([1 for one in repo.log("main") if "graveler.revert" in one.metadata]) == 1, what
+
+
+def test_two_at_once_make_one_commit():
+    def check(world, one, other):
+        repo = world.repo(scripted=False)
+        assert one.commit == other.commit == repo.commit("main")
+        assert [one.already, other.already].count(False) == 1
+        assert repo.runs.get(KEY).state is RunState.ROLLED_BACK
+
+    def rollback(repo):
+        return repo.runs.rollback(KEY)
+
+    interleave(done, rollback, rollback, check, least=4)
+
+
+def test_a_new_attempt_that_opens_meanwhile_goes_on_and_is_not_said_to_be_taken_back():
+    def check(world, rolled_back, run):
+        repo = world.repo(scripted=False)
+        assert not isinstance(rolled_back, GravelerError) or isinstance(rolled_back, RunStateError)
+        record = repo.runs.get(KEY)
+        assert (record.state, record.attempt, record.rollback) == (RunState.OPEN, 2, "")
+        run.put("b", b"1")
+        run.commit("b")
+        run.publish()
+        assert "b" in tree_of(repo.ref("main"))
+
+    interleave(
+        done, lambda repo: repo.runs.rollback(KEY), lambda repo: repo.runs.open(KEY), check, least=4
+    )
