@@ -18,9 +18,10 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: help demo test simulate check lint types floors bench torture docs lock clean
+.PHONY: chaos-airflow chaos-dagster
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
 	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
@@ -52,6 +53,17 @@ SEED ?=
 
 torture: $(READY) ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVER=sqlite; SEED=… replays
 	$(BIN)/python -m tests.torture $(KILLS) $(DRIVER) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+HOURS ?= 200
+PAGE := docs/failure-matrix.md
+
+chaos-airflow: $(READY) ## Airflow for real: HOURS=200 under kills and clears by a SEED, and every failure once
+	$(BIN)/python -m tests.chaos airflow --matrix --page $(PAGE)
+	$(BIN)/python -m tests.chaos airflow $(HOURS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+chaos-dagster: $(READY) ## the same with Dagster
+	$(BIN)/python -m tests.chaos dagster --matrix --page $(PAGE)
+	$(BIN)/python -m tests.chaos dagster $(HOURS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # mkdocs wants neither its pages beside its configuration nor its output among its pages,
 # and the pages lie best at docs/: so it builds from a copy.

@@ -1,0 +1,56 @@
+"""``python -m tests.chaos airflow [HOURS] [--seed N]``: so many hours under chaos, and what is left.
+
+``--matrix`` goes through everything that can happen instead, one hour each, and writes what
+happened to a page. ``make chaos-airflow SEED=7`` replays what the seed decides; at which instant
+a process dies, the machine decides.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.chaos.nest import hatch, keep
+
+ORCHESTRATORS = ("airflow", "dagster")
+
+
+def _parse(arguments: list[str]) -> Namespace:
+    parser = ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("orchestrator", choices=ORCHESTRATORS)
+    parser.add_argument("hours", type=int, nargs="?", default=200)
+    parser.add_argument("--seed", default=datetime.now(UTC).strftime("%Y%m%d%H%M%S"))
+    parser.add_argument("--kinds", default="", help="one hour each of these, by ';'")
+    parser.add_argument("--matrix", action="store_true", help="one hour of each kind")
+    parser.add_argument("--page", type=Path, help="with --matrix: the page to write it to")
+    parser.add_argument("--patience", type=float, default=7200, help="seconds until rest")
+    parser.add_argument("--keep", action="store_true", help="leave the folder behind")
+    parser.add_argument("--nest", type=int, default=0, help="not for you")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    """Start the harness in a nest; in there, be it."""
+    given = _parse(arguments)
+    if not given.nest:
+        nest = ["--nest", str(os.getpid()), "--seed", given.seed]
+        return keep([sys.executable, "-m", "tests.chaos", *arguments, *nest])
+    hatch()
+    folder = Path(tempfile.mkdtemp(prefix="graveler-chaos-"))
+    try:
+        # heavy, and of no use to the nest
+        from tests.chaos.running import work
+
+        return work(given, folder)
+    finally:
+        if given.keep:
+            print(f"left behind: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

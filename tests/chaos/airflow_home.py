@@ -1,0 +1,135 @@
+"""An Airflow that may be killed piece by piece: each service a process that can be started again."""
+
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+import graveler
+from graveler.clock import SystemClock
+from tests.airflow.home import AIRFLOW, ROOT, Api, Home, free_port
+from tests.chaos.nest import descendants
+
+__all__ = ["Airflow", "ChaosHome", "make_home"]
+
+SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer")
+HEARTBEAT_TIMEOUT = 25
+
+
+@dataclass(frozen=True)
+class ChaosHome(Home):
+    """A home whose Airflow notices soon that something has died."""
+
+    nest: int = 1
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {
+            **super().env,
+            "CHAOS_FOLDER": str(self.folder / "chaos"),
+            "CHAOS_NEST": str(self.nest),
+            "AIRFLOW_CONN_GRAVELER_DEFAULT": (
+                f'{{"conn_type": "graveler", "host": "{self.lake}", "extra": {{"repo": "hours"}}}}'
+            ),
+            "AIRFLOW__API__MAXIMUM_PAGE_LIMIT": "500",
+            "AIRFLOW__CORE__PARALLELISM": "6",
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+            "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            "AIRFLOW__DAG_PROCESSOR__STALE_DAG_THRESHOLD": "36000",
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "3",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(HEARTBEAT_TIMEOUT),
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+            "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "60",
+            "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT_CHECK_INTERVAL": "15",
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "3",
+            "AIRFLOW__WORKERS__SOCKET_CLEANUP_TIMEOUT": "10",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+
+def make_home(folder: Path, nest: int) -> ChaosHome:
+    """Return a home with a lake, the DAGs and an empty metadata database."""
+    home = ChaosHome(folder, free_port(), nest)
+    home.dags.mkdir()
+    shutil.copy(ROOT / "tests/chaos/dags/hourly.py", home.dags)
+    with graveler.open(home.lake) as lake:
+        lake.create_repository("hours").protect("main")
+    home.run(AIRFLOW, "db", "migrate")
+    return home
+
+
+@dataclass
+class Airflow:
+    """The services of a home; what is killed is started again, as an init system would.
+
+    Attributes:
+        home: Where.
+        api: Its REST API.
+    """
+
+    home: ChaosHome
+    api: Api = field(init=False)
+    _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.api = Api(f"http://127.0.0.1:{self.home.port}", self.home.folder)
+
+    def start(self, *names: str) -> None:
+        """Start services: all of them where none is named."""
+        for name in names or SERVICES:
+            with (self.home.folder / f"{name}.log").open("ab") as log:
+                self._running[name] = subprocess.Popen(
+                    [str(AIRFLOW), name],
+                    cwd=self.home.folder,
+                    env=self.home.env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+
+    def kill(self, name: str, *, whole: bool = False) -> None:
+        """Kill a service with -9; `whole`: and everything that it has started."""
+        process = self._running.pop(name)
+        victims = [process.pid, *(descendants(process.pid) if whole else ())]
+        for victim in victims:
+            with suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+        process.wait()
+
+    def die(self) -> None:
+        """Let the host die: every process of it at once."""
+        for name in list(self._running):
+            self.kill(name, whole=True)
+
+    def ready(self, dags: int) -> None:
+        """Wait until it answers and knows its DAGs, and sign in."""
+        self.api.sign_in()
+
+        def parsed() -> bool:
+            broken = self.api.call("GET", "/api/v2/importErrors")["import_errors"]
+            assert not broken, broken[0]["stack_trace"]
+            return bool(self.api.call("GET", "/api/v2/dags")["total_entries"] >= dags)
+
+        self.api.wait(parsed, "its DAGs")
+
+    def backfill(self, dag_id: str, first: str, last: str, *, at_once: int) -> None:
+        """Make the runs of so many hours."""
+        body = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": at_once}
+        self.api.call("POST", "/api/v2/backfills", body)
+
+    def stop(self) -> None:
+        """End all services."""
+        for process in self._running.values():
+            process.terminate()
+        until = monotonic() + 10
+        while monotonic() < until and any(each.poll() is None for each in self._running.values()):
+            SystemClock().sleep(0.2)
+        self.die()

@@ -1,0 +1,214 @@
+"""What strikes a process from inside: where its plan says so, as often as it says so.
+
+A process that works on an hour asks for its `Striker`. The plan lies in a file, so that every
+process of whatever orchestrator finds it; how often a blow has fallen is kept in files too.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from graveler.clock import SystemClock
+from graveler.config import environment
+from graveler.errors import GravelerError
+from graveler.kv.sqlite import SQLiteKVStore
+from tests.chaos.hours import GARBAGE
+
+__all__ = ["Blow", "Striker", "read_plan", "say", "write_plan"]
+
+_PLAN = "plan.json"
+_ONCE_MORE = 0.25
+
+
+@dataclass(frozen=True)
+class Blow:
+    """Something that happens to a process of an hour.
+
+    Attributes:
+        name: Unique in the plan.
+        hour: ISO time of the hour.
+        task: The task it happens in.
+        deed: ``raise``, ``kill``, ``exit``, ``term``, ``supervisor`` (the parent dies, this
+            process goes on), ``both``, ``hold`` and ``hang`` (it goes on writing garbage),
+            ``damage`` (it ends well, with a file too many).
+        number: 0 in the middle of the task's writing; else at that conditional write,
+        on: of those to keys that begin so.
+        after: Behind the conditional write, not before it.
+        times: In how many executions.
+        seconds: For how long it holds or hangs.
+        zombie: Before, it starts a writer that outlives it.
+    """
+
+    name: str
+    hour: str
+    task: str
+    deed: str
+    number: int = 0
+    on: str = ""
+    after: bool = False
+    times: int = 1
+    seconds: float = 0
+    zombie: bool = False
+
+
+def write_plan(folder: Path, blows: list[Blow]) -> None:
+    """Put the plan where processes look for it."""
+    for name in ("spent", "reached", "said"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / _PLAN).write_text(json.dumps([asdict(blow) for blow in blows]))
+
+
+def read_plan(folder: Path) -> list[Blow]:
+    """Return the plan of a folder."""
+    return [Blow(**blow) for blow in json.loads((folder / _PLAN).read_text())]
+
+
+def say(folder: Path, **facts: Any) -> None:
+    """Keep a fact for the judge; one line in a file of this process's own."""
+    with (folder / "said" / f"{os.getpid()}.jsonl").open("a") as out:
+        out.write(json.dumps(facts) + "\n")
+
+
+class Striker:
+    """The blows that wait for one task of one hour."""
+
+    def __init__(self, folder: Path, hour: str, task: str) -> None:
+        self._folder = folder
+        self._task = task
+        self._hour = hour
+        self._blows = [
+            blow for blow in read_plan(folder) if blow.hour == hour and blow.task == task
+        ]
+        self._parent = os.getppid()
+
+    def arm(self) -> None:
+        """Let the blows at conditional writes wait for theirs."""
+        waiting = [blow for blow in self._blows if blow.number]
+        if not waiting:
+            return
+        plain = SQLiteKVStore.set_if
+        counts = dict.fromkeys(waiting, 0)
+
+        def counting(store: SQLiteKVStore, partition: str, key: bytes, *args: Any) -> None:
+            due = []
+            for blow in waiting:
+                if key.startswith(blow.on.encode()):
+                    counts[blow] += 1
+                    due += [blow] if counts[blow] == blow.number else []
+            for blow in due:
+                if not blow.after:
+                    self._strike(blow, None)
+            plain(store, partition, key, *args)
+            for blow in due:
+                if blow.after:
+                    self._strike(blow, None)
+
+        setattr(SQLiteKVStore, "set_if", counting)  # noqa: B010 - in this process alone
+
+    def pause(self, step: Any) -> None:
+        """Strike in the middle of the work."""
+        for blow in self._blows:
+            if not blow.number:
+                self._strike(blow, step)
+
+    def _strike(self, blow: Blow, step: Any) -> None:
+        turn = self._take(blow)
+        if turn is None:
+            return
+        say(self._folder, blow=blow.name, turn=turn, pid=os.getpid(), time=monotonic())
+        if blow.zombie and step is not None:
+            self._leave_zombie(step, blow)
+        (self._folder / "reached" / blow.name).touch()
+        _DEEDS[blow.deed](self, blow, step)
+
+    def _take(self, blow: Blow) -> int | None:
+        """Return the how-manieth execution this is, None where the blow is spent."""
+        for turn in range(blow.times):
+            try:
+                (self._folder / "spent" / f"{blow.name}.{turn}").open("x").close()
+            except FileExistsError:
+                continue
+            return turn
+        return None
+
+    def _leave_zombie(self, step: Any, blow: Blow) -> None:
+        orders = {
+            "folder": str(self._folder),
+            "handle": step.run.to_json(),
+            "branch": step.name,
+            "fence": step._fence,
+            "hour": self._hour,
+            "blow": blow.name,
+        }
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.zombie", json.dumps(orders)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # the parent's pipe would keep its reader waiting
+            start_new_session=True,
+        )
+
+    def raises(self, blow: Blow, step: Any) -> None:
+        raise RuntimeError(f"{blow.name}: half of it is written")
+
+    def kill(self, blow: Blow, step: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def exit(self, blow: Blow, step: Any) -> None:
+        os._exit(3)
+
+    def term(self, blow: Blow, step: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def supervisor(self, blow: Blow, step: Any) -> None:
+        self._kill_parent()
+        self.hold(blow, step)
+
+    def both(self, blow: Blow, step: Any) -> None:
+        self._kill_parent()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def hold(self, blow: Blow, step: Any) -> None:
+        """Go on writing, whatever the orchestrator thinks became of this process."""
+        until = monotonic() + blow.seconds
+        number = 0
+        while monotonic() < until:
+            number += 1
+            if step is not None:
+                path = f"zombies/{blow.name}-{GARBAGE}-{number}"
+                try:
+                    step.put(path, b"written after its time")
+                    step.delete(path)
+                except GravelerError as error:
+                    say(self._folder, held=blow.name, refused=error.code)
+                    raise
+            SystemClock().sleep(_ONCE_MORE)
+
+    def damage(self, blow: Blow, step: Any) -> None:
+        step.put(f"input/{datetime.fromisoformat(self._hour):%Y/%m/%d/%H:%M}/{GARBAGE}-more", b"1")
+
+    def _kill_parent(self) -> None:
+        # who is an orphan already has the nest for a parent, or init
+        if self._parent == os.getppid() and self._parent != int(environment("CHAOS_NEST", "1")):
+            os.kill(self._parent, signal.SIGKILL)
+
+
+_DEEDS: dict[str, Callable[[Striker, Blow, Any], None]] = {
+    "raise": Striker.raises,
+    "kill": Striker.kill,
+    "exit": Striker.exit,
+    "term": Striker.term,
+    "supervisor": Striker.supervisor,
+    "both": Striker.both,
+    "hold": Striker.hold,
+    "hang": Striker.hold,
+    "damage": Striker.damage,
+}

@@ -1,0 +1,119 @@
+"""What an hour holds: a function of the hour alone, and the steps that make it in a pipeline.
+
+The steps read what earlier steps wrote, so that work which got lost on the way shows in the
+bytes. In the middle of its writing each calls a `pause`: there it may be killed, with garbage
+beside the files that it has written.
+"""
+
+import csv
+import hashlib
+import io
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+__all__ = ["GARBAGE", "ROOTS", "ROWS", "STEPS", "Pause", "expected", "folder", "run_step"]
+
+Pause = Callable[[Any], None]
+"""Called with the step in the middle of its writing."""
+
+ROOTS = ("input", "left", "right", "curated")
+ROWS = 20
+GARBAGE = "half-written"
+"""In the name of every file that must never be published."""
+
+Row = tuple[str, int]
+
+
+def _rows(hour: datetime) -> list[Row]:
+    digest = hashlib.sha256(hour.isoformat().encode()).digest()
+    return [(f"{hour:%Y%m%d%H}-{number:02}", digest[number]) for number in range(ROWS)]
+
+
+def _left(rows: list[Row]) -> list[Row]:
+    return [(name, value * 2) for name, value in rows if value % 2]
+
+
+def _right(rows: list[Row]) -> list[Row]:
+    return [(name, value + 1000) for name, value in rows if not value % 2]
+
+
+def _text(rows: list[Row]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue().encode()
+
+
+def _table(body: bytes) -> list[Row]:
+    return [(name, int(value)) for name, value in csv.reader(io.StringIO(body.decode()))]
+
+
+def folder(root: str, hour: datetime) -> str:
+    """Return the folder of an hour below a root."""
+    return f"{root}/{hour:%Y/%m/%d/%H:%M}/"
+
+
+def _halves(root: str, hour: datetime, rows: list[Row]) -> Iterator[tuple[str, bytes]]:
+    middle = len(rows) // 2
+    yield f"{folder(root, hour)}part-0.csv", _text(rows[:middle])
+    yield f"{folder(root, hour)}part-1.csv", _text(rows[middle:])
+
+
+def expected(hour: datetime) -> dict[str, bytes]:
+    """Return every file of an hour, by path."""
+    rows = _rows(hour)
+    left, right = _left(rows), _right(rows)
+    tables = zip(ROOTS, (rows, left, right, sorted(left + right)), strict=True)
+    return {path: body for root, table in tables for path, body in _halves(root, hour, table)}
+
+
+def _written(view: Any, root: str, hour: datetime) -> list[Row]:
+    return [
+        row
+        for number in (0, 1)
+        for row in _table(view.get(f"{folder(root, hour)}part-{number}.csv"))
+    ]
+
+
+def _write(step: Any, root: str, hour: datetime, rows: list[Row], pause: Pause) -> None:
+    first, second = _halves(root, hour, rows)
+    step.put(*first)
+    garbage = f"{folder(root, hour)}{GARBAGE}"
+    step.put(garbage, b"of a try that may be the last")
+    pause(step)
+    step.delete(garbage)
+    step.put(*second)
+
+
+def run_step(name: str, step: Any, hour: datetime, pause: Pause, view: Any = None) -> None:
+    """Do one step of an hour's work.
+
+    Args:
+        name: One of `STEPS`.
+        step: Where it writes: whatever has ``put`` and ``delete``.
+        hour: The hour.
+        pause: Called in the middle.
+        view: Where it reads; the step itself where not given.
+    """
+    _write(step, name_to_root(name), hour, STEPS[name](view or step, hour), pause)
+
+
+def name_to_root(name: str) -> str:
+    """Return the folder that a step fills."""
+    return {"ingest": "input", "curate": "curated"}.get(name, name)
+
+
+STEPS: dict[str, Callable[[Any, datetime], list[Row]]] = {
+    "ingest": lambda _, hour: _rows(hour),
+    "left": lambda view, hour: _left(_written(view, "input", hour)),
+    "right": lambda view, hour: _right(_written(view, "input", hour)),
+    "curate": lambda view, hour: sorted(
+        _written(view, "left", hour) + _written(view, "right", hour)
+    ),
+}
+"""What each step computes; left and right work side by side, curate joins the two."""
+
+
+def hours(first: datetime, count: int) -> list[datetime]:
+    """Return so many hours."""
+    return [first + timedelta(hours=number) for number in range(count)]

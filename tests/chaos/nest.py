@@ -1,0 +1,70 @@
+"""A parent for everything that a harness starts, that lets none of it survive.
+
+What an orchestrator starts, and what its killed processes leave behind, becomes a child of the
+nest: the kernel gives it the orphans of its descendants. When the harness is over, however it
+ended, the nest kills whatever is left. When the nest dies, the harness is told, and ends.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["descendants", "hatch", "keep"]
+
+_PDEATHSIG = 1
+_CHILD_SUBREAPER = 36
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def hatch() -> None:
+    """End this process when its parent, the nest, dies."""
+    _prctl(_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of every `finally`
+
+
+def keep(command: list[str]) -> int:
+    """Run a command to its end, kill what it leaves behind, and return its status."""
+    _prctl(_CHILD_SUBREAPER, 1)
+    harness = subprocess.Popen(command)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: harness.terminate())
+    status = _wait(harness.pid)
+    while left := descendants(os.getpid()):
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+    return status
+
+
+def _wait(pid: int) -> int:
+    while True:
+        found, status = os.waitpid(-1, 0)
+        if found == pid:
+            return os.waitstatus_to_exitcode(status)
+
+
+def descendants(root: int) -> list[int]:
+    """Return the processes below `root` that are not dead yet, or not buried."""
+    parents: dict[int, int] = {}
+    for process in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = process.read_text().rpartition(")")[2].split()
+            parents[int(process.parent.name)] = int(fields[1])
+    found = []
+    for process_id in parents:
+        ancestor = process_id
+        while ancestor > 1 and ancestor != root:
+            ancestor = parents.get(ancestor, 0)
+        if ancestor == root and process_id != root:
+            found.append(process_id)
+    return found
