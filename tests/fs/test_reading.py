@@ -42,7 +42,7 @@ def test_any_ref_expression_is_read(grav, main, ref, content):
 def test_a_time_with_its_colon_and_zone_is_a_ref(grav, main, repo):
     moment = list(repo.moves("main"))[1].at.isoformat()
     assert grav.cat(f"grav://flights/main@{{{moment}}}/{HOUR}/part-0.csv") == b"hour 05:00\n"
-    assert grav.glob(f"flights/main@{{{moment}}}/**.csv") == [
+    assert grav.glob(f"flights/main@{{{moment}}}/**/*.csv") == [
         f"flights/main@{{{moment}}}/input/2013/01/01/{hour}/part-0.csv"
         for hour in ("05:00", "06:00")
     ]

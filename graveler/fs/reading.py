@@ -1,0 +1,256 @@
+"""Looking at trees and reading files."""
+
+import errno
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any, Final
+
+from graveler.errors import NotFoundError
+from graveler.fs.address import Address
+from graveler.fs.file import GravelerFile
+from graveler.fs.lakes import lake_at
+from graveler.fs.translating import translated
+from graveler.fs.trees import TreeFileSystem
+from graveler.model import Entry, Prefix
+from graveler.names import path_key
+from graveler.records import value_identity
+from graveler.repository import View
+
+__all__ = ["ReadingFileSystem"]
+
+_READERS: Final = 8
+_Info = dict[str, Any]
+
+
+class ReadingFileSystem(TreeFileSystem):
+    """The half that changes nothing."""
+
+    def entry(self, path: str) -> Entry:
+        """Return the entry of a file.
+
+        Raises:
+            IsADirectoryError: It is the start of paths.
+            FileNotFoundError: There is nothing.
+        """
+        path = self._strip_protocol(path)
+        address = Address.parse(path)
+        with translated(path):
+            if address.ref and address.path:
+                view = self._view(address)
+                try:
+                    return view.stat(address.path)
+                except NotFoundError:
+                    if _has_below(view, address):
+                        raise IsADirectoryError(errno.EISDIR, "is a folder", path) from None
+                    raise
+            self._check_folder(address)
+        raise IsADirectoryError(errno.EISDIR, "is a folder", path)
+
+    def _check_folder(self, address: Address) -> None:
+        """Look whether what an address without path names is there."""
+        if address.ref:
+            self._view(address)
+        elif address.repository:
+            self._repository(address.repository)
+
+    def info_of(self, path: str, entry: Entry) -> _Info:
+        """Return what ``info`` says of a file."""
+        return {
+            "name": path,
+            "size": entry.size,
+            "type": "file",
+            "mtime": entry.mtime,
+            "checksum": entry.checksum,
+            "content_type": entry.content_type,
+            "metadata": dict(entry.metadata),
+            "address": self._repository(Address.parse(path).repository).stores.uri(entry.address),
+        }
+
+    def info(self, path: str, **_: Any) -> _Info:
+        """Return what is known of a file or folder."""
+        path = self._strip_protocol(path)
+        try:
+            return self.info_of(path, self.entry(path))
+        except IsADirectoryError:
+            return _folder(path)
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Return whether there is such a file or folder."""
+        try:
+            self.info(path)
+        except (FileNotFoundError, ValueError):
+            return False
+        return True
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        """Return what is directly below a folder; of a file, the file itself."""
+        path = self._strip_protocol(path)
+        address = Address.parse(path)
+        with translated(path):
+            found = list(self._below(address))
+            if not found and address.path:
+                found = [self.info_of(path, self.entry(path))]
+        return found if detail else [info["name"] for info in found]
+
+    def _below(self, address: Address) -> Iterator[_Info]:
+        if not address.repository:
+            for name in lake_at(self.location).repositories():
+                yield _folder(name)
+        elif not address.ref:
+            repository = self._repository(address.repository)
+            branches = (record.name for record in repository.branches())
+            for name in sorted({*branches, *repository.tags()}):
+                yield _folder(f"{address.repository}/{name}")
+        else:
+            for item in self._view(address).list(address.folder, delimiter="/"):
+                name = address.tree + item.path
+                if isinstance(item, Prefix):
+                    yield _folder(name.rstrip("/"))
+                else:
+                    yield self.info_of(name, item)
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Return the files below a folder, in one reading of the tree."""
+        path = self._strip_protocol(path)
+        address = Address.parse(path)
+        if maxdepth is not None or not address.ref:
+            return super().find(path, maxdepth, withdirs, detail, **kwargs)
+        with translated(path):
+            found = self._everything(address, withdirs=withdirs)
+        return found if detail else list(found)
+
+    def _everything(self, address: Address, *, withdirs: bool) -> dict[str, _Info]:
+        found: dict[str, _Info] = {}
+        try:
+            view = self._view(address)
+        except NotFoundError:
+            return found
+        for entry in view.entries(address.folder):
+            found[address.tree + entry.path] = self.info_of(address.tree + entry.path, entry)
+        if withdirs:
+            here = address.text
+            folders = {here} if found else set()
+            for name in found:
+                while (name := name.rpartition("/")[0]) not in folders and len(name) > len(here):
+                    folders.add(name)
+            found.update((name, _folder(name)) for name in folders)
+        if not found and address.path and view.exists(address.path):
+            found[address.text] = self.info_of(address.text, view.stat(address.path))
+        return dict(sorted(found.items()))
+
+    def du(
+        self,
+        path: str,
+        total: bool = True,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        **_: Any,
+    ) -> Any:
+        """Return the bytes of the files below a folder."""
+        found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True)
+        sizes = {name: info["size"] for name, info in found.items()}
+        return sum(sizes.values()) if total else sizes
+
+    def modified(self, path: str) -> datetime:
+        """Return when the bytes of a file were written."""
+        moment = self.entry(path).mtime
+        if moment is None:
+            raise FileNotFoundError(errno.ENOENT, "nobody knows when it was written", path)
+        return moment
+
+    def created(self, path: str) -> datetime:
+        """Return the same: what is written again is another file."""
+        return self.modified(path)
+
+    def ukey(self, path: str) -> str:
+        """Return what changes with the content of a file, and with nothing else."""
+        path = self._strip_protocol(path)
+        address = Address.parse(path)
+        self.entry(path)
+        with translated(path):
+            value = self._view(address).find_value(path_key(address.path))
+        return "" if value is None else value_identity(value).hex()
+
+    def checksum(self, path: str) -> int:
+        """Return the same as a number."""
+        return int(self.ukey(path), 16)
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> GravelerFile:
+        return GravelerFile(
+            self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs
+        )
+
+    def read_range(self, path: str, entry: Entry, start: int, end: int) -> bytes:
+        """Return the bytes of a file from `start` up to `end`."""
+        stores = self._repository(Address.parse(path).repository).stores
+        store, key = stores.locate(entry.address)
+        if start <= 0 and end >= entry.size:
+            return store.get(key)
+        return store.get_range(key, start, max(end - start, 0))
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **_: Any
+    ) -> bytes:
+        """Return the bytes of a file, or those from `start` up to `end`."""
+        path = self._strip_protocol(path)
+        entry = self.entry(path)
+        first, last, _step = slice(start, end).indices(entry.size)
+        with translated(path):
+            return self.read_range(path, entry, first, last) if last > first else b""
+
+    def cat_ranges(
+        self,
+        paths: list[str],
+        starts: Any,
+        ends: Any,
+        max_gap: int | None = None,
+        on_error: str = "return",
+        **_: Any,
+    ) -> list[Any]:
+        """Return the bytes of many ranges, several at a time."""
+        if max_gap is not None:
+            raise NotImplementedError("cat_ranges with max_gap")
+        if not isinstance(paths, list):
+            raise TypeError("paths: give a list")
+        firsts = starts if isinstance(starts, list) else [starts] * len(paths)
+        lasts = ends if isinstance(ends, list) else [ends] * len(paths)
+        if not len(paths) == len(firsts) == len(lasts):
+            raise ValueError(f"{len(paths)} paths, {len(firsts)} starts, {len(lasts)} ends")
+
+        def read(wanted: tuple[str, int | None, int | None]) -> Any:
+            try:
+                return self.cat_file(*wanted)
+            except Exception as error:
+                if on_error == "return":
+                    return error
+                raise
+
+        wanted = list(zip(paths, firsts, lasts, strict=True))
+        if len(wanted) < 2:
+            return [read(one) for one in wanted]
+        with ThreadPoolExecutor(min(_READERS, len(wanted))) as readers:
+            return list(readers.map(read, wanted))
+
+
+def _folder(name: str) -> _Info:
+    return {"name": name, "size": 0, "type": "directory"}
+
+
+def _has_below(view: View, address: Address) -> bool:
+    return next(view.entries(address.folder), None) is not None

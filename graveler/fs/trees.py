@@ -1,0 +1,133 @@
+"""From the paths of a filesystem to the trees of a lake."""
+
+import errno
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from fsspec import AbstractFileSystem
+from fsspec.spec import make_instance
+from fsspec.utils import stringify_path
+
+from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.fs.address import PROTOCOL, Address
+from graveler.fs.lakes import lake_at, location_of
+from graveler.fs.pending import Pending
+from graveler.fs.transaction import CommitTransaction
+from graveler.fs.translating import translated
+from graveler.lake import Repository
+from graveler.model import Entry
+from graveler.repository import Branch, View
+from graveler.runs import RunHandle
+
+__all__ = ["TreeFileSystem"]
+
+
+class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """What reading and writing have in common: which lake, which branch, with what rights."""
+
+    protocol: ClassVar[str] = PROTOCOL
+    transaction_type = CommitTransaction
+
+    def __init__(
+        self,
+        lake: str | os.PathLike[str] = "",
+        *,
+        run: RunHandle | str | None = None,
+        fences: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        handle = RunHandle.from_json(run) if isinstance(run, str) else run
+        named = lake or (handle.location if handle is not None else "")
+        with translated(str(named)):
+            self.location = location_of(named)
+        self._handle = handle
+        self._fences = dict(fences or {})
+        self._repositories: dict[tuple[int, str], Repository] = {}
+        self._links: dict[str, list[Entry]] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = {**self.storage_options, "lake": self.location}
+        return make_instance, (type(self), (), options)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return self.location, self._handle, tuple(sorted(self._fences.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return (type(self).__qualname__, *self._identity())
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = stringify_path(path)
+        return text.removeprefix(f"{PROTOCOL}://").strip("/")
+
+    @property
+    def fsid(self) -> str:
+        """Name of the lake among all filesystems."""
+        return f"{PROTOCOL}+{self.location}"
+
+    def _repository(self, name: str) -> Repository:
+        lake = lake_at(self.location)
+        key = (id(lake), name)  # a fork, and close_lakes, bring another lake
+        found = self._repositories.get(key)
+        if found is None:
+            found = lake.repository(name)
+            self._repositories = {key: found, **self._repositories}
+        return found
+
+    def _branch(self, address: Address) -> Branch:
+        """Return the branch an address is in, as its writers have it."""
+        repository = self._repository(address.repository)
+        place = f"{address.repository}/{address.ref}"
+        handle = self._handle
+        if handle is not None and place == f"{handle.repository}/{handle.branch}":
+            return repository.runs.attach(handle)
+        if place in self._fences:
+            return Branch(repository.stores, address.ref, fence=self._fences[place])
+        return repository.branch(address.ref)
+
+    def _view(self, address: Address) -> View:
+        """Return the tree an address is in, as its readers have it."""
+        pending = self._known_pending(address)
+        if pending is not None:
+            return pending
+        try:
+            return self._branch(address)
+        except (RefNotFoundError, InvalidInputError):
+            return self._repository(address.repository).ref(address.ref)
+
+    def _known_pending(self, address: Address) -> Pending | None:
+        if not self._intrans:
+            return None
+        found: Pending | None = self.transaction.known(f"{address.repository}/{address.ref}")
+        return found
+
+    def _target(self, address: Address) -> Branch | Pending:
+        """Return the branch to write to, or what stands for it in a transaction.
+
+        Raises:
+            FileNotFoundError: There is no such ref.
+            OSError: It is no branch: nothing else can be written.
+        """
+        if not address.path:
+            raise IsADirectoryError(errno.EISDIR, "no path to write to", address.text)
+        try:
+            branch = self._branch(address)
+        except (RefNotFoundError, InvalidInputError):
+            self._repository(address.repository).ref(address.ref)
+            raise OSError(
+                errno.EROFS, "only branches can be written, and this is another ref", address.text
+            ) from None
+        if not self._intrans:
+            return branch
+        pending: Pending = self.transaction.pending(f"{address.repository}/{address.ref}", branch)
+        return pending
