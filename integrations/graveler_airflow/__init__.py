@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graveler_airflow.decorators import graveler_task
     from graveler_airflow.gates import TaskGate, graveler_gate
     from graveler_airflow.hook import GravelerHook
+    from graveler_airflow.notifier import GravelerNotifier
     from graveler_airflow.operators.branches import (
         GravelerCreateBranchOperator,
         GravelerDeleteBranchOperator,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         GravelerOpenRunOperator,
         GravelerPublishRunOperator,
     )
+    from graveler_airflow.operators.runs import GravelerReapOperator, GravelerRollbackOperator
     from graveler_airflow.partitions import GravelerPartitionsOperator
     from graveler_airflow.run import graveler_run
     from graveler_airflow.sensors import GravelerCommitSensor, GravelerObjectSensor
@@ -49,12 +51,15 @@ _HOMES = {
     "GravelerHook": "hook",
     "GravelerLinkOperator": "operators.files",
     "GravelerMergeOperator": "operators.branches",
+    "GravelerNotifier": "notifier",
     "GravelerObjectSensor": "sensors",
     "GravelerObjectTrigger": "triggers",
     "GravelerOpenRunOperator": "operators.run",
     "GravelerPartitionsOperator": "partitions",
     "GravelerPublishRunOperator": "operators.run",
+    "GravelerReapOperator": "operators.runs",
     "GravelerRevertOperator": "operators.commits",
+    "GravelerRollbackOperator": "operators.runs",
     "GravelerTagOperator": "operators.branches",
     "TaskGate": "gates",
     "TaskStep": "binding",
@@ -77,12 +82,15 @@ __all__ = [
     "GravelerHook",
     "GravelerLinkOperator",
     "GravelerMergeOperator",
+    "GravelerNotifier",
     "GravelerObjectSensor",
     "GravelerObjectTrigger",
     "GravelerOpenRunOperator",
     "GravelerPartitionsOperator",
     "GravelerPublishRunOperator",
+    "GravelerReapOperator",
     "GravelerRevertOperator",
+    "GravelerRollbackOperator",
     "GravelerTagOperator",
     "TaskGate",
     "TaskStep",

@@ -1,10 +1,12 @@
 """What a DAG run says of itself: its hour, its key, its metadata."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from graveler.errors import InvalidInputError
+from graveler.runs import Origin
 from graveler_airflow.pages import dag_run_page, task_page
 
 if TYPE_CHECKING:
@@ -47,33 +49,36 @@ def _date_of(partition_key: str | None) -> datetime | None:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-def run_key(context: "Context") -> str:
+def run_key(context: Mapping[str, Any], name: str = "") -> str:
     """Return the key of the graveler run: the DAG's id and the partition, or the run's id.
 
     A DAG run that is made anew for the same partition has another id, but the same key: it
     goes on from what the first one left.
+
+    Args:
+        context: Of the task or callback.
+        name: Which run of the DAG, where it has several in one repository.
     """
     run = context["dag_run"]
-    return f"{run.dag_id} {context.get('partition_key') or run.run_id}"
+    key = f"{run.dag_id} {context.get('partition_key') or run.run_id}"
+    return f"{key} {name}" if name else key
 
 
 def run_metadata(context: "Context") -> dict[str, str]:
     """Return what the graveler run and its merge commit shall say of the DAG run."""
     run = context["dag_run"]
-    metadata = {
-        "orchestrator": "airflow",
-        "airflow.dag_id": run.dag_id,
-        "airflow.run_id": run.run_id,
-    }
-    if key := context.get("partition_key"):
-        metadata["airflow.partition_key"] = key
+    hour = ""
     with suppress(InvalidInputError):
-        metadata["hour"] = f"{run_hour(context):%Y-%m-%dT%H:%MZ}"
-    if version := _code_version(context):
-        metadata["code.version"] = version
-    if url := dag_run_page(run.dag_id, run.run_id):
-        metadata["url"] = url
-    return metadata
+        hour = f"{run_hour(context):%Y-%m-%dT%H:%MZ}"
+    return Origin(
+        "airflow",
+        job=run.dag_id,
+        run_id=run.run_id,
+        partition=context.get("partition_key") or "",
+        code_version=_code_version(context),
+        url=dag_run_page(run.dag_id, run.run_id),
+        hour=hour,
+    ).metadata()
 
 
 def task_metadata(context: "Context") -> dict[str, str]:

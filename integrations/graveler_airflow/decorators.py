@@ -92,6 +92,7 @@ class _Steps(ExitStack):
         if find_handle(value) is None:
             return value
         run = self.enter_context(attached(value))
+        self.enter_context(run.renewing())
         step = run.step(
             step_name(self._context),
             try_number=self._context["ti"].try_number,

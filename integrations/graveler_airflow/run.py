@@ -34,6 +34,8 @@ def graveler_run(  # noqa: PLR0913 - each has a default
     into: str = "main",
     gates: Iterable[Gate | Check] = (),
     on_failure: str = "park",
+    lease: timedelta | None = None,
+    ttl: timedelta | None = None,
     strategy: str | None = None,
     asset: Any = None,
     pool: str | None = None,
@@ -63,26 +65,36 @@ def graveler_run(  # noqa: PLR0913 - each has a default
             are tasks of the block (``@task.graveler_gate``) are among them without being named.
         on_failure: ``park`` keeps what was committed for the next attempt of the same DAG run
             and for a look, ``drop`` removes it.
+        lease: How long the run may give no sign of life, between two tasks say, before it
+            counts as dead; the connection's, or that of the section ``[graveler]``, where not
+            given. Tasks that work give signs of life.
+        ttl: How long a parked run is kept; the same.
         strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
         asset: An asset, or several, of which publishing makes an event that names the commit.
         pool: Of the merge: a pool of one slot lets runs publish one after the other.
-        group_id: Name of the task group; the repository's where not given.
+        group_id: Name of the task group; the repository's where not given. It is part of the
+            run's key, so that a DAG may have several runs in one repository.
         graveler_conn_id: The connection that says where the lake is.
 
     Yields:
         The run, to call ``@task.graveler`` functions with: what `GravelerOpenRunOperator` will
         have returned, and what the function will find a `TaskStep` in the place of.
     """
-    with TaskGroup(group_id or repo or "graveler") as group:
+    usual = repo or "graveler"
+    with TaskGroup(group_id or usual) as group:
         opened = GravelerOpenRunOperator(
             task_id="open_run",
             repo=repo,
             into=into,
+            name=str(group.group_id) if group.group_id != usual else "",
+            on_failure=on_failure,
+            lease=lease,
+            ttl=ttl,
             graveler_conn_id=graveler_conn_id,
             **_RETRIES,
         )
         closing = GravelerCloseRunOperator(
-            task_id="close_run", run=opened.output, on_failure=on_failure, **_RETRIES, **_URGENT
+            task_id="close_run", run=opened.output, **_RETRIES, **_URGENT
         )
         closing.as_teardown(setups=opened)
         _warn_of_timeout(opened)

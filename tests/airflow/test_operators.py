@@ -3,12 +3,16 @@
 import pytest
 
 PROGRAM = """
-import json, tempfile
-from datetime import UTC, datetime
+import dataclasses, json, os, tempfile
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 import graveler
 from graveler.errors import ThrottledError
-from graveler_airflow import GravelerCloseRunOperator, GravelerPublishRunOperator
+from graveler.repository.branching import drop_branch
+from graveler_airflow import (
+    GravelerCloseRunOperator, GravelerGateOperator, GravelerPublishRunOperator,
+    GravelerReapOperator, GravelerRollbackOperator,
+)
 from graveler_airflow.binding import pack
 from graveler_airflow.failing import final_failures
 
@@ -16,6 +20,7 @@ states = {"r1": {"a": "failed", "b": "success"}}
 ti = SimpleNamespace(
     task_id="work", map_index=-1, try_number=1, run_id="r1",
     run_after=datetime(2013, 1, 1, tzinfo=UTC),
+    xcom_push=lambda key, value: None, log_url="",
     get_task_states=lambda dag_id, run_ids: states,
 )
 context = {"ti": ti, "dag_run": SimpleNamespace(dag_id="d", run_id="r1", run_after=ti.run_after)}
@@ -23,21 +28,24 @@ found = {}
 
 def outcome(act):
     try:
-        return [type(act()).__name__, ""]
+        result = act()
+        return [type(result).__name__, result if isinstance(result, str) else ""]
     except Exception as error:
         return [type(error).__name__, str(error)]
 
 def merge(run, *gates):
     return GravelerPublishRunOperator(task_id="merge", run=pack(run.handle), gates=gates)
 
-def close(run, end="drop"):
-    return GravelerCloseRunOperator(task_id="close", run=pack(run.handle), on_failure=end)
+def close(run):
+    return GravelerCloseRunOperator(task_id="close", run=pack(run.handle))
 
-with graveler.open(tempfile.mkdtemp()) as lake:
+folder = tempfile.mkdtemp()
+os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler", "host": folder})
+with graveler.open(folder) as lake:
     repo = lake.create_repository("flights")
 
-    def opened(key, path="f", body=b"x"):
-        run = repo.runs.open(key)
+    def opened(key, path="f", body=b"x", **terms):
+        run = repo.runs.open(key, **terms)
         with run.step("s") as step:
             step.put(path, body)
         return run
@@ -47,7 +55,7 @@ with graveler.open(tempfile.mkdtemp()) as lake:
 
     refused = opened("refused", "g")
     found["gate"] = outcome(lambda: merge(refused, lambda candidate: "no").execute(context))
-    found["after the gate"] = [close(refused, "park").execute(context), repo.runs.get("refused").reason]
+    found["after the gate"] = [close(refused).execute(context), repo.runs.get("refused").reason]
 
     late = opened("clash", "h", b"1")
     merge(opened("other", "h", b"2")).execute(context)
@@ -59,8 +67,73 @@ with graveler.open(tempfile.mkdtemp()) as lake:
     found["stale close"] = [close(stale).execute(context), repo.runs.get("again").attempt]
 
     failed = opened("failed", "j")
-    found["close"] = [close(failed, "park").execute(context) for _ in range(2)]
+    found["close"] = [close(failed).execute(context) for _ in range(2)]
     found["reason"] = repo.runs.get("failed").reason
+    dropped = opened("dropped", "k", on_failure="drop")
+    found["drop"] = [close(dropped).execute(context) for _ in range(2)]
+
+    # bad input: what a handle may be when it is used
+    gone = opened("gone", "l")
+    repo.runs.abandon("gone")
+    found["abandoned"] = [outcome(lambda: act(gone).execute(context)) for act in (merge, close)]
+    cut = opened("cut", "m"); handle = cut.handle
+    drop_branch(repo.stores, handle.branch, lambda there: True)
+    found["branch deleted"] = outcome(lambda: merge(cut).execute(context))
+    again = opened("cut", "m")
+    found["and the next attempt"] = merge(again).execute(context) == repo.commit("main").id
+    elsewhere = tempfile.mkdtemp()
+    with graveler.open(elsewhere) as other_lake:
+        foreign = other_lake.create_repository("flights").runs.open("cut")
+    other_lake = GravelerPublishRunOperator(task_id="m", run=pack(foreign.handle))
+    moved = dataclasses.replace(foreign.handle, location=lake.location)
+    found["foreign"] = outcome(
+        lambda: GravelerPublishRunOperator(task_id="m", run=pack(moved)).execute(context))
+    unknown = dataclasses.replace(moved, repository="trains")
+    found["no such repository"] = outcome(
+        lambda: GravelerPublishRunOperator(task_id="m", run=pack(unknown)).execute(context))
+    os.rename(elsewhere, elsewhere + ".away")
+    os.mkdir(elsewhere)
+    found["away"] = outcome(lambda: other_lake.execute(context))
+    found["nothing was made"] = os.listdir(elsewhere)
+    os.rmdir(elsewhere)
+    os.rename(elsewhere + ".away", elsewhere)
+    found["back"] = outcome(lambda: other_lake.execute(context))
+    odd = "d \u2028 ../%2e/~^@{} \N{SNOWMAN}" + "x" * 500
+    found["odd key"] = merge(opened(odd, "n")).execute(context) == repo.commit("main").id
+
+    judged = opened("judged", "o")
+    def gate(*gates):
+        return outcome(lambda: GravelerGateOperator(
+            task_id="gate", run=pack(judged.handle), gates=gates).execute(context))
+    asked = []
+    def fine(candidate):
+        asked.append(candidate.exists("o"))
+    warned = graveler.gate("careful", severity="warn")(lambda candidate: "hm")
+    found["gate task"] = [
+        gate(fine)[0], gate(fine, lambda candidate: False),
+        GravelerGateOperator(
+            task_id="gate", run=pack(judged.handle), gates=[warned]).execute(context),
+        repo.runs.get("judged").state, repo.ref("main").exists("o"),
+    ]
+    merge(judged, fine).execute(context)
+    found["asked"] = asked
+
+    taken = opened("taken back", "p")
+    published = merge(taken).execute(context)
+    back = lambda run: GravelerRollbackOperator(task_id="back", repo="flights", run=run)
+    found["rollback"] = [
+        *(outcome(lambda: back("taken back").execute(context)) for _ in range(2)),
+        repo.commit("main").id, repo.ref("main").exists("p"),
+        repo.commit("main").metadata["airflow.task_id"],
+    ]
+    found["rollback of nothing"] = outcome(lambda: back("nobody").execute(context))
+
+    silent = opened("silent", "q", lease=timedelta(seconds=3))
+    found["reap early"] = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
+    repo.stores.clock.sleep(4.2)
+    (reaped,) = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
+    found["reap"] = [reaped["key"], reaped["from"], reaped["to"]]
+    found["silent no more"] = outcome(lambda: merge(silent).execute(context))
 
     def busy():
         with final_failures():
@@ -123,3 +196,73 @@ def test_what_is_no_run_is_refused(found):
     kind, message = found["no run"]
     assert kind == "AirflowFailException"
     assert "graveler_run" in message
+
+
+def test_a_run_that_was_opened_to_be_dropped_is_dropped_when_it_ends(found):
+    assert found["drop"] == ["REAPED", "REAPED"]
+
+
+def test_a_run_that_was_given_up_is_an_error_for_its_tasks_but_not_for_its_end(found):
+    (kind, message), close = found["abandoned"]
+    assert kind == "AirflowFailException"
+    assert message.startswith("fenced")
+    assert close == ["str", "REAPED"]
+
+
+def test_a_branch_that_was_deleted_under_a_run_ends_the_attempt_and_the_next_one_works(found):
+    kind, message = found["branch deleted"]
+    assert kind == "AirflowFailException"
+    assert message.startswith("fenced")
+    assert found["and the next attempt"] is True
+
+
+def test_a_handle_of_another_repository_is_refused(found):
+    kind, message = found["foreign"]
+    assert kind == "AirflowFailException"
+    assert message.startswith("fenced")
+    kind, message = found["no such repository"]
+    assert kind == "AirflowFailException"
+    assert message.startswith("repository-not-found: no repository 'trains'")
+
+
+def test_a_lake_that_is_away_is_tried_again_and_none_is_made_in_its_place(found):
+    kind, message = found["away"]
+    assert kind == "BackendUnavailableError"
+    assert "is its volume mounted" in message
+    assert found["nothing was made"] == []
+    assert found["back"][0] == "str"
+
+
+def test_a_key_of_odd_characters_is_published_like_any(found):
+    assert found["odd key"] is True
+
+
+def test_a_gate_that_is_a_task_refuses_without_a_retry_or_warns_and_moves_nothing(found):
+    passed, refused, warned, state, published = found["gate task"]
+    assert passed == "list"
+    assert refused[0] == "AirflowFailException"
+    assert refused[1].startswith("gate-failed: run 'judged' would be refused: <lambda>")
+    assert warned == [{"gate": "careful", "passed": False, "reason": "hm"}]
+    assert (state, published) == ("OPEN", False)
+
+
+def test_the_merge_does_not_ask_again_what_the_gate_task_has_asked(found):
+    assert found["asked"] == [True]
+
+
+def test_a_published_run_is_taken_back_once(found):
+    (_, first), (_, second), head, there, task = found["rollback"]
+    assert first == second == head
+    assert there is False
+    assert task == "work"
+    kind, message = found["rollback of nothing"]
+    assert kind == "AirflowFailException"
+    assert message.startswith("run-not-found")
+
+
+def test_a_silent_run_is_set_aside_and_its_tasks_are_told(found):
+    assert found["reap early"] == []
+    assert found["reap"] == ["silent", "OPEN", "PARKED"]
+    kind, message = found["silent no more"]
+    assert kind == "AirflowFailException"
+    assert message.startswith("fenced")

@@ -107,41 +107,77 @@ print(json.dumps({**{act.__name__: said(act) for act in shapes}, "tasks": tasks,
 PROVIDER = (
     OURS_ARE_ERRORS
     + """
+import sys
+before = set(sys.modules)
+from graveler_airflow.get_provider_info import get_provider_info
+loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+from importlib import import_module
 from airflow.sdk import task
+from airflow.sdk.configuration import conf
 from airflow.providers_manager import ProvidersManager
 from airflow._shared.module_loading import import_string
-from importlib import import_module
 from graveler.gates import Gate
 import graveler_airflow
-from graveler_airflow.get_provider_info import get_provider_info
+
+def named(value):
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from named(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from named(each)
+    elif isinstance(value, str) and value.startswith("graveler_airflow."):
+        yield value
+
+def found(path):
+    try:
+        import_module(path)
+    except ModuleNotFoundError:
+        import_string(path)
+    return path
+
 info = get_provider_info()
-for kind in ("hooks", "operators"):
-    for entry in info[kind]:
-        for module in entry["python-modules"]:
-            import_module(module)
-for entry in info["task-decorators"]:
-    import_string(entry["class-name"])
+paths = [found(path) for path in named(info)]
 hook = import_string(info["connection-types"][0]["hook-class-name"])
 manager = ProvidersManager()
+fields = manager.provider_configs, manager.hooks
 print(json.dumps({
+    "loaded": sorted(loaded & {"airflow", "graveler", "graveler_airflow"}),
+    "paths": len(paths) >= 15,
     "known as": manager.providers["graveler"].version,
     "hook": manager.hooks["graveler"].hook_name,
     "same": [hook.conn_type, hook.hook_name],
     "gate": isinstance(task.graveler_gate(lambda candidate: True), Gate),
     "exports": [name for name in graveler_airflow.__all__ if not hasattr(graveler_airflow, name)],
+    "config": [conf.get("graveler", "lease_minutes"), conf.get("graveler", "ttl_days")],
+    "links": sorted(link for link in manager.extra_links_class_names if "graveler" in link),
 }))
 """
 )
 
+FORM = """
+import json
+from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
+(meta,) = [hook for hook in HookMetaService.hook_meta_data() if hook.connection_type == "graveler"]
+print(json.dumps({
+    "fields": {name: field["schema"]["type"] for name, field in meta.extra_fields.items()},
+    "host": meta.standard_fields.host.title,
+    "hidden": meta.standard_fields.url_schema.hidden and meta.standard_fields.password.hidden,
+}))
+"""
+
 HOOK = (
     OURS_ARE_ERRORS
     + """
-import os
+import asyncio, os, pathlib, tempfile
+from datetime import timedelta
+from graveler.config import write_default_config
 from graveler.errors import GravelerError
 from graveler_airflow import GravelerHook
 
-os.environ["AIRFLOW_CONN_NOWHERE"] = json.dumps({"conn_type": "graveler"})
-os.environ["AIRFLOW_CONN_BROKEN"] = json.dumps({"conn_type": "graveler", "host": "/dev/null"})
+def connect(name, **connection):
+    os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": "graveler", **connection})
+    return GravelerHook(name)
 
 def refusal(act):
     try:
@@ -149,14 +185,40 @@ def refusal(act):
     except GravelerError as error:
         return f"{error.code}: {error}"
 
+lake = str(GravelerHook().location)
+empty = tempfile.mkdtemp()
+nowhere = connect("nowhere")
+missing = connect("missing", host=empty)
+wrong = connect("wrong", host=lake, extra={"repo": "trains"})
+broken = connect("broken", host="/dev/null")
+odd = connect("odd", host=lake, extra={"repo": "flights", "lease_minutes": "soon"})
+mine = connect("mine", host=lake, extra={"lease_minutes": 30, "ttl_days": "1.5"})
+
+away = pathlib.Path(tempfile.mkdtemp())
+write_default_config(away, kv_uri="postgresql://nobody@127.0.0.1:9/none", storage_uri="file://o")
+unreachable = connect("unreachable", host=str(away))
+
+async def aopen():
+    lake = await GravelerHook().aget_conn()
+    with lake:
+        return lake.repositories()
+
 with GravelerHook().repository() as repository:
     default = repository.name
 print(json.dumps({
     "default": default,
+    "async": asyncio.run(aopen()),
     "works": GravelerHook().test_connection(),
-    "broken": GravelerHook("broken").test_connection(),
-    "nowhere": refusal(GravelerHook("nowhere").get_conn),
+    "broken": broken.test_connection(),
+    "missing": missing.test_connection(),
+    "made": os.listdir(empty),
+    "wrong": wrong.test_connection(),
+    "unreachable": unreachable.test_connection(),
+    "odd": odd.test_connection(),
+    "terms": [str(GravelerHook().lease), str(GravelerHook().ttl), str(mine.lease), str(mine.ttl)],
+    "nowhere": refusal(nowhere.get_conn),
     "unknown": refusal(lambda: GravelerHook().repository("trains").__enter__()),
+    "no repository": refusal(lambda: mine.repository().__enter__()),
 }))
 """
 )
@@ -182,11 +244,31 @@ def test_the_provider_has_the_distributions_name():
 def test_airflow_finds_the_provider_and_all_it_names(home):
     found = home.ask(PROVIDER)
     assert found == {
+        "loaded": ["graveler_airflow"],  # describing itself loads neither Airflow nor the engine
+        "paths": True,
         "known as": distribution("graveler").version,
         "hook": "Graveler",
         "same": ["graveler", "Graveler"],
         "gate": True,
         "exports": [],
+        "config": ["1440", "14"],
+        "links": [
+            "graveler_airflow.links.GravelerCommitLink",
+            "graveler_airflow.links.GravelerDiffLink",
+            "graveler_airflow.links.GravelerRunLink",
+        ],
+    }
+
+
+def test_the_form_of_the_connection_has_our_fields(home):
+    assert home.ask(FORM) == {
+        "fields": {
+            "repo": ["string", "null"],
+            "lease_minutes": ["number", "null"],
+            "ttl_days": ["number", "null"],
+        },
+        "host": "Lake",
+        "hidden": True,
     }
 
 
@@ -247,10 +329,39 @@ def test_the_merge_waits_for_every_task_of_the_block(shapes):
     assert shapes["up"] == ["flights.one", "flights.plain"]
 
 
-def test_the_hook_opens_what_the_connection_names(home):
-    found = home.ask(HOOK)
-    assert found["default"] == "flights"
-    assert found["works"] == [True, f"{home.lake}: flights, scenarios"]
-    assert found["broken"][0] is False
-    assert found["nowhere"].startswith("invalid-input: connection 'nowhere' names no lake")
-    assert found["unknown"].startswith("repository-not-found: no repository 'trains'")
+@pytest.fixture(scope="module")
+def hook(home):
+    return home.ask(HOOK)
+
+
+def test_the_hook_opens_what_the_connection_names(home, hook):
+    assert hook["default"] == "flights"
+    assert hook["async"] == ["flights", "scenarios"]
+    assert hook["works"] == [True, f"{home.lake}: flights, scenarios"]
+    assert hook["nowhere"].startswith("invalid-input: connection 'nowhere' names no lake")
+    assert hook["unknown"].startswith("repository-not-found: no repository 'trains'")
+    assert hook["no repository"].startswith("invalid-input: no repository: name one")
+
+
+@pytest.mark.parametrize(
+    ("connection", "says"),
+    [
+        ("broken", "no lake at /dev/null"),
+        ("missing", "is its volume mounted"),
+        ("wrong", "no repository 'trains'"),
+        ("unreachable", "BackendUnavailableError"),
+        ("odd", "lease_minutes 'soon' of 'odd'"),
+    ],
+)
+def test_the_test_button_says_what_is_wrong(hook, connection, says):
+    works, message = hook[connection]
+    assert works is False
+    assert says in message
+
+
+def test_nothing_is_made_where_no_lake_is(hook):
+    assert hook["made"] == []
+
+
+def test_the_terms_of_runs_are_the_connections_or_those_of_the_settings(hook):
+    assert hook["terms"] == ["1 day, 0:00:00", "14 days, 0:00:00", "0:30:00", "1 day, 12:00:00"]

@@ -14,6 +14,7 @@ from graveler_airflow.operators.run import (
     GravelerOpenRunOperator,
     GravelerPublishRunOperator,
 )
+from graveler_airflow.operators.runs import GravelerReapOperator, GravelerRollbackOperator
 
 __all__ = [
     "GravelerCloseRunOperator",
@@ -26,6 +27,8 @@ __all__ = [
     "GravelerMergeOperator",
     "GravelerOpenRunOperator",
     "GravelerPublishRunOperator",
+    "GravelerReapOperator",
     "GravelerRevertOperator",
+    "GravelerRollbackOperator",
     "GravelerTagOperator",
 ]

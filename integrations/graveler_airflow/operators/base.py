@@ -97,7 +97,7 @@ class GravelerWritingOperator(GravelerOperator):
             return super().execute(context)
         name, tried = step_name(context), context["ti"].try_number
         metadata = {**self.metadata, **task_metadata(context)}
-        with final_failures(), attached(self.run) as run:
+        with final_failures(), attached(self.run) as run, run.renewing():
             with run.step(name, try_number=tried, metadata=metadata) as step:
                 self.log.info("%s, on %s", self.write(step), run.branch)
             return step.result.id if step.result is not None else None

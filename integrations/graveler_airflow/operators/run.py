@@ -1,11 +1,12 @@
 """The three ends of a run: open, publish, close."""
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from airflow.sdk import BaseOperator, Context
 
-from graveler.errors import FencedError, InvalidInputError
+from graveler.errors import InvalidInputError
 from graveler.gates import as_gate
 from graveler.gates.gate import Check, Gate
 from graveler.lake import PublishResult, Run, RunState
@@ -30,6 +31,12 @@ class GravelerOpenRunOperator(BaseOperator):
     Args:
         repo: The repository; the connection's where not given.
         into: The branch that the run publishes to.
+        name: Which run of the DAG, where it has several in one repository.
+        on_failure: Of a run that is not published, ``park`` keeps what it committed, for the
+            next attempt and for a look, ``drop`` removes it.
+        lease: How long the run may give no sign of life before it counts as dead; the
+            connection's, or that of the section ``[graveler]``, where not given.
+        ttl: How long it is kept once it is parked; the same.
         graveler_conn_id: The connection that says where the lake is.
         **kwargs: As of any operator.
     """
@@ -38,23 +45,41 @@ class GravelerOpenRunOperator(BaseOperator):
     operator_extra_links = LINKS
     ui_color = "#e8f0e4"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the terms of a run
         self,
         *,
         repo: str = "",
         into: str = "main",
+        name: str = "",
+        on_failure: str = "park",
+        lease: timedelta | None = None,
+        ttl: timedelta | None = None,
         graveler_conn_id: str = GravelerHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if on_failure not in _ON_FAILURE:
+            raise InvalidInputError(f"on_failure {on_failure!r}: give one of {_ON_FAILURE}")
         self.repo = repo
         self.into = into
+        self.name = name
+        self.on_failure = on_failure
+        self.lease = lease
+        self.ttl = ttl
         self.graveler_conn_id = graveler_conn_id
 
     def execute(self, context: Context) -> dict[str, str]:
         """Open the run and return its handle."""
-        with final_failures(), GravelerHook(self.graveler_conn_id).repository(self.repo) as repo:
-            run = repo.runs.open(run_key(context), into=self.into, metadata=run_metadata(context))
+        hook = GravelerHook(self.graveler_conn_id)
+        with final_failures(), hook.repository(self.repo) as repo:
+            run = repo.runs.open(
+                run_key(context, self.name),
+                into=self.into,
+                metadata=run_metadata(context),
+                on_failure=self.on_failure,
+                lease=self.lease or hook.lease,
+                ttl=self.ttl or hook.ttl,
+            )
             self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
             return pack(run.handle, self.graveler_conn_id)
 
@@ -121,8 +146,6 @@ class GravelerCloseRunOperator(BaseOperator):
 
     Args:
         run: What `GravelerOpenRunOperator` gave.
-        on_failure: ``park`` keeps what the run committed for the next attempt and for a look,
-            ``drop`` removes it.
         **kwargs: As of any operator.
     """
 
@@ -130,12 +153,9 @@ class GravelerCloseRunOperator(BaseOperator):
     operator_extra_links = LINKS
     ui_color = "#f0e8e4"
 
-    def __init__(self, *, run: Any, on_failure: str = "park", **kwargs: Any) -> None:
+    def __init__(self, *, run: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if on_failure not in _ON_FAILURE:
-            raise InvalidInputError(f"on_failure {on_failure!r}: give one of {_ON_FAILURE}")
         self.run = run
-        self.on_failure = on_failure
         self._merge = ""
 
     def watch(self, merge: BaseOperator) -> None:
@@ -162,21 +182,15 @@ class GravelerCloseRunOperator(BaseOperator):
 
     def execute(self, context: Context) -> str:
         """Set an unpublished run aside, and return the state that the run is in."""
-        with attached(self.run) as run:
-            if run.state is RunState.PUBLISHED:
-                return str(RunState.PUBLISHED)
-            reason = self._reason(context)
-            try:
-                record = run.park(reason)
-            except FencedError as error:
-                self.log.info("Nothing to set aside: %s", error)
-                return str(run.state)
-            if self.on_failure == "drop" and record.state is RunState.PARKED:
-                record = run.abandon(reason)
-            self.log.warning(
-                "Run %r is %s on branch %s (%s): %s did not move",
-                *(record.key, record.state, record.branch, record.reason, record.into),
-            )
+        with final_failures(), attached(self.run) as run:
+            record = run.close(self._reason(context))
+            if record.attempt != run.attempt:
+                self.log.info("Run %r is at attempt %d: not ours", run.key, record.attempt)
+            elif record.state is not RunState.PUBLISHED:
+                self.log.warning(
+                    "Run %r is %s on branch %s (%s): %s did not move",
+                    *(record.key, record.state, record.branch, record.reason, record.into),
+                )
             return str(record.state)
 
     def _reason(self, context: Context) -> str:

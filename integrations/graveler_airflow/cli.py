@@ -1,0 +1,103 @@
+"""``airflow graveler``: the runs of a lake, and clearing up after those that nobody ends."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+__all__ = ["commands", "reap", "runs"]
+
+
+def commands() -> list[Any]:
+    """Return the commands that the provider adds to ``airflow``."""
+    # Airflow loads this module for every command of its own: nothing else until it is ours
+    from airflow.cli.cli_config import (  # noqa: PLC0415
+        ARG_OUTPUT,
+        ActionCommand,
+        Arg,
+        GroupCommand,
+        lazy_load_command,
+    )
+
+    make: Callable[..., Any] = Arg
+    connection = make(("--conn-id",), help="Connection of the lake", default="graveler_default")
+    repository = make(("--repo",), help="Repository; the connection's if not given", default="")
+    state = make(("--state",), help="Only runs in it: open, parked, published, …", default="")
+    apply = make(("--apply",), help="Do it; else only say what would be done", action="store_true")
+    return [
+        GroupCommand(
+            name="graveler",
+            help="Runs of graveler, each on a branch of its own",
+            subcommands=(
+                ActionCommand(
+                    name="runs",
+                    help="List the runs, and where they stand",
+                    func=lazy_load_command("graveler_airflow.cli.runs"),
+                    args=(connection, repository, state, ARG_OUTPUT),
+                ),
+                ActionCommand(
+                    name="reap",
+                    help="Set aside runs that gave no sign of life, remove parked ones whose "
+                    "time to live is over",
+                    func=lazy_load_command("graveler_airflow.cli.reap"),
+                    args=(connection, repository, apply, ARG_OUTPUT),
+                ),
+            ),
+        )
+    ]
+
+
+def runs(args: "Namespace") -> None:
+    """List the runs."""
+    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
+
+    state = args.state.upper() or None
+    with GravelerHook(args.conn_id).repository(args.repo) as repository:
+        _check_state(state)
+        rows = [
+            {
+                "key": record.key,
+                "state": str(record.state),
+                "attempt": record.attempt,
+                "branch": record.branch if record.live else "",
+                "changed": f"{record.updated:%Y-%m-%d %H:%M:%S}",
+                "reason": record.reason,
+            }
+            for record in sorted(repository.runs.list(state), key=lambda record: record.key)
+        ]
+    _print(rows, args.output)
+
+
+def reap(args: "Namespace") -> None:
+    """Reap, or say what would be reaped."""
+    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
+
+    with GravelerHook(args.conn_id).repository(args.repo) as repository:
+        rows = [
+            {
+                "key": each.key,
+                "branch": each.branch,
+                "from": str(each.from_state),
+                "to": str(each.to_state),
+                "reason": each.reason,
+            }
+            for each in repository.runs.reap(dry_run=not args.apply)
+        ]
+    _print(rows, args.output)
+    if rows and not args.apply and args.output == "table":
+        raise SystemExit("Nothing was done: say --apply to do it")
+
+
+def _check_state(state: str | None) -> None:
+    from graveler.lake import RunState  # noqa: PLC0415
+
+    known = [str(each) for each in RunState if each is not RunState.NONE]
+    if state is not None and state not in known:
+        raise SystemExit(f"--state {state.lower()}: give one of {', '.join(known).lower()}")
+
+
+def _print(rows: list[dict[str, Any]], output: str) -> None:
+    from airflow.cli.simple_table import AirflowConsole  # noqa: PLC0415
+
+    AirflowConsole().print_as(data=rows, output=output)

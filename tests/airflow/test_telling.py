@@ -1,0 +1,129 @@
+"""What people are told: `airflow graveler runs` and `reap`, and the notifier."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+import graveler
+from graveler.clock import SystemClock
+from graveler.errors import GateFailedError
+from graveler.runs import RunState
+from tests.airflow.home import AIRFLOW
+
+NOTIFIER = """
+import json, sys, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+from graveler_airflow import GravelerNotifier
+
+posted = []
+
+class Chat(BaseHTTPRequestHandler):
+    def do_POST(self):
+        posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+    def log_message(self, *args): pass
+
+server = HTTPServer(("127.0.0.1", 0), Chat)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+
+def said(run_id, partition=None, **options):
+    texts = []
+    run = SimpleNamespace(dag_id="told", run_id=run_id, partition_key=partition)
+    GravelerNotifier(send=texts.append, repo="{{ 'tel' + 'ling' }}", **options)({"dag_run": run})
+    return texts
+
+chat = f"http://127.0.0.1:{server.server_port}/hook"
+found = {
+    "refused": said("r1", "2013-01-01T05:00", webhook=chat),
+    "published": said("r2"),
+    "named": said("r3", group_id="second"),
+    "unknown": said("r4"),
+    "away": said("r5", graveler_conn_id="nowhere"),
+}
+try:
+    said("r2", webhook="file:///etc/passwd")
+except ValueError as error:
+    found["no address"] = str(error)
+found["posted"] = posted
+server.shutdown()
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def repository(home):
+    with graveler.open(home.lake) as lake:
+        yield lake.create_repository("telling", exist_ok=True)
+
+
+@pytest.fixture(scope="module")
+def told(repository):
+    """Runs of which there is something to tell."""
+
+    def opened(key, **terms):
+        run = repository.runs.open(key, **terms)
+        with run.step("s") as step:
+            step.put(f"told/{key}", b"x")
+        return run
+
+    refused = opened("told 2013-01-01T05:00")
+    with pytest.raises(GateFailedError):
+        refused.publish([graveler.gate("no duplicates")(lambda _: "5 rows twice")])
+    opened("told r2").publish()
+    opened("told r3 second").close("Airflow run r3: second.work failed")
+    opened("silent", lease=timedelta(seconds=1))
+    SystemClock().sleep(1.5)  # its lease, and by how much clocks may differ
+
+
+def test_the_runs_are_listed_with_where_they_stand(home, told):
+    listed = json.loads(home.run(AIRFLOW, "graveler", "runs", "--repo", "telling", "-o", "json"))
+    assert [(run["key"], run["state"]) for run in listed] == [
+        ("silent", "OPEN"),
+        ("told 2013-01-01T05:00", "PARKED"),
+        ("told r2", "PUBLISHED"),
+        ("told r3 second", "PARKED"),
+    ]
+    assert "5 rows twice" in listed[1]["reason"]
+
+
+def test_reaping_only_says_what_it_would_do_until_it_is_told_to(home, told, repository):
+    asked = ("graveler", "reap", "--repo", "telling", "-o", "json")
+    (foreseen,) = json.loads(home.run(AIRFLOW, *asked))
+    assert (foreseen["key"], foreseen["from"], foreseen["to"]) == ("silent", "OPEN", "PARKED")
+    assert repository.runs.get("silent").state is RunState.OPEN
+    assert json.loads(home.run(AIRFLOW, *asked, "--apply")) == [foreseen]
+    assert repository.runs.get("silent").state is RunState.PARKED
+    assert home.run(AIRFLOW, *asked, "--apply").strip() == "[]"
+
+
+@pytest.fixture(scope="module")
+def notified(home, told):
+    return home.ask(NOTIFIER)
+
+
+def test_the_notifier_says_the_branch_and_who_refused(notified, repository):
+    (text,) = notified["refused"]
+    record = repository.runs.get("told 2013-01-01T05:00")
+    assert text.splitlines()[1:] == [
+        f"PARKED on branch {record.branch} of telling, attempt 1; main has not moved",
+        "Refused by no duplicates: 5 rows twice",
+    ]
+    assert notified["posted"] == [{"text": text}]
+
+
+def test_the_notifier_says_what_was_published_or_why_not(notified, repository):
+    assert repository.commit("main").id in notified["published"][0]
+    assert "second.work failed" in notified["named"][0]
+
+
+def test_the_notifier_says_so_when_there_is_nothing_to_say(notified):
+    assert "has opened no graveler run" in notified["unknown"][0]
+    assert "The lake cannot be asked" in notified["away"][0]
+
+
+def test_the_notifier_posts_to_nothing_but_web_addresses(notified):
+    assert notified["no address"] == "webhook: give an http or https address"
+    assert len(notified["posted"]) == 1
