@@ -17,13 +17,12 @@ from graveler.model import BranchRecord
 from graveler.refs import is_ancestor
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
-from graveler.runs.record import RunHandle, RunRecord
+from graveler.runs.record import LEASE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunState
 
 __all__ = ["Reaped", "reap", "reap_due"]
 
-_CLOCKS_APART: Final = timedelta(minutes=5)
 _LOOKED_AT: Final = 8
 _log = logging.getLogger(__name__)
 
@@ -102,32 +101,41 @@ def _drop_left_behind(
 
 
 def reap_due(stores: Stores, records: RunRecords) -> None:
-    """Look at the first few runs whose time has come; for those who come by, so it never fails."""
+    """Look at the first few runs whose time has come; for those who come by, so it never fails.
+
+    Each is looked at again when its time comes anew. One that cannot be reaped is put off, lest
+    it hide those after it.
+    """
     now = stores.clock.now()
     try:
         for at, branch in list(records.due(now, _LOOKED_AT)):
-            record = records.find_branch(branch)
-            if record is not None and _is_due(record, now):
-                _reap(stores, records, record, now)
-                record = records.find_branch(branch)
-            again = None if record is None else _look_again_at(record)
-            if again is not None and again > at:
+            again = _look(stores, records, branch, now)
+            if again is not None:
                 records.expect(branch, again)
-            if again is None or again > at:
-                records.forget(branch, at)
+            records.forget(branch, at)
     except GravelerError as error:
         _log.warning("runs that are overdue could not be looked at: %s", error)
 
 
+def _look(stores: Stores, records: RunRecords, branch: str, now: datetime) -> datetime | None:
+    """Reap the run of that branch if it is due; return when to look again, None for never."""
+    try:
+        record = records.find_branch(branch)
+        if record is not None and _is_due(record, now):
+            _reap(stores, records, record, now)
+            record = records.find_branch(branch)
+    except GravelerError as error:
+        _log.warning("the run of branch %s is overdue and could not be reaped: %s", branch, error)
+        return now + LEASE
+    if record is None or record.expires is None:
+        return None
+    again = record.expires + _grace(record)
+    return again if again > now else now + LEASE  # somebody else is at it
+
+
 def _grace(record: RunRecord) -> timedelta:
     """Return by how much clocks may differ without harm."""
-    if record.state is RunState.PARKED:
-        return timedelta(0)
-    return min(_CLOCKS_APART, record.lease / 3)
-
-
-def _look_again_at(record: RunRecord) -> datetime | None:
-    return None if record.expires is None else record.expires + _grace(record)
+    return timedelta(0) if record.state is RunState.PARKED else record.lease / 3
 
 
 def _is_due(record: RunRecord, now: datetime) -> bool:

@@ -1,10 +1,9 @@
 """Taking a published run back: one commit on its target, and who has read what it wrote."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.committed import diff, get
 from graveler.config import default_committer
 from graveler.errors import (
     MergeConflictError,
@@ -15,11 +14,11 @@ from graveler.errors import (
 )
 from graveler.model import Commit, Conflict
 from graveler.names import check_caller_pairs
-from graveler.records import value_identity
 from graveler.refs import is_ancestor, log
 from graveler.repository import reverting, tracing
 from graveler.repository.stores import Stores
 from graveler.runs.lifecycle import settle_publish
+from graveler.runs.readers import Written
 from graveler.runs.record import RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
@@ -186,36 +185,10 @@ def _note(records: RunRecords, record: RunRecord, published: Commit, made: Commi
 def _readers(
     stores: Stores, records: RunRecords, record: RunRecord, published: Commit
 ) -> tuple[RunRecord, ...]:
+    wrote = Written(stores, record.into, published)
     found = (
         other
         for other in records.list()
-        if other.key != record.key and _has_read(stores, other, published)
+        if other.key != record.key and any(wrote.is_read_by(read) for read in other.inputs)
     )
     return tuple(sorted(found, key=lambda other: other.key))
-
-
-def _has_read(stores: Stores, reader: RunRecord, published: Commit) -> bool:
-    """Return whether a run has read something as this commit left it."""
-    for read in reader.inputs:
-        commit = stores.refs.commits.find(read.commit)
-        if commit is None or commit.generation < published.generation:
-            continue
-        if is_ancestor(stores.refs.commits, published.id, commit.id) and any(
-            _identity(get(stores.ranges, commit.metarange, key)) == value
-            for key, value in _wrote(stores, published, read.prefix)
-        ):
-            return True
-    return False
-
-
-def _wrote(stores: Stores, published: Commit, prefix: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield the keys below a prefix that a commit changed, and what it left there."""
-    before = stores.refs.commits.get(published.parents[0])
-    for change in diff(
-        stores.ranges, before.metarange, published.metarange, prefix=prefix.encode()
-    ):
-        yield change.key, _identity(change.right_value)
-
-
-def _identity(value: bytes | None) -> bytes | None:
-    return None if value is None else value_identity(value)

@@ -194,8 +194,8 @@ class Runs:
 
         Args:
             dry_run: Only say what would be done.
-            now: The time to go by; where not given, this machine's. A third of a lease, at the
-                most five minutes, is added to every lease, so that clocks may differ by that.
+            now: The time to go by; where not given, this machine's. A third of a lease is added
+                to it, so that clocks may differ by that.
             limit: Do so many at the most.
 
         Returns:

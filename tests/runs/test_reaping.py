@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from graveler.clock import FakeClock
-from graveler.errors import FencedError, GravelerError
+from graveler.errors import CorruptionError, FencedError, GravelerError
 from graveler.gates import gate
 from graveler.runs import LEASE, RunState
 from graveler.testing.faults import ProcessDied, dies
@@ -88,7 +88,7 @@ def test_a_parked_run_is_given_up_when_its_time_to_live_is_over(repo):
 
 def test_clocks_that_are_minutes_apart_do_no_harm(repo):
     run = ready(repo)
-    for ahead in (LEASE, LEASE + timedelta(minutes=4, seconds=59)):
+    for ahead in (LEASE, LEASE * 4 / 3 - timedelta(seconds=1)):
         assert repo.runs.reap(now=later(repo, ahead), dry_run=False) == []
     run.put("b", b"1")  # behind the reaper, and still alive
     short = ready(repo, "short", lease=timedelta(seconds=9))
@@ -241,14 +241,46 @@ def test_the_index_of_the_due_does_not_grow_with_the_runs_that_are_over(repo):
     assert len(due(repo)) <= 3 + 8
 
 
-def test_an_overdue_run_that_cannot_be_looked_at_does_not_keep_a_run_from_opening(repo, caplog):
-    ready(repo, "broken")
+def test_overdue_runs_that_cannot_be_reaped_hide_no_others_and_keep_no_run_from_opening(
+    repo, caplog
+):
     kv, partition = repo.stores.kv, f"runs:{repo.stores.uid}"
-    (name,) = [key for key, _ in kv.scan(partition, b"run/") if key.startswith(b"run/")]
-    kv.set(partition, name, b"rubbish")
+    for number in range(12):
+        broken = ready(repo, f"broken {number:02}")
+        kv.set(partition, b"run/" + broken.branch.encode(), b"rubbish")
+    last = ready(repo, "the last one")
     repo.stores.clock.sleep(DEAD.total_seconds())
-    assert repo.runs.open("fine").state is RunState.OPEN
+    assert repo.runs.open("one").state is RunState.OPEN
+    assert last.state is RunState.OPEN
+    assert repo.runs.open("two").state is RunState.OPEN
+    assert last.state is RunState.PARKED
     assert "overdue" in caplog.text
+
+
+def test_one_run_that_cannot_be_reaped_is_told_of_when_the_others_are():
+    world = World()
+    repo = world.repo(scripted=False)
+    first, second = ready(repo, "first"), ready(repo, "second")
+    kv, partition = repo.stores.kv, f"refs:{repo.stores.uid}"
+    kv.set(partition, b"branch/" + first.branch.encode(), b"rubbish")
+    with pytest.raises(CorruptionError):
+        repo.runs.reap(now=later(repo), dry_run=False)
+    assert second.state is RunState.PARKED
+
+
+def test_lines_of_the_index_that_lost_races_left_go_when_they_are_due():
+    def check(world, *outcomes):
+        repo = world.repo(scripted=False)
+        assert 1 <= len(due(repo)) <= 3
+        repo.stores.clock.sleep(DEAD.total_seconds())
+        repo.runs.open("later").abandon()
+        assert len(due(repo)) == 1  # of the run that is parked by now
+        assert repo.runs.get(KEY).state is RunState.PARKED
+
+    def reopen(repo):
+        return repo.runs.open(KEY)
+
+    interleave(lambda repo: None, reopen, reopen, check, least=4)
 
 
 def reap_in_time(runs, length=timedelta(minutes=6)):

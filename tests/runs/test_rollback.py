@@ -2,6 +2,7 @@
 
 import pytest
 
+from graveler.committed import diff
 from graveler.errors import (
     GravelerError,
     InvalidInputError,
@@ -11,7 +12,7 @@ from graveler.errors import (
     RunNotFoundError,
     RunStateError,
 )
-from graveler.runs import RunState
+from graveler.runs import RunState, readers
 from graveler.testing.faults import ProcessDied
 from tests.engine.worlds import FAULTS, interleave, struck_worlds
 from tests.engine.worlds import tree as tree_of
@@ -277,3 +278,63 @@ def test_a_new_attempt_that_opens_meanwhile_goes_on_and_is_not_said_to_be_taken_
     interleave(
         done, lambda repo: repo.runs.rollback(KEY), lambda repo: repo.runs.open(KEY), check, least=4
     )
+
+
+def test_who_has_read_it_is_found_with_one_walk_and_one_diff_however_many_runs_there_are(
+    repo, monkeypatch
+):
+    publish(repo, KEY, {f"raw/05/{number}": "5" for number in range(20)})
+    for number in range(30):
+        with repo.run(f"reader {number:02}") as run:
+            run.get("raw/05/3") if number % 2 else run.get("settled")
+            run.put(f"out/{number}", b"1")
+    asked = []
+    find = repo.stores.refs.commits.find
+    monkeypatch.setattr(
+        repo.stores.refs.commits, "find", lambda name: asked.append(name) or find(name)
+    )
+    compared = []
+    monkeypatch.setattr(readers, "diff", lambda *given: compared.append(given) or diff(*given))
+    ancestors = []
+    monkeypatch.setattr(readers, "is_ancestor", lambda *given: ancestors.append(given))
+    found = repo.runs.readers(KEY)
+    assert [record.key for record in found] == [f"reader {n:02}" for n in range(1, 30, 2)]
+    assert (len(compared), ancestors) == (1, [])
+    assert len(asked) < 4 * 31 + 20
+
+
+@pytest.mark.parametrize("parked", [False, True])
+def test_the_same_bytes_published_again_after_a_rollback_are_on_the_target_again(
+    repo, tree, parked
+):
+    def work(run):
+        with run.step("work") as step:
+            step.put("a", b"same")
+        run.put("b", b"same")
+        run.commit("b")
+
+    run = repo.runs.open(KEY)
+    work(run)
+    if parked:
+        run.park()
+        run = repo.runs.open(KEY)
+    run.publish()
+    repo.runs.rollback(KEY)
+    assert tree(repo.ref("main")) == {"settled": "0"}
+    again = repo.runs.open(KEY)
+    work(again)
+    if parked:
+        again.park()
+        again = repo.runs.open(KEY)
+    assert not again.publish().already
+    assert tree(repo.ref("main")) == {"settled": "0", "a": "same", "b": "same"}
+
+
+def test_readers_are_known_of_a_run_whose_target_is_gone(repo):
+    repo.create_branch("side")
+    publish(repo, KEY, {"raw/x": "1"}, into="side")
+    with repo.run("reader", into="side") as run:
+        run.get("raw/x")
+        run.put("y", b"1")
+    repo.delete_branch("side")
+    assert [record.key for record in repo.runs.readers(KEY)] == ["reader"]
