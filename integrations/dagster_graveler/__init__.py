@@ -8,14 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dagster_graveler.commit_sensor import build_commit_sensor
     from dagster_graveler.definitions import graveler_definitions
     from dagster_graveler.gates import graveler_gates
     from dagster_graveler.io_manager import GravelerIOManager
+    from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
     from dagster_graveler.pandas_io_manager import GravelerPandasIOManager
     from dagster_graveler.polars_io_manager import GravelerPolarsIOManager
     from dagster_graveler.publish import build_publish_asset
     from dagster_graveler.resource import GravelerResource
-    from dagster_graveler.sensors import build_park_sensors
+    from dagster_graveler.rollback import build_rollback_job
     from dagster_graveler.spark_io_manager import GravelerSparkIOManager
 
 _HOMES = {
@@ -24,8 +26,11 @@ _HOMES = {
     "GravelerPolarsIOManager": "polars_io_manager",
     "GravelerResource": "resource",
     "GravelerSparkIOManager": "spark_io_manager",
-    "build_park_sensors": "sensors",
+    "build_commit_sensor": "commit_sensor",
+    "build_lifecycle_sensors": "lifecycle",
     "build_publish_asset": "publish",
+    "build_reaper_sensor": "lifecycle",
+    "build_rollback_job": "rollback",
     "graveler_definitions": "definitions",
     "graveler_gates": "gates",
 }
@@ -36,8 +41,11 @@ __all__ = [
     "GravelerPolarsIOManager",
     "GravelerResource",
     "GravelerSparkIOManager",
-    "build_park_sensors",
+    "build_commit_sensor",
+    "build_lifecycle_sensors",
     "build_publish_asset",
+    "build_reaper_sensor",
+    "build_rollback_job",
     "graveler_definitions",
     "graveler_gates",
 ]

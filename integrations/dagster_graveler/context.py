@@ -1,6 +1,5 @@
 """What Dagster's contexts say of a run: which it is, which try of a step, which partition."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC
 from hashlib import sha256
@@ -17,6 +16,7 @@ from dagster import (
 )
 
 from graveler.errors import InvalidInputError
+from graveler.lake import Origin
 
 __all__ = [
     "RANGE_TAGS",
@@ -89,35 +89,39 @@ def _work(run: DagsterRun) -> str:
 def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
     """Return what the run's merge commit says of where it comes from."""
     run = run_of(context)
-    origin = run.remote_job_origin
-    location = origin.repository_origin.code_location_origin.location_name if origin else ""
-    found = {
-        "orchestrator": "dagster",
-        "dagster.job": run.job_name,
-        "dagster.run_id": run.run_id,
+    remote = run.remote_job_origin
+    location = remote.repository_origin.code_location_origin.location_name if remote else ""
+    origin = Origin(
+        "dagster",
+        job=run.job_name,
+        run_id=run.run_id,
+        partition=partition_of(run),
+        url=f"{ui.rstrip('/')}/runs/{run.run_id}" if ui else "",
+        hour=_hour(context),
+    )
+    return {
+        **origin.metadata(),
         "dagster.root_run_id": run.root_run_id or run.run_id,
-        "dagster.partition": partition_of(run),
-        "code.location": location,
-        "hour": _hour(context),
-        "url": f"{ui.rstrip('/')}/runs/{run.run_id}" if ui else "",
+        **({"code.location": location} if location else {}),
     }
-    return {name: value for name, value in found.items() if value}
 
 
 def step_metadata(context: StepContext | OutputContext, *, ui: str = "") -> dict[str, str]:
     """Return what the commit of a step says of where it comes from."""
     run = run_of(context)
-    step = step_of(context)
-    found = {
-        "orchestrator": "dagster",
-        "dagster.job": run.job_name,
-        "dagster.run_id": run.run_id,
-        "dagster.partition": partition_of(run),
-        "dagster.step": step.step.key,
-        **_code(context),
-        "url": f"{ui.rstrip('/')}/runs/{run.run_id}?focusedStepKeys={step.step.key}" if ui else "",
-    }
-    return {name: value for name, value in found.items() if value}
+    step = step_of(context).step.key
+    assets, version = _assets(context)
+    origin = Origin(
+        "dagster",
+        job=run.job_name,
+        run_id=run.run_id,
+        partition=partition_of(run),
+        step=step,
+        code_version=version,
+        url=f"{ui.rstrip('/')}/runs/{run.run_id}?focusedStepKeys={step}" if ui else "",
+        hour=_hour(context),
+    )
+    return {**origin.metadata(), **({"dagster.asset": assets} if assets else {})}
 
 
 def output_name(context: OutputContext) -> str:
@@ -132,23 +136,20 @@ def step_of(context: StepContext | OutputContext | InputContext) -> dg.StepExecu
     return context.get_step_execution_context()
 
 
-def _code(context: StepContext | OutputContext) -> Mapping[str, str]:
-    """Return the version of the code that makes the asset, where its author gives one."""
+def _assets(context: StepContext | OutputContext) -> tuple[str, str]:
+    """Return the assets that a step makes, and the version of their code where it has one."""
     if isinstance(context, OutputContext):
         if not context.has_asset_key:
-            return {}
+            return "", ""
         node = step_of(context).job_def.asset_layer.get(context.asset_key)
-        return {
-            "dagster.asset": context.asset_key.to_user_string(),
-            "code.version": node.code_version or "",
-        }
+        return context.asset_key.to_user_string(), node.code_version or ""
     if not isinstance(context, AssetExecutionContext) or not context.has_assets_def:
-        return {}
+        return "", ""
     versions = context.assets_def.code_versions_by_key
-    return {
-        "dagster.asset": ",".join(sorted(key.to_user_string() for key in versions)),
-        "code.version": ",".join(sorted({version for version in versions.values() if version})),
-    }
+    return (
+        ",".join(sorted(key.to_user_string() for key in versions)),
+        ",".join(sorted({version for version in versions.values() if version})),
+    )
 
 
 def _hour(context: RunContext) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from dagster_graveler.gates import graveler_gates
-from dagster_graveler.publish import build_publish_asset
+from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
+from dagster_graveler.publish import PUBLISH_POOL, build_publish_asset
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.sensors import build_park_sensors
+from dagster_graveler.rollback import build_rollback_job
 from dagster_graveler.spark_io_manager import GravelerSparkIOManager
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
@@ -25,13 +26,16 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     partitions_def: dg.PartitionsDefinition[str] | None = None,
     io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManager | None = None,
     resources: Mapping[str, object] | None = None,
+    publish_adhoc: bool = False,
+    pool: str | None = PUBLISH_POOL,
     name: str = "graveler",
 ) -> dg.Definitions:
     """Return definitions by which each run of the assets is published as one, or not at all.
 
     Beside the assets they hold ``<name>_publish``, the asset that publishes; ``<name>_job``, the
     job of all of them; a schedule for it where partitions are times; the gates as blocking checks
-    that wait for every asset; and the sensors that set failed runs aside.
+    that wait for every asset; the sensors that set failed and silent runs aside; and
+    ``<name>_rollback``, the job that takes a published run back.
 
     Args:
         assets: What a run makes.
@@ -42,6 +46,9 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         partitions_def: That of the assets.
         io_manager: Keeps what assets return; a ``GravelerSparkIOManager`` where not given.
         resources: More resources.
+        publish_adhoc: Publish what assets made that somebody picked by hand, behind the same
+            gates; otherwise it is parked.
+        pool: Dagster's pool of the publishing asset.
         name: What the names start with.
 
     Raises:
@@ -65,6 +72,8 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         keys,
         gates=gates,
         partitions_def=partitions_def,
+        backfill_policy=_common_policy(assets),
+        pool=pool,
     )
     job = dg.define_asset_job(
         f"{name}_job",
@@ -74,12 +83,26 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     return dg.Definitions(
         assets=[*assets, publish],
         asset_checks=checks,
-        jobs=[job],
+        jobs=[job, build_rollback_job(f"{name}_rollback", publish=publish.key)],
         schedules=[dg.build_schedule_from_partitioned_job(job)] if timed else [],
-        sensors=build_park_sensors(name),
+        sensors=[
+            *build_lifecycle_sensors(name, publish_adhoc=publish_adhoc, gates=gates),
+            build_reaper_sensor(f"{name}_reaper"),
+        ],
         resources={
             "graveler": graveler,
             "io_manager": io_manager or GravelerSparkIOManager(graveler=graveler),
             **(resources or {}),
         },
     )
+
+
+def _common_policy(assets: Sequence[dg.AssetsDefinition]) -> dg.BackfillPolicy | None:
+    """Return the policy that all the assets have: publishing must be in the same run as they."""
+    policies = {asset.backfill_policy for asset in assets}
+    if len(policies) > 1:
+        raise InvalidInputError(
+            f"the assets have different backfill policies, {sorted(map(str, policies))}: a backfill "
+            "would put them into different runs; give all of them the same"
+        )
+    return policies.pop()

@@ -9,7 +9,7 @@ from dagster_graveler.belonging import Belongs
 from dagster_graveler.context import output_name, partition_folder
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import InvalidInputError, ObjectNotFoundError
-from graveler.lake import Ref, Run, Step
+from graveler.lake import Branch, Ref, Run, Step
 
 __all__ = ["BaseGravelerIOManager", "GravelerIOManager"]
 
@@ -48,7 +48,8 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         with self.graveler.step(context) as step:
             for folder, value in values.items():
                 self.write(step, folder, value)
-            paths = [entry.path for folder in values for entry in step.entries(folder)]
+            written = Branch(step.repository, step.name)  # what is looked at is no input
+            paths = [entry.path for folder in values for entry in written.entries(folder)]
         run = self.graveler.run(context)
         commit = step.result or run.head
         context.add_output_metadata(

@@ -5,6 +5,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from dagster_graveler.attached import forget_runs
 from graveler.config import CONFIG_NAME, load_config
 from graveler.errors import BackendUnavailableError
 from graveler.lake import Lake
@@ -40,6 +41,7 @@ def open_lake(location: str) -> Lake:
 
 def close_lakes() -> None:
     """Close all of them; who asks next opens anew."""
+    forget_runs()
     with _lock:
         for lake in _lakes.values():
             lake.close()

@@ -1,11 +1,13 @@
 """The lake as a Dagster resource: from any context to the graveler run of its Dagster run."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
-from dagster import OutputContext
+from dagster import DagsterRun, OutputContext
 
+from dagster_graveler.attached import shared
 from dagster_graveler.context import (
     RunContext,
     StepContext,
@@ -34,6 +36,11 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         repository: Name of the repository.
         into: The branch that runs publish to.
         ui: Address of Dagster's web server; commits then link back to their run.
+        lease_seconds: How long a run may be silent before it counts as dead. A process that works
+            in a run renews it by itself.
+        ttl_days: How long a run that was set aside is kept.
+        on_failure: ``park`` keeps what a failed run has committed for the next one, ``drop`` does
+            not.
         commit_url: Where a commit can be looked at, of ``{repository}`` and ``{commit}``;
             Dagster's pages then link there.
     """
@@ -41,6 +48,9 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
     lake: str
     repository: str
     into: str = "main"
+    lease_seconds: float = 900
+    ttl_days: float = 14
+    on_failure: str = "park"
     ui: str = ""
     commit_url: str = ""
 
@@ -62,12 +72,27 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         Raises:
             FencedError: The Dagster run is over, or a newer one has taken its work over.
         """
+        run = self._attached(context)
+        if isinstance(context, DagsterRun):
+            return run  # a sensor asks, which does not work in it
+        instance, run_id = step_of(context).instance, run_of(context).run_id
+
+        def is_finished() -> bool:
+            there = instance.get_run_by_id(run_id)
+            return there is None or there.is_finished
+
+        return shared(run, is_finished)
+
+    def _attached(self, context: RunContext) -> Run:
         run = run_of(context)
         return self.repo().runs.open_or_attach(
             run_key(run),
             owner=run.run_id,
             into=self.into,
             metadata=run_metadata(context, ui=self.ui),
+            on_failure=self.on_failure,
+            lease=timedelta(seconds=self.lease_seconds),
+            ttl=timedelta(days=self.ttl_days),
         )
 
     def step(self, context: StepContext | OutputContext, name: str = "") -> Step:
@@ -83,7 +108,9 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         full = f"{step.step.key}.{name}" if name else step.step.key
         if isinstance(context, OutputContext):
             full = f"{full}:{output_name(context)}"
-        return self.run(context).step(
+        run = self.run(context)
+        run.renew()  # keeps what was read
+        return run.step(
             full,
             try_number=step.previous_attempt_count + 1,
             metadata=step_metadata(context, ui=self.ui),

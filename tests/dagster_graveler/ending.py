@@ -1,5 +1,7 @@
 """The sensors, asked about a run that has ended, as Dagster's daemon asks them."""
 
+import logging
+
 import dagster as dg
 
 __all__ = ["ended"]
@@ -12,11 +14,11 @@ _ENDINGS = {
 
 
 def ended(defs, instance, run_id):
-    """Ask the sensor for the status that the run has; return what it said."""
+    """Ask the sensor for the status that the run has; return what it told its log."""
     run = instance.get_run_by_id(run_id)
     kind, ending = _ENDINGS[run.status]
     (event,) = instance.all_logs(run_id, of_type=kind)
-    (sensor,) = [sensor for sensor in defs.sensors if sensor.name.endswith(f"_park_{ending}")]
+    (sensor,) = [sensor for sensor in defs.sensors if sensor.name.endswith(f"_{ending}")]
     with dg.build_run_status_sensor_context(
         sensor_name=sensor.name,
         dagster_event=event.dagster_event,
@@ -24,4 +26,13 @@ def ended(defs, instance, run_id):
         dagster_run=run,
         resources={"graveler": defs.resources["graveler"]},
     ) as context:
-        return sensor(context)
+        said: list[str] = []
+        handler = logging.Handler()
+        handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+        context.log.addHandler(handler)
+        context.log.setLevel(logging.INFO)
+        try:
+            assert sensor(context) is None  # else Dagster would look at no other run
+        finally:
+            context.log.removeHandler(handler)
+        return "; ".join(said)

@@ -1,0 +1,139 @@
+"""What goes wrong from outside: a clear error, main as it was, and the next attempt works."""
+
+import dagster as dg
+import pytest
+
+from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
+from dagster_graveler.lakes import close_lakes
+from graveler.errors import (
+    BackendUnavailableError,
+    FencedError,
+    InvalidInputError,
+    RepositoryNotFoundError,
+)
+from graveler.gates import gate
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
+)
+
+parts = dg.StaticPartitionsDefinition(["x", "hour é 05:00 / ~^@ \N{SNOWMAN}"])
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def execute(instance, lake):
+    """Make and publish one asset, whose body may do what it likes to the lake."""
+
+    def run(body, *, partition="x", gates=(), **settings):
+        resource = GravelerResource(lake=lake, repository="flights", **settings)
+
+        @dg.asset(partitions_def=parts)
+        def made(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
+            body(context, graveler)
+
+        publish = build_publish_asset("publish", [made], gates=gates, partitions_def=parts)
+        return dg.materialize(
+            [made, publish],
+            instance=instance,
+            partition_key=partition,
+            resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
+        )
+
+    return run
+
+
+def write(context, graveler):
+    with graveler.step(context) as step:
+        step.put("made", b"1")
+
+
+def paths(repo):
+    return [entry.path for entry in repo.ref("main").entries()]
+
+
+def test_a_run_that_another_has_taken_over(repo, execute):
+    def body(context, graveler):
+        with graveler.step(context) as step:
+            repo.runs.open(graveler.run(context).key)
+            step.put("stale", b"1")
+
+    with pytest.raises(FencedError):
+        execute(body)
+    assert paths(repo) == []
+    assert execute(write).success
+    assert paths(repo) == ["made"]
+
+
+def test_a_partition_of_an_odd_name(repo, execute):
+    odd = parts.get_partition_keys()[1]
+    assert execute(write, partition=odd).success
+    commit = repo.commit("main")
+    assert commit.metadata["dagster.partition"] == odd
+    assert repo.runs.get(commit.metadata["graveler.run"]).state == "PUBLISHED"
+
+
+def test_a_lake_that_is_briefly_not_there(repo, execute, tmp_path):
+    away = tmp_path / "away"
+
+    def body(context, graveler):
+        write(context, graveler)
+        (tmp_path / "lake").rename(away)
+        (tmp_path / "lake").mkdir()  # an empty mount point
+        graveler.step(context)
+
+    with pytest.raises(BackendUnavailableError, match="is its volume mounted here"):
+        execute(body)
+    assert list((tmp_path / "lake").iterdir()) == []  # and nobody has made a lake of it
+    (tmp_path / "lake").rmdir()
+    away.rename(tmp_path / "lake")
+    close_lakes()  # as a new process would
+    assert execute(write).success
+
+
+def test_a_repository_that_is_not_there(repo, lake, instance):
+    resource = GravelerResource(lake=lake, repository="fights")
+
+    @dg.asset
+    def made() -> str:
+        return "1"
+
+    with pytest.raises(RepositoryNotFoundError, match="fights"):
+        dg.materialize(
+            [made],
+            instance=instance,
+            resources={"io_manager": GravelerIOManager(graveler=resource)},
+        )
+
+
+def test_a_run_that_waits_to_be_published_elsewhere(repo, execute):
+    repo.create_branch("dev")
+
+    def broken(context, graveler):
+        write(context, graveler)
+        raise ConnectionError("lost")
+
+    with pytest.raises(ConnectionError):
+        execute(broken, into="dev")
+    with pytest.raises(InvalidInputError, match="publishes to 'dev'"):
+        execute(write)
+    assert paths(repo) == []
+
+
+@pytest.mark.parametrize(
+    ("judged", "said"),
+    [(lambda candidate: 1 / 0, "ZeroDivisionError"), (lambda candidate: "no", "no")],
+    ids=["dies", "refuses"],
+)
+def test_a_gate_that_does_not_let_through(repo, execute, judged, said):
+    with pytest.raises(dg.Failure) as failure:
+        execute(write, gates=[gate("strict")(judged)])
+    assert said in str(failure.value.description)
+    assert failure.value.metadata["graveler/branch"].value == next(repo.runs.list("PARKED")).branch
+    assert paths(repo) == []
+    assert execute(write).success

@@ -1,0 +1,108 @@
+"""Taking a published run back from Dagster."""
+
+import dagster as dg
+import pytest
+
+from dagster_graveler import GravelerIOManager, graveler_definitions
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
+)
+
+parts = dg.StaticPartitionsDefinition(["x", "y"])
+KEY = "dagster graveler_job x"
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def defs(resource):
+    @dg.asset(partitions_def=parts)
+    def made(context: dg.AssetExecutionContext) -> str:
+        return f"made for {context.partition_key}"
+
+    return graveler_definitions(
+        [made],
+        resource,
+        partitions_def=parts,
+        io_manager=GravelerIOManager(graveler=resource),
+    )
+
+
+@pytest.fixture
+def publish(defs, instance):
+    for part in ("x", "y"):
+        job = defs.resolve_job_def("graveler_job")
+        assert job.execute_in_process(instance=instance, partition_key=part).success
+
+
+@pytest.fixture
+def roll_back(defs, instance):
+    def execute(key=KEY):
+        return defs.resolve_job_def("graveler_rollback").execute_in_process(
+            instance=instance,
+            run_config={"ops": {"graveler_rollback_run": {"config": {"run": key}}}},
+            raise_on_error=False,
+        )
+
+    return execute
+
+
+def paths(repo):
+    return [entry.path for entry in repo.ref("main").entries()]
+
+
+def test_a_published_partition_is_taken_back_in_one_commit(repo, publish, roll_back, instance):
+    by_commit = repo.runs.get(KEY).commit
+    with repo.run("a reader") as reader:
+        reader.put("report", reader.get("made/x/data"))
+    assert roll_back().success
+    assert paths(repo) == ["made/y/data", "report"]
+    commit = repo.commit("main")
+    assert commit.metadata["orchestrator"] == "dagster"
+    (event,) = [
+        event.asset_observation_data.asset_observation
+        for run in instance.get_runs()
+        for event in (log.dagster_event for log in instance.all_logs(run.run_id))
+        if event is not None and event.is_asset_observation
+    ]
+    assert event.partition == "x"
+    assert event.metadata["graveler/rollback"].value == commit.id
+    readers = event.metadata["graveler/readers"].value.records
+    assert [record.data["run"] for record in readers] == ["a reader"]
+    removed = event.metadata["graveler/diff"].value.records
+    assert [record.data["path"] for record in removed] == ["made/x/data"]
+
+    assert roll_back().success  # again: the commit that took it back is named
+    assert repo.commit("main").id == commit.id
+    assert roll_back(by_commit).success
+    assert repo.commit("main").id == commit.id
+
+
+def test_later_changes_fail_the_rollback_and_are_named(repo, publish, roll_back):
+    with repo.run("later") as later:
+        later.put("made/x/data", b"changed since")
+    before = repo.commit("main").id
+    result = roll_back()
+    assert not result.success
+    failure = result.failure_data_for_node("graveler_rollback_run").user_failure_data
+    assert failure.metadata["graveler/conflicts"].value == ["made/x/data"]
+    assert repo.commit("main").id == before
+
+
+def test_a_run_that_is_not_there_is_a_clear_failure(repo, roll_back):
+    result = roll_back("dagster nobody")
+    assert not result.success
+    failure = result.failure_data_for_node("graveler_rollback_run").user_failure_data
+    assert "dagster nobody" in failure.description
+
+
+def test_a_partition_taken_back_can_be_made_again(repo, publish, roll_back, defs, instance):
+    assert roll_back().success
+    job = defs.resolve_job_def("graveler_job")
+    assert job.execute_in_process(instance=instance, partition_key="x").success
+    assert paths(repo) == ["made/x/data", "made/y/data"]
