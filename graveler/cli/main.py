@@ -17,6 +17,7 @@ from graveler.cli import (
     runs,
     tags,
     undoing,
+    why,
 )
 from graveler.cli.session import Options
 from graveler.cli.verb import DebugOption, JsonOption, LakeOption, RepoOption
@@ -56,7 +57,7 @@ def _shared(
 
 
 for _group in (
-    *(lakes, branches, files, history, comparing, undoing, tags, runs),
+    *(lakes, branches, files, history, comparing, undoing, tags, runs, why),
     *(dumping, checking, collecting, demonstration),
 ):
     _group.add_to(app)

@@ -1,13 +1,14 @@
-"""``graveler run``: the runs of pipelines, and giving one up."""
+"""``graveler run``: the runs of pipelines; setting aside, giving up, clearing up, rolling back."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from graveler.cli.failure import UsageError
 from graveler.cli.output import printable
+from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
-from graveler.cli.shapes import run_shape
+from graveler.cli.shapes import commit_shape, run_shape
 from graveler.cli.verb import verb
 
 __all__ = ["add_to"]
@@ -17,6 +18,8 @@ _COLORS = {"PUBLISHED": "green", "PARKED": "red", "OPEN": "yellow", "PUBLISHING"
 _ON_ITS_BRANCH = ("OPEN", "PUBLISHING", "PARKED")
 
 _Key = Annotated[str, typer.Argument(help="What the run is called, as `run list` shows it.")]
+
+_Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -31,9 +34,13 @@ def _list(
     state: Annotated[
         str,
         typer.Option(
-            metavar="STATE", help="Only those: open, publishing, published, parked, reaped."
+            metavar="STATE",
+            help="Only those: open, publishing, published, parked, reaped, rolled_back.",
         ),
     ] = "",
+    live: Annotated[
+        bool, typer.Option("--live", help="Only those that are not over: open or parked.")
+    ] = False,
 ) -> None:
     """List the runs, by key."""
     from graveler.runs import RunState  # noqa: PLC0415 - only when a verb needs it
@@ -43,7 +50,9 @@ def _list(
     if wanted and wanted not in states:
         raise UsageError(f"--state {state!r}: give one of {', '.join(states).lower()}")
     out = session.out
-    for record in sorted(session.repository.runs.list(wanted or None), key=lambda run: run.key):
+    for record in sorted(
+        session.repository.runs.list(wanted or None, live=live), key=lambda run: run.key
+    ):
         shown = out.style(f"{record.state:10}", _COLORS.get(record.state, ""))
         where = f"  on {record.branch}" if record.state in _ON_ITS_BRANCH else ""
         reason = f": {printable(record.reason)}" if where and record.reason else ""
@@ -64,7 +73,9 @@ def _show(session: Session, key: _Key) -> None:
         ("branch", f"{record.branch} → {record.into}"),
         ("opened", f"{record.created:%Y-%m-%d %H:%M:%S} UTC"),
         ("changed", f"{record.updated:%Y-%m-%d %H:%M:%S} UTC"),
+        *([("until", f"{record.expires:%Y-%m-%d %H:%M:%S} UTC")] if record.expires else []),
         *([("commit", record.commit)] if record.commit else []),
+        *([("rollback", record.rollback)] if record.rollback else []),
         *([("reason", record.reason)] if record.reason else []),
         *sorted(record.metadata.items()),
     ]
@@ -73,18 +84,96 @@ def _show(session: Session, key: _Key) -> None:
         + ("passed" if said.passed else f"{said.severity}: {printable(said.reason)}")
         for said in record.verdicts
     ]
+    read = [f"read       {one.commit[:12]}:{printable(one.prefix)}" for one in record.inputs]
+    refusals = [
+        f"refused    {refusal.at:%Y-%m-%d %H:%M:%S}: {printable(refusal.reason)}"
+        for refusal in record.refusals
+    ]
     lines = [f"{name:9}  {printable(value)}" for name, value in fields]
-    session.out.show(run_shape(record), *lines, *gates)
+    session.out.show(run_shape(record), *lines, *gates, *read, *refusals)
+
+
+@verb(_run, "park")
+def _park(session: Session, key: _Key, *, reason: _Reason = "") -> None:
+    """Set a run aside: what is staged goes, what is committed waits for the next attempt."""
+    record = session.repository.runs.park(key, reason=reason)
+    session.out.show(run_shape(record), f"run {printable(key)} is {record.state}")
 
 
 @verb(_run, "abandon")
-def _abandon(
-    session: Session,
-    key: _Key,
-    *,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")] = "",
-) -> None:
+def _abandon(session: Session, key: _Key, *, reason: _Reason = "") -> None:
     """Give a run up: its branch goes, its record stays."""
     session.repository.runs.get(key)
     record = session.repository.runs.abandon(key, reason=reason)
     session.out.show(run_shape(record), f"abandoned run {printable(key)}")
+
+
+@verb(_run, "reap")
+def _reap(
+    session: Session,
+    *,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "--no-dry-run", help="Do it. Without, only say what would be done."),
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="So many at the most.")
+    ] = None,
+) -> None:
+    """Clear up after runs that nobody ends: past their lease, or parked past their time to live."""
+    out = session.out
+    for reaped in session.repository.runs.reap(dry_run=not yes, limit=limit):
+        out.show(
+            {
+                "key": reaped.key,
+                "branch": reaped.branch,
+                "from_state": str(reaped.from_state),
+                "to_state": str(reaped.to_state),
+                "reason": reaped.reason,
+                "dry_run": not yes,
+            },
+            f"{reaped.from_state:10} -> {reaped.to_state:10}  {printable(reaped.key)}: "
+            f"{printable(reaped.reason)}",
+        )
+    if not yes and not out.as_json:
+        out.line("dry run: nothing was changed; give --yes to do it")
+
+
+@verb(_run, "rollback")
+def _rollback(
+    session: Session,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's key, or the commit that published it.")
+    ],
+    *,
+    message: Annotated[
+        str, typer.Option("--message", "-m", metavar="TEXT", help="Of the commit.")
+    ] = "",
+    meta: MetaOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only name the runs that have read what it wrote.")
+    ] = False,
+) -> None:
+    """Take a published run back in one commit, and name the runs that have read what it wrote."""
+    runs = session.repository.runs
+    if dry_run:
+        shape: dict[str, Any] = {"commit": None, "run": None, "already": False}
+        lines, readers = ["dry run: nothing was changed"], runs.readers(run)
+    else:
+        done = runs.rollback(run, message=message or None, metadata=read_pairs(meta))
+        shape = {
+            "commit": commit_shape(done.commit),
+            "run": run_shape(done.record),
+            "already": done.already,
+        }
+        was = "was rolled back before" if done.already else "is rolled back"
+        lines = [f"run {printable(done.record.key)} {was}, by commit {done.commit.id}"]
+        readers = done.readers
+    session.out.show(
+        {**shape, "dry_run": dry_run, "readers": [reader.key for reader in readers]},
+        *lines,
+        *(
+            f"has read what it wrote: {printable(reader.key)} ({reader.state})"
+            for reader in readers
+        ),
+    )

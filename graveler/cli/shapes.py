@@ -66,6 +66,16 @@ def run_shape(record: "RunRecord") -> dict[str, Any]:
         "head": record.head,
         "commit": record.commit,
         "reason": record.reason,
+        "owner": record.owner,
+        "on_failure": record.on_failure,
+        "lease_until": moment(record.lease_until),
+        "expires": moment(record.expires),
+        "rollback": record.rollback,
+        "inputs": [{"commit": read.commit, "prefix": read.prefix} for read in record.inputs],
+        "refusals": [
+            {"at": moment(one.at), "reason": one.reason, "gates": list(one.gates)}
+            for one in record.refusals
+        ],
         "verdicts": [asdict(verdict) for verdict in record.verdicts],
         "metadata": dict(record.metadata),
         "created": moment(record.created),

@@ -100,8 +100,10 @@ def _drop_left_behind(
         yield _told(Reaped(record.key, branch.name, record.state, record.state, reason))
 
 
-def reap_due(stores: Stores, records: RunRecords) -> None:
+def reap_due(stores: Stores, records: RunRecords, *, but: str) -> None:
     """Look at the first few runs whose time has come; for those who come by, so it never fails.
+
+    The run of the branch `but` is left alone, however short its lease.
 
     Each is looked at again when its time comes anew. One that cannot be reaped is put off, lest
     it hide those after it.
@@ -109,6 +111,8 @@ def reap_due(stores: Stores, records: RunRecords) -> None:
     now = stores.clock.now()
     try:
         for at, branch in list(records.due(now, _LOOKED_AT)):
+            if branch == but:
+                continue
             again = _look(stores, records, branch, now)
             if again is not None:
                 records.expect(branch, again)

@@ -63,7 +63,7 @@ class Runs:
         """
         terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl)
         record = open_run(self._repository, self._records, key, terms)
-        reap_due(self._repository, self._records)
+        reap_due(self._repository, self._records, but=record.branch)
         return self._run(record)
 
     def open_or_attach(  # noqa: PLR0913 - the terms of a run

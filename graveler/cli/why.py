@@ -1,0 +1,107 @@
+"""``graveler why``: the commit, the run, the step, the gates and the inputs behind a path."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graveler.cli.output import printable
+from graveler.cli.session import Session
+from graveler.cli.shapes import commit_shape, entry_shape, run_shape
+from graveler.cli.verb import verb
+from graveler.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundError
+
+if TYPE_CHECKING:
+    from graveler.lake import Repository
+    from graveler.runs import Why
+
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verb(app, "why")(_why)
+
+
+def _why(
+    session: Session,
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH[:REF]", help="A path, as in output/05:00/a or output/05:00/a:v1."
+        ),
+    ],
+) -> None:
+    """Tell why a path is as it is: commit, run, step, gates and inputs."""
+    found, ref = _find(session.repository, path)
+    session.out.show(_shape(found, ref), *_lines(found, ref))
+
+
+def _find(repository: "Repository", text: str) -> tuple["Why", str]:
+    """Return what stands behind the path, and at which ref.
+
+    A path may have colons: what is a path as a whole is taken as that, and only then is what
+    is behind its last colon, or before its first one, a ref.
+    """
+    default = repository.stores.default_branch
+    path, _, ref = text.rpartition(":")
+    first, _, rest = text.partition(":")
+    missing: ObjectNotFoundError | None = None
+    for there, at in ((text, default), (path, ref), (rest, first)):
+        if not (there and at):
+            continue
+        try:
+            return repository.why(there, at), at
+        except ObjectNotFoundError as error:
+            missing = missing or error
+        except (RefNotFoundError, InvalidInputError):
+            continue
+    raise missing or ObjectNotFoundError(f"nothing at {text!r} in {default!r}")
+
+
+def _shape(why: "Why", ref: str) -> dict[str, Any]:
+    return {
+        "path": why.path,
+        "ref": ref,
+        "entry": None if why.entry is None else entry_shape(why.entry),
+        "commit": commit_shape(why.commit),
+        "made": commit_shape(why.made),
+        "key": why.key or None,
+        "attempt": why.attempt or None,
+        "step": why.step or None,
+        "try": why.try_number or None,
+        "gates": list(why.gates),
+        "verdicts": [asdict(verdict) for verdict in why.verdicts],
+        "inputs": [{"commit": read.commit, "prefix": read.prefix} for read in why.inputs],
+        "origin": None if why.origin is None else asdict(why.origin),
+        "run": None if why.run is None else run_shape(why.run),
+    }
+
+
+def _lines(why: "Why", ref: str) -> Iterator[str]:
+    for name, value in _fields(why, ref):
+        yield f"{name:9}  {printable(value)}"
+
+
+def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:
+    yield "path", f"{ref}:{why.path}" + ("" if why.entry is not None else "  (deleted)")
+    title = next(iter(why.commit.message.splitlines()), "")
+    yield "commit", f"{why.commit.id[:12]}  {title}"
+    yield "by", f"{why.commit.committer}, {why.commit.created:%Y-%m-%d %H:%M:%S} UTC"
+    if why.made.id != why.commit.id:
+        yield "made in", why.made.id[:12]
+    if why.key:
+        now = "its record is gone" if why.run is None else f"now {why.run.state}"
+        yield "run", f"{why.key}, attempt {why.attempt} ({now})"
+    if why.step:
+        yield "step", f"{why.step}, try {why.try_number}"
+    if why.origin is not None:
+        yield from why.origin.metadata().items()
+    said = {verdict.gate: verdict for verdict in why.verdicts}
+    for gate in why.gates:
+        verdict = said.get(gate)
+        passed = verdict is None or verdict.passed
+        yield "gate", gate + (": passed" if passed or verdict is None else f": {verdict.reason}")
+    for read in why.inputs:
+        yield "read", f"{read.commit[:12]}:{read.prefix}"

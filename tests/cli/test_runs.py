@@ -1,0 +1,144 @@
+"""run park, reap and rollback, and why."""
+
+from datetime import timedelta
+
+import pytest
+
+from graveler.runs import Origin
+
+
+@pytest.fixture
+def dead(history):
+    """A run whose orchestrator is no more."""
+    run = history.runs.open("hour 07", lease=timedelta(microseconds=1))
+    run.put("output/07:00/a", b"1")
+    run.commit("a")
+    return history
+
+
+@pytest.fixture
+def published(history):
+    """A run with all that can be told of it, and one that has read what it wrote."""
+    origin = Origin("airflow", job="hourly", run_id="r1", url="https://airflow/r1")
+
+    def complete(candidate):
+        return None
+
+    with history.run("hour 05", gates=[complete], metadata=origin.metadata()) as run:
+        with run.step("ingest", try_number=2) as step:
+            step.get("readme.txt")
+            step.put("output/05:00/a", b"1")
+    with history.run("report") as run:
+        run.get("output/05:00/a")
+        run.put("report", b"1")
+    return history
+
+
+def test_a_run_is_set_aside_and_listed_as_live(cli, history):
+    history.runs.open("hour 06")
+    with history.run("done") as run:
+        run.put("x", b"1")
+    assert [line["key"] for line in cli("run", "list", "--live", "--json").lines] == ["hour 06"]
+    said = cli("run", "park", "hour 06", "--reason", "lunch", "--json").json
+    assert (said["state"], said["reason"], said["on_failure"]) == ("PARKED", "lunch", "park")
+    assert said["expires"] > said["updated"]
+    assert "is PARKED" in cli("run", "park", "hour 06").out
+    assert "until" in cli("run", "show", "hour 06").out
+    assert cli("run", "park", "nobody").code == 1
+
+
+def test_reaping_says_what_it_would_do_until_it_is_told_to(cli, dead):
+    said = cli("run", "reap").out
+    assert "OPEN       -> PARKED      hour 07: attempt 1 gave no sign of life" in said
+    assert "dry run" in said
+    (planned,) = cli("run", "reap", "--json").lines
+    assert (planned["key"], planned["to_state"], planned["dry_run"]) == ("hour 07", "PARKED", True)
+    assert dead.runs.get("hour 07").state == "OPEN"
+    assert cli("run", "reap", "--yes", "--limit", "0", "--json").lines == []
+    (done,) = cli("run", "reap", "--no-dry-run", "--json").lines
+    assert done == planned | {"dry_run": False}
+    assert dead.runs.get("hour 07").state == "PARKED"
+    assert cli("run", "reap", "--yes").out == ""
+
+
+def test_a_run_is_rolled_back_and_its_readers_are_named(cli, published):
+    said = cli("run", "rollback", "hour 05", "--dry-run")
+    assert "has read what it wrote: report (PUBLISHED)" in said.out
+    assert published.runs.get("hour 05").state == "PUBLISHED"
+    said = cli(
+        "run", "rollback", "hour 05", "-m", "wrong rows", "--meta", "ticket=7", "--json"
+    ).json
+    assert said["readers"] == ["report"]
+    assert said["run"]["state"] == "ROLLED_BACK"
+    assert said["commit"]["message"] == "wrong rows"
+    assert said["commit"]["metadata"]["ticket"] == "7"
+    assert not published.ref("main").exists("output/05:00/a")
+    again = cli("run", "rollback", said["run"]["commit"][:12])
+    assert f"was rolled back before, by commit {said['commit']['id']}" in again.out
+    assert said["commit"]["id"] in cli("run", "show", "hour 05").out
+    assert cli("run", "list", "--state", "rolled_back", "--json").json["key"] == "hour 05"
+
+
+def test_a_rollback_that_conflicts_says_with_what(cli, published):
+    with published.run("fix") as run:
+        run.put("output/05:00/a", b"2")
+    said = cli("run", "rollback", "hour 05")
+    assert said.code == 3
+    assert "'output/05:00/a' by run 'fix'" in said.err
+
+
+def test_a_refusal_is_shown_with_the_run(cli, runs):
+    shown = cli("run", "show", "hour 06")
+    assert "refused" in shown.out
+    assert "rows: 0 rows, 9 landed" in shown.out
+    (refusal,) = cli("run", "show", "hour 06", "--json").json["refusals"]
+    assert refusal["gates"] == ["rows"]
+
+
+def test_why_names_commit_run_step_gates_and_inputs(cli, published):
+    out = cli("why", "output/05:00/a").out
+    for line in (
+        "path       main:output/05:00/a",
+        "run        hour 05, attempt 1 (now PUBLISHED)",
+        "step       ingest, try 2",
+        "orchestrator  airflow",
+        "airflow.dag_id  hourly",
+        "url        https://airflow/r1",
+        "gate       complete: passed",
+        ":readme.txt",
+    ):
+        assert line in out
+    why = cli("why", "output/05:00/a", "--json").json
+    assert (why["key"], why["step"], why["try"], why["gates"]) == (
+        "hour 05",
+        "ingest",
+        2,
+        ["complete"],
+    )
+    assert why["commit"]["id"] == published.runs.get("hour 05").commit
+    assert why["run"]["state"] == "PUBLISHED"
+    assert why["origin"]["job"] == "hourly"
+    assert [read["prefix"] for read in why["inputs"]] == ["readme.txt"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "ref"),
+    [
+        ("readme.txt", "main"),
+        ("readme.txt:v1", "v1"),
+        ("main~1:readme.txt", "main~1"),
+        ("output/05:00/a:main", "main"),
+        ("main:output/05:00/a", "main"),
+        ("output/05:00/a", "main"),
+    ],
+)
+def test_why_takes_a_ref_on_either_side_of_a_path_that_may_have_colons(cli, published, asked, ref):
+    assert cli("why", asked, "--json").json["ref"] == ref
+
+
+def test_why_of_what_never_was_says_so(cli, published):
+    said = cli("why", "nowhere/05:00/x", "--json")
+    assert (said.code, said.error["code"]) == (1, "object-not-found")
+    published.branch("main").delete("readme.txt")
+    published.branch("main").commit("gone")
+    assert "main:readme.txt  (deleted)" in cli("why", "readme.txt").out
