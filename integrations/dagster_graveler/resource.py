@@ -19,6 +19,7 @@ from dagster_graveler.context import (
     step_of,
 )
 from dagster_graveler.lakes import open_lake
+from dagster_graveler.pipes import pack
 from graveler.errors import RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 
@@ -104,15 +105,27 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             context: The context of the asset, op or check; an IO manager's of an output.
             name: Needed only where one function has several steps; the tries of a step share it.
         """
-        step = step_of(context)
-        full = f"{step.step.key}.{name}" if name else step.step.key
-        if isinstance(context, OutputContext):
-            full = f"{full}:{output_name(context)}"
         run = self.run(context)
         run.renew()  # keeps what was read
         return run.step(
-            full,
-            try_number=step.previous_attempt_count + 1,
+            _step_name(context, name),
+            try_number=step_of(context).previous_attempt_count + 1,
+            metadata=step_metadata(context, ui=self.ui),
+        )
+
+    def extras(self, context: StepContext, name: str = "") -> dict[str, Any]:
+        """Return the extras by which a program started by Pipes writes in a step of the run.
+
+        There, ``dagster_graveler.pipes.open_graveler_step`` opens it.
+
+        Args:
+            context: The context of the asset or op.
+            name: Needed only where one function has several steps.
+        """
+        return pack(
+            self.run(context).handle,
+            _step_name(context, name),
+            try_number=step_of(context).previous_attempt_count + 1,
             metadata=step_metadata(context, ui=self.ui),
         )
 
@@ -150,3 +163,9 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         except RunNotFoundError:
             return None
         return record if record.owner == run.run_id else None
+
+
+def _step_name(context: StepContext | OutputContext, name: str) -> str:
+    key = step_of(context).step.key
+    full = f"{key}.{name}" if name else key
+    return f"{full}:{output_name(context)}" if isinstance(context, OutputContext) else full
