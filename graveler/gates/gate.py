@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import overload
+from datetime import timedelta
+from math import inf
+from typing import Final, overload
 
 from graveler.errors import InvalidInputError
+from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate
 from graveler.gates.fingerprint import fingerprint
 
 __all__ = ["Check", "Gate", "as_gate", "gate"]
 
-Check = Callable[[Candidate], bool | str | None]
-"""Passes by returning None or True. False, a text (the reason), an AssertionError or any
-other exception is a refusal."""
-
-_SEVERITIES = ("error", "warn")
+_SEVERITIES: Final = ("error", "warn")
+_READS: Final = ("content", "changes")
+_LEAST_MEMORY: Final = 1 << 20
+_LONGEST_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +29,63 @@ class Gate:
         prefix: What the check reads of the tree; its verdict is kept as long as nothing there
             changes. "" is the whole tree.
         severity: ``error`` refuses the candidate, ``warn`` only says so.
+        timeout: Seconds (or a timedelta) that the check may take; then it is killed and has
+            failed. A check with a timeout runs in a process of its own.
+        isolated: Have the check run in a process of its own, also without a timeout (then it
+            has an hour): what it leaks, kills or crashes is not the publisher.
+        memory: Bytes that its process may take; beyond them it has failed. Isolates, too.
+        also: Other prefixes that the check reads.
+        reads: ``content``: the verdict holds while what lies below the prefixes stays the
+            same; ``changes``: the check looks at the change set alone, and its verdict holds
+            while that stays the same, whatever else is on the target.
     """
 
     name: str
     check: Check
     prefix: str = ""
     severity: str = "error"
+    timeout: float | timedelta | None = None
+    isolated: bool = False
+    memory: int | None = None
+    also: tuple[str, ...] = ()
+    reads: str = "content"
 
     def __post_init__(self) -> None:
-        if self.severity not in _SEVERITIES:
+        for field, value, known in (
+            ("severity", self.severity, _SEVERITIES),
+            ("reads", self.reads, _READS),
+        ):
+            if value not in known:
+                raise InvalidInputError(
+                    f"gate {self.name!r}: {field} {value!r}: give one of {known}"
+                )
+        if isinstance(self.timeout, timedelta):
+            object.__setattr__(self, "timeout", self.timeout.total_seconds())
+        if not isinstance(self.timeout, (float, int, type(None))) or not 0 < self.seconds < inf:
             raise InvalidInputError(
-                f"gate {self.name!r}: severity {self.severity!r}: give one of {_SEVERITIES}"
+                f"gate {self.name!r}: timeout {self.timeout!r}: give more than no time, in seconds"
+            )
+        if self.memory is not None and self.memory < _LEAST_MEMORY:
+            raise InvalidInputError(
+                f"gate {self.name!r}: memory {self.memory!r}: give bytes, at least {_LEAST_MEMORY}"
             )
 
     def __call__(self, candidate: Candidate) -> bool | str | None:
-        """Run the check."""
+        """Run the check, here."""
         return self.check(candidate)
+
+    @property
+    def seconds(self) -> float:
+        """How long the check may take in a process of its own, in seconds; an hour if not said."""
+        limit = self.timeout
+        if limit is None:
+            return _LONGEST_S
+        return limit.total_seconds() if isinstance(limit, timedelta) else float(limit)
+
+    @property
+    def has_own_process(self) -> bool:
+        """Whether the check runs in a process of its own."""
+        return self.isolated or self.timeout is not None or self.memory is not None
 
     @property
     def fingerprint(self) -> str:
@@ -60,12 +103,30 @@ def gate(name: Check, /) -> Gate: ...
 
 @overload
 def gate(
-    name: str | None = None, /, *, prefix: str = "", severity: str = "error"
+    name: str | None = None,
+    /,
+    *,
+    prefix: str = "",
+    severity: str = "error",
+    timeout: float | timedelta | None = None,
+    isolated: bool = False,
+    memory: int | None = None,
+    also: tuple[str, ...] = (),
+    reads: str = "content",
 ) -> Callable[[Check], Gate]: ...
 
 
-def gate(
-    name: Check | str | None = None, /, *, prefix: str = "", severity: str = "error"
+def gate(  # noqa: PLR0913 - the fields of a gate
+    name: Check | str | None = None,
+    /,
+    *,
+    prefix: str = "",
+    severity: str = "error",
+    timeout: float | timedelta | None = None,
+    isolated: bool = False,
+    memory: int | None = None,
+    also: tuple[str, ...] = (),
+    reads: str = "content",
 ) -> Gate | Callable[[Check], Gate]:
     """Make a gate of a function: ``@gate``, ``@gate("name")`` or ``@gate(severity="warn")``.
 
@@ -73,12 +134,27 @@ def gate(
         name: The gate's name; the function's where not given.
         prefix: What the check reads of the tree.
         severity: ``error`` or ``warn``.
+        timeout: Seconds that the check may take, in a process of its own.
+        isolated: Have it run in a process of its own also without a timeout.
+        memory: Bytes that its process may take.
+        also: Other prefixes that the check reads.
+        reads: ``content``, or ``changes`` for a check of the change set alone.
     """
     if callable(name):
         return as_gate(name)
 
     def make(check: Check) -> Gate:
-        return Gate(name or _name(check), check, prefix, severity)
+        return Gate(
+            name or _name(check),
+            check,
+            prefix,
+            severity,
+            timeout,
+            isolated,
+            memory,
+            tuple(also),
+            reads,
+        )
 
     return make
 

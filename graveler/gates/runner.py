@@ -1,17 +1,19 @@
 """Runs gates over a candidate."""
 
 import logging
+import time
 from collections.abc import Iterable
-from hashlib import sha256
 
-from graveler.committed import scan
 from graveler.errors import InvalidInputError
+from graveler.gates.answer import ask
 from graveler.gates.candidate import Candidate
+from graveler.gates.facts import plain
 from graveler.gates.gate import Gate
-from graveler.gates.verdict import Verdict, Verdicts
-from graveler.names import path_key
-from graveler.records import encode_json, value_identity
-from graveler.repository.listing import within
+from graveler.gates.inputs import inputs
+from graveler.gates.isolation import ask_elsewhere
+from graveler.gates.judgement import Judgement
+from graveler.gates.verdict import Verdict
+from graveler.gates.verdicts import Verdicts
 from graveler.repository.stores import Stores
 
 __all__ = ["judge", "known_verdicts"]
@@ -19,12 +21,17 @@ __all__ = ["judge", "known_verdicts"]
 _log = logging.getLogger(__name__)
 
 
-def judge(candidate: Candidate, gates: Iterable[Gate]) -> tuple[Verdict, ...]:
+def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[Verdict, ...]:
     """Return what each gate says of the candidate, in their order; all of them are asked.
 
     A verdict is kept under the gate, its code and what it reads: the content below the
     gate's prefix in the candidate and in the target, and the run. A check that died, rather
     than refused, is not kept: the next publish asks again.
+
+    Args:
+        stores: The repository, where verdicts are kept.
+        candidate: What is judged.
+        gates: Who is asked.
 
     Raises:
         InvalidInputError: Two gates have one name.
@@ -33,66 +40,78 @@ def judge(candidate: Candidate, gates: Iterable[Gate]) -> tuple[Verdict, ...]:
     names = [gate.name for gate in gates]
     if len(set(names)) != len(names):
         raise InvalidInputError(f"gates {sorted(names)}: names must differ")
-    kept = Verdicts(candidate.repository.kv, candidate.repository.uid)
-    return tuple(_ask(candidate, gate, kept) for gate in gates)
+    if not gates:
+        return ()
+    kept = Verdicts(stores.kv, stores.uid)
+    verdicts: list[Verdict] = []
+    new: dict[str, Verdict] = {}
+    reused: list[str] = []
+    for gate in gates:
+        judged = inputs(candidate, gate)
+        verdict = kept.find(judged)
+        if verdict is None:
+            verdict = _ask(stores, candidate, gate)
+            if not verdict.died:
+                new[judged] = verdict
+        else:
+            reused.append(gate.name)
+        verdicts.append(verdict)
+    _keep(stores, candidate, tuple(verdicts), tuple(reused), new)
+    return tuple(verdicts)
 
 
-def known_verdicts(candidate: Candidate, gates: Iterable[Gate]) -> tuple[Verdict, ...] | None:
+def known_verdicts(
+    stores: Stores, candidate: Candidate, gates: Iterable[Gate]
+) -> tuple[Verdict, ...] | None:
     """Return what `judge` would, if every gate has judged just this before; asks none of them.
 
     None where a gate's inputs are new to it.
     """
-    kept = Verdicts(candidate.repository.kv, candidate.repository.uid)
-    known = [kept.find(_judged(candidate, gate)) for gate in gates]
-    verdicts = tuple(verdict for verdict in known if verdict is not None)
-    return verdicts if len(verdicts) == len(known) else None
+    gates = list(gates)
+    kept = Verdicts(stores.kv, stores.uid)
+    verdicts = []
+    for gate in gates:
+        verdict = kept.find(inputs(candidate, gate))
+        if verdict is None:
+            return None
+        verdicts.append(verdict)
+    if gates:
+        _keep(stores, candidate, tuple(verdicts), tuple(gate.name for gate in gates), {})
+    return tuple(verdicts)
 
 
-def _ask(candidate: Candidate, gate: Gate, kept: Verdicts) -> Verdict:
-    judged = _judged(candidate, gate)
-    known = kept.find(judged)
-    if known is not None:
-        return known
-    try:
-        answer = gate.check(candidate)
-    except AssertionError as refusal:
-        answer = str(refusal) or "assertion failed"
-    except Exception as error:  # noqa: BLE001 - a gate that dies has refused, whatever it died of
-        _log.warning("gate %s died", gate.name, exc_info=error)
-        return Verdict(gate.name, False, gate.severity, f"{type(error).__name__}: {error}")
-    passed = answer is None or answer is True
-    reason = "" if passed else (answer if isinstance(answer, str) else "it returned False")
-    if isinstance(answer, str) and not answer:
-        passed, reason = True, ""
-    verdict = Verdict(gate.name, passed, gate.severity, reason)
-    kept.keep(judged, verdict)
-    return verdict
+def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> Verdict:
+    began = time.perf_counter()
+    if gate.has_own_process:
+        answer = ask_elsewhere(gate, candidate, stores)
+    else:
+        answer = ask(gate.name, gate.check, candidate.afresh())
+    if answer.died:
+        _log.warning("gate %s died: %s", gate.name, answer.reason)
+    return Verdict(
+        gate=gate.name,
+        passed=answer.passed,
+        severity=gate.severity,
+        reason=answer.reason,
+        commit=candidate.commit_id,
+        seconds=round(time.perf_counter() - began, 6),
+        at=_moment(stores),
+        died=answer.died,
+        facts=plain(answer.facts),
+    )
 
 
-def _judged(candidate: Candidate, gate: Gate) -> str:
-    run = candidate.run
-    return sha256(
-        encode_json(
-            {
-                "gate": gate.name,
-                "severity": gate.severity,
-                "code": gate.fingerprint,
-                "prefix": gate.prefix,
-                "candidate": _content(
-                    candidate.repository, candidate.commit.metarange, gate.prefix
-                ),
-                "target": _content(candidate.repository, candidate.target.metarange, gate.prefix),
-                "run": [run.key, dict(run.metadata)],
-            }
-        )
-    ).hexdigest()
+def _moment(stores: Stores) -> str:
+    return stores.clock.now().isoformat(timespec="milliseconds")
 
 
-def _content(stores: Stores, metarange: str, prefix: str) -> str:
-    if not prefix:
-        return metarange
-    raw = path_key(prefix)
-    digest = sha256()
-    for key, value in within(raw, scan(stores.ranges, metarange, raw)):
-        digest.update(sha256(key).digest() + value_identity(value))
-    return digest.hexdigest()
+def _keep(
+    stores: Stores,
+    candidate: Candidate,
+    verdicts: tuple[Verdict, ...],
+    reused: tuple[str, ...],
+    new: dict[str, Verdict],
+) -> None:
+    now = stores.clock.now()
+    judgement = Judgement.of(candidate, now.isoformat(timespec="milliseconds"), verdicts, reused)
+    Verdicts(stores.kv, stores.uid).keep(judgement, now, new)

@@ -1,15 +1,10 @@
-"""Verdicts, kept under what they judged: the same inputs are not judged twice."""
+"""What a gate said of a candidate."""
 
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from graveler.errors import CorruptionError
-from graveler.kv.store import KVStore
-from graveler.records import decode_json, encode_json
-
-__all__ = ["Verdict", "Verdicts"]
-
-_KEY: Final = b"verdict/"
+__all__ = ["Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,36 +16,25 @@ class Verdict:
         passed: Whether it let the candidate through.
         severity: ``error`` or ``warn``.
         reason: Why not; "" where it passed.
+        commit: The candidate that it judged; a later one of the same inputs is not judged again.
+        seconds: How long it took.
+        at: When, ISO 8601, UTC.
+        died: It did not refuse, but failed: by an error, by being killed, by its time. Such a
+            verdict is not kept for the next candidate.
+        facts: What the gate reported.
     """
 
     gate: str
     passed: bool
     severity: str
     reason: str = ""
+    commit: str = ""
+    seconds: float = 0.0
+    at: str = ""
+    died: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def refuses(self) -> bool:
         """Whether this verdict keeps the candidate from being published."""
         return not self.passed and self.severity == "error"
-
-
-class Verdicts:
-    """The verdicts of one repository: key-value partition ``verdicts:<uid>``."""
-
-    def __init__(self, kv: KVStore, uid: str) -> None:
-        self._kv = kv
-        self._partition = f"verdicts:{uid}"
-
-    def find(self, judged: str) -> Verdict | None:
-        """Return the verdict on the inputs whose hash is `judged`, or None."""
-        stored = self._kv.get(self._partition, _KEY + judged.encode())
-        if stored is None:
-            return None
-        try:
-            return Verdict(**decode_json(stored.value, "verdict"))
-        except TypeError as error:
-            raise CorruptionError(f"verdict cannot be read: {stored.value[:120]!r}") from error
-
-    def keep(self, judged: str, verdict: Verdict) -> None:
-        """Keep a verdict under the hash of its inputs."""
-        self._kv.set(self._partition, _KEY + judged.encode(), encode_json(asdict(verdict)))

@@ -21,6 +21,7 @@ from graveler.errors import (
     RepositoryNotFoundError,
 )
 from graveler.kv.store import ABSENT, KVStore
+from graveler.lake.gating import elsewhere
 from graveler.lake.repository import Repository
 from graveler.lake.rescuing import rescuer
 from graveler.model import BranchRecord
@@ -241,7 +242,8 @@ class Lake:
 
     def _open(self, name: str, settings: Mapping[str, Any]) -> Repository:
         uid = settings["uid"]
-        objects = self._open_store(settings["storage"] or self.default_storage(name))
+        storage = settings["storage"] or self.default_storage(name)
+        objects = self._open_store(storage)
         low, high, raggedness = settings["splitting"]
         witness = self._witness(name, uid, objects)
         watched = self._kv if witness is None else WatchedKVStore(self._kv, witness.moving)
@@ -259,6 +261,7 @@ class Lake:
             clock=self._clock,
             ids=self._ids,
             open_store=self._open_store,
+            elsewhere=elsewhere(self._config, name, storage, settings),
         )
         return Repository(self, stores, witness)
 

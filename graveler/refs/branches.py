@@ -13,6 +13,7 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
+from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
 from graveler.names import check_branch
@@ -91,6 +92,7 @@ class Branches:
             OutcomeUnknownError: The reply was lost and somebody wrote since.
             BackendUnavailableError: The write was lost again and again; nothing was written.
         """
+        refuse_writes(f"branch {record.name!r}")
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
         self._write(written, predicate)
         if action not in _MAKES_A_COMMIT and written.moves is not record.moves:
@@ -152,6 +154,7 @@ class Branches:
             PreconditionFailedError: It has moved, or is gone; nothing was removed.
             OutcomeUnknownError: The reply was lost.
         """
+        refuse_writes(f"branch {record.name!r}")
         self._moves.deleting(record)
         self._kv.delete_if(self._partition, _PREFIX + record.name.encode(), predicate)
 

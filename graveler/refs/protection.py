@@ -17,6 +17,7 @@ from graveler.errors import (
     ProtectedBranchError,
     ThrottledError,
 )
+from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.records import decode_json, encode_json
 
@@ -92,6 +93,7 @@ class Protection:
                 )
 
     def _change(self, change: Callable[[_Rules], _Rules]) -> None:
+        refuse_writes("protection rules")
         for _ in range(_ATTEMPTS):
             stored = self._kv.get(self._partition, _KEY)
             value = _encode(change(_decode(stored)), self._ids.unique())

@@ -9,6 +9,7 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
+from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore
 from graveler.names import check_tag
 from graveler.records import decode_json
@@ -41,6 +42,7 @@ class Tags:
         Raises:
             AlreadyExistsError: The name stands for another commit.
         """
+        refuse_writes(f"tag {name!r}")
         key = _PREFIX + check_tag(name).encode()
         line = self._moves.add_tag(name, action, commit_id)
         try:
@@ -59,6 +61,7 @@ class Tags:
 
     def delete(self, name: str) -> None:
         """Remove a tag, or raise RefNotFoundError."""
+        refuse_writes(f"tag {name!r}")
         key = _PREFIX + check_tag(name).encode()
         while True:
             stored = self._kv.get(self._partition, key)

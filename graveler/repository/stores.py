@@ -2,16 +2,29 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from graveler.clock import Clock, IdSource
 from graveler.committed import RangeStore, Splitting
 from graveler.errors import InvalidInputError
 from graveler.kv.store import KVStore
+from graveler.model import Commit
 from graveler.objects.store import ObjectStore
 from graveler.refs import Refs
 from graveler.staging import StagingArea
 
-__all__ = ["Stores"]
+__all__ = ["Elsewhere", "Judge", "Stores"]
+
+Judge = Callable[["Stores", str, str, Commit, Commit], None]
+"""Called with the repository, what would be done (``merge``, …), the branch that would move, the
+commit it would move to and its present head; raises GateFailedError where it must not."""
+
+
+class Elsewhere(Protocol):
+    """How another process opens the same repository; it can be pickled."""
+
+    def open(self, kv: KVStore) -> "Stores":
+        """Return the repository over the same objects, and a key-value store that is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,8 @@ class Stores:
         clock: Time.
         ids: Unique names.
         open_store: Opens the object store of another root, for linked files.
+        judge: Asks the gates that the repository requires of a branch; None: there are none.
+        elsewhere: How another process opens it; None for one that lives in this process.
     """
 
     name: str
@@ -47,6 +62,8 @@ class Stores:
     clock: Clock
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
+    judge: Judge | None = None
+    elsewhere: Elsewhere | None = None
 
     @property
     def storage(self) -> str:

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from graveler.errors import FencedError, InvalidInputError, RefNotFoundError, ThrottledError
+from graveler.judging import refuse_writes
 from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, path_key
 from graveler.objects.store import Body
@@ -97,6 +98,7 @@ def stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, by
 
 def check_writable(stores: Stores, name: str, fence: str) -> None:
     """Refuse a write before it costs anything, as far as can be known before."""
+    refuse_writes(f"branch {name!r}")
     _branch(stores, name, fence)
     if not fence:
         stores.refs.protection.check(name, "write")

@@ -157,7 +157,7 @@ def judge_run(
     candidate = _candidate(stores, record, head, dest, gates, strategy=None)
     if candidate is None:
         return ()
-    return judge(_view(stores, record, candidate, dest), gates)
+    return judge(stores, _view(stores, record, candidate, dest), gates)
 
 
 def _mine(record: RunRecord | None, run: RunHandle) -> RunRecord:
@@ -251,7 +251,7 @@ class _Attempt:
                 dest, candidate = self._build(target, candidate)
                 if candidate is None:
                     return self._nothing(dest)
-                known = known_verdicts(self._view(candidate, dest), self.gates)
+                known = known_verdicts(self.stores, self._view(candidate, dest), self.gates)
                 if known is None or any(verdict.refuses for verdict in known):
                     return None, candidate
                 verdicts = known
@@ -363,7 +363,7 @@ def _judge(
     dest: Commit,
     gates: tuple[Gate, ...],
 ) -> tuple[Verdict, ...]:
-    verdicts = judge(_view(stores, record, candidate, dest), gates)
+    verdicts = judge(stores, _view(stores, record, candidate, dest), gates)
     refusals = [verdict for verdict in verdicts if verdict.refuses]
     if refusals:
         records.update(record.key, lambda there: replace(_still(there, record), verdicts=verdicts))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from graveler.background import Background
+from graveler.judging import refuse_writes
 from graveler.kv.store import KVStore
 from graveler.staging.combine import combine
 
@@ -23,10 +24,12 @@ class StagingArea:
 
     def set(self, token: str, key: bytes, value: bytes) -> None:
         """Stage one write under `token`."""
+        refuse_writes("a staged write")
         self._kv.set(self._prefix + token, key, value)
 
     def set_many(self, token: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Stage many writes under `token`, in as few round trips as the driver can."""
+        refuse_writes("staged writes")
         self._kv.set_many(self._prefix + token, items)
 
     def get(self, newest_first: Sequence[str], key: bytes) -> bytes | None:

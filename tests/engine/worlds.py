@@ -1,6 +1,7 @@
 """A world of shared stores in memory that any number of lakes open, with a script in between."""
 
 from collections.abc import Callable
+from contextvars import Context
 from itertools import count
 
 from graveler.background import Inline
@@ -137,7 +138,11 @@ def interleave(prepare, operate, meanwhile, check, *, least=3):
         other = world.repo(scripted=False)
         results = []
         repo = world.repo()
-        world.script.arm(number, lambda _: results.append(outcome_of(meanwhile, other)))  # noqa: B023
+        # a context of its own: it is another process, also where a gate is judging in ours
+        world.script.arm(
+            number,
+            lambda _: results.append(Context().run(outcome_of, meanwhile, other)),  # noqa: B023
+        )
         outcome = outcome_of(operate, repo)
         if not world.script.disarm():
             assert number > least, f"only {number - 1} points were struck"

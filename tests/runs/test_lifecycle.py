@@ -1,6 +1,7 @@
 """A run from its opening to its end: what main sees, what the next attempt finds."""
 
 import pickle
+from contextvars import Context
 
 import pytest
 
@@ -304,8 +305,11 @@ def test_what_was_judged_is_not_judged_twice(repo):
     def wide(candidate):
         calls.append("wide")
         if len(calls) == 2:  # main moves while the gates run
-            with repo.run("meanwhile") as other:
-                other.put("b/1", b"2")
+            Context().run(somebody_else)
+
+    def somebody_else():
+        with repo.run("meanwhile") as other:
+            other.put("b/1", b"2")
 
     with repo.run(KEY, gates=[narrow, wide]) as run:
         run.put("a/1", b"1")

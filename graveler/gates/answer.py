@@ -1,0 +1,101 @@
+"""What a check answers, and how that is read."""
+
+import dis
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import FunctionType
+from typing import Any, Final
+
+from graveler.gates.candidate import Candidate
+from graveler.gates.facts import shortened
+from graveler.judging import judging
+
+__all__ = ["Answer", "Check", "ask", "died"]
+
+Check = Callable[[Candidate], bool | str | None]
+"""Passes by returning None or True. False, a text (the reason), an AssertionError or any
+other exception is a refusal."""
+
+_LONGEST_REASON: Final = 4000
+_COMPARES: Final = frozenset({"COMPARE_OP", "CONTAINS_OP", "IS_OP"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a check said of a candidate.
+
+    Attributes:
+        passed: Whether it let the candidate through.
+        reason: Why not.
+        died: It did not refuse but failed: by an error, by being killed, by its time.
+        facts: What it reported.
+        seen: Statistics that it looked up, to be kept for later ones.
+    """
+
+    passed: bool
+    reason: str = ""
+    died: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    seen: Mapping[str, Any] = field(default_factory=dict)
+
+
+def died(reason: str) -> Answer:
+    """Return the answer of a check that failed to give one."""
+    return Answer(False, shortened(reason, _LONGEST_REASON), died=True)
+
+
+def ask(name: str, check: Check, candidate: Candidate) -> Answer:
+    """Have a check judge, here; whatever it does but kill the process is an answer."""
+    try:
+        with judging(name):
+            said: Any = check(candidate)
+            answer = _read(said, check)
+    except AssertionError as refusal:
+        answer = Answer(False, shortened(_assertion(refusal), _LONGEST_REASON))
+    except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - it died, of whatever
+        answer = died(f"{type(error).__name__}: {error}")
+    return Answer(
+        answer.passed, answer.reason, answer.died, dict(candidate.facts), dict(candidate.seen)
+    )
+
+
+def _assertion(refusal: AssertionError) -> str:
+    said = str(refusal)
+    if said:
+        return said
+    frames = traceback.extract_tb(refusal.__traceback__)
+    line = frames[-1].line if frames else ""
+    return f"assertion failed: {line}" if line else "assertion failed"
+
+
+def _read(said: Any, check: Check) -> Answer:
+    number = getattr(said, "item", None)
+    if type(said).__name__ in {"bool", "bool_"} and callable(number):
+        said = number()  # a truth of numpy's
+    if said is None:
+        if _drops_a_comparison(check):
+            return died(
+                "it compares, throws the result away and returns nothing, so that it can never "
+                "refuse: return the comparison, or assert it"
+            )
+        return Answer(True)
+    if said is True or said == "":
+        return Answer(True)
+    if said is False:
+        return Answer(False, "it returned False")
+    if isinstance(said, str):
+        return Answer(False, shortened(said, _LONGEST_REASON))
+    return died(
+        f"it returned {type(said).__name__} {shortened(repr(said), 80)}: return None or True to "
+        "pass, False or a text that says why not to refuse"
+    )
+
+
+def _drops_a_comparison(check: Check) -> bool:
+    """Return whether a function has a comparison as a statement of its own."""
+    if not isinstance(check, FunctionType):
+        return False
+    steps = [step.opname for step in dis.get_instructions(check) if step.opname != "CACHE"]
+    return any(first in _COMPARES and second == "POP_TOP" for first, second in pairwise(steps))

@@ -1,0 +1,84 @@
+"""What a gate judges, as a hash: the same inputs get the same verdict, unasked."""
+
+from hashlib import sha256
+
+from graveler.committed import scan
+from graveler.committed.metarange import read as read_metarange
+from graveler.gates.candidate import Candidate
+from graveler.gates.gate import Gate
+from graveler.names import path_key
+from graveler.records import encode_json, value_identity
+from graveler.repository.listing import within
+from graveler.repository.stores import Stores
+
+__all__ = ["content", "inputs"]
+
+
+def inputs(candidate: Candidate, gate: Gate) -> str:
+    """Return the hash of what a gate reads: its code, the content below its prefixes, the run."""
+    stores = candidate.repository
+    read = (
+        _changes(candidate, gate)
+        if gate.reads == "changes"
+        else [
+            [prefix, *(content(stores, tree, prefix) for tree in _trees(candidate))]
+            for prefix in (gate.prefix, *gate.also)
+        ]
+    )
+    return sha256(
+        encode_json(
+            {
+                "gate": gate.name,
+                "severity": gate.severity,
+                "code": gate.fingerprint,
+                "prefix": gate.prefix,
+                "read": read,
+                "into": candidate.into,
+                "run": [candidate.run.key, dict(candidate.run.metadata)],
+            }
+        )
+    ).hexdigest()
+
+
+def _trees(candidate: Candidate) -> tuple[str, str]:
+    return candidate.commit.metarange, candidate.target.metarange
+
+
+def _changes(candidate: Candidate, gate: Gate) -> str:
+    digest = sha256()
+    for prefix in (gate.prefix, *gate.also):
+        for change in candidate.changes(prefix):
+            sides = [
+                None if side is None else [side.address, side.size, side.checksum]
+                for side in (change.before, change.after)
+            ]
+            digest.update(encode_json([change.path, *sides]) + b"\n")
+    return digest.hexdigest()
+
+
+def content(stores: Stores, metarange: str, prefix: str) -> str:
+    """Return a hash of what a tree holds below a prefix.
+
+    A range that lies below it whole counts by its id, unopened; only those at the edges are
+    read. So trees that hold the same below the prefix, but cut it into other ranges, differ:
+    what they hold is then judged once more than it need be.
+    """
+    if not prefix:
+        return metarange
+    raw = path_key(prefix)
+    digest = sha256()
+    for info in read_metarange(stores.ranges, metarange):
+        if info.max_key < raw:
+            continue
+        if not info.min_key.startswith(raw) and info.min_key > raw:
+            break
+        if info.min_key.startswith(raw) and info.max_key.startswith(raw):
+            digest.update(b"range" + info.id)
+            continue
+        digest.update(b"keys")
+        start = max(raw, info.min_key)
+        for key, value in within(raw, scan(stores.ranges, metarange, start)):
+            if key > info.max_key:
+                break
+            digest.update(sha256(key).digest() + value_identity(value))
+    return digest.hexdigest()

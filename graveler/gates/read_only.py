@@ -1,0 +1,137 @@
+"""The stores of a repository as a candidate has them: every write is refused."""
+
+# What the methods do is said once, at the ports.
+# ruff: noqa: D102
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from graveler.background import Inline
+from graveler.committed import RangeStore
+from graveler.errors import ReadOnlyError
+from graveler.kv.store import KVStore, Predicate, Stored
+from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.refs import Refs
+from graveler.repository.stores import Stores
+from graveler.staging import StagingArea
+
+__all__ = ["ReadOnlyKVStore", "ReadOnlyObjects", "read_only"]
+
+
+def _refuse(what: str) -> NoReturn:
+    raise ReadOnlyError(
+        f"a candidate can only be read, and this would write ({what}): let the run write what is "
+        "to be published, and have the gate report numbers with candidate.report()"
+    )
+
+
+class ReadOnlyKVStore(KVStore):
+    """Another key-value store, to be read only; it is not this one's to close."""
+
+    def __init__(self, store: KVStore) -> None:
+        self.__store = store
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        return self.__store.get(partition, key)
+
+    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
+        return self.__store.get_each(partitions, key)
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        _refuse(f"the turn {name!r}")
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        _refuse(f"key {key!r} of {partition}")
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        _refuse(f"keys of {partition}")
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        _refuse(f"key {key!r} of {partition}")
+
+    def delete(self, partition: str, key: bytes) -> None:
+        _refuse(f"key {key!r} of {partition}")
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        _refuse(f"key {key!r} of {partition}")
+
+    def drop(self, partition: str) -> None:
+        _refuse(f"partition {partition}")
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return self.__store.scan(partition, start)
+
+    def partitions(self, prefix: str) -> Iterator[str]:
+        return self.__store.partitions(prefix)
+
+    def close(self) -> None:
+        """Do nothing: the store belongs to somebody else."""
+
+
+class ReadOnlyObjects(ObjectStore):
+    """Another object store, to be read only; it is not this one's to close."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.__store = store
+
+    @property
+    def root(self) -> str:
+        return self.__store.root
+
+    def local_file(self, key: str) -> Path | None:
+        return self.__store.local_file(key)
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        _refuse(f"object {key}")
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        _refuse(f"object {key}")
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        _refuse(f"object {key}")
+
+    def get(self, key: str) -> bytes:
+        return self.__store.get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.__store.get_range(key, start, length)
+
+    def open(self, key: str) -> BinaryIO:
+        return self.__store.open(key)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self.__store.head(key)
+
+    def delete(self, key: str) -> None:
+        _refuse(f"object {key}")
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self.__store.list(prefix)
+
+    def uri(self, key: str) -> str:
+        return self.__store.uri(key)
+
+    def close(self) -> None:
+        """Do nothing: the store belongs to somebody else."""
+
+
+def read_only(stores: Stores) -> Stores:
+    """Return the same repository with ports that refuse to write, wherever they are reached."""
+    kv = ReadOnlyKVStore(stores.kv)
+    objects = ReadOnlyObjects(stores.objects)
+    ranges = RangeStore(objects, stores.ranges.cache)
+    ranges.metaranges = stores.ranges.metaranges  # immutable, by id: what was read stays read
+    return replace(
+        stores,
+        kv=kv,
+        objects=objects,
+        ranges=ranges,
+        staging=StagingArea(kv, stores.uid, Inline()),
+        refs=Refs(kv, stores.uid, clock=stores.clock, ids=stores.ids),
+        open_store=lambda root: ReadOnlyObjects(stores.open_store(root)),
+        judge=None,
+        elsewhere=None,
+    )

@@ -1,0 +1,139 @@
+"""Gates that another process can import, and what they do there."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import graveler
+
+# ruff: noqa: TID251 - what they do is waste real time
+
+
+@graveler.gate(prefix="a/", isolated=True)
+def counts(candidate):
+    candidate.report(
+        files=len(list(candidate.entries())),
+        added=[change.path for change in candidate.changes()],
+        before=len(list(candidate.before.entries())),
+        into=candidate.into,
+        run=candidate.run.key,
+        pid=os.getpid(),
+        forked="pytest" in sys.modules,
+        text=candidate.get("a/1").decode(),
+    )
+
+
+@graveler.gate(isolated=True)
+def says_no(candidate):
+    return f"{candidate.get('a/1').decode()} is too few"
+
+
+@graveler.gate(timeout=0.3)
+def loops(candidate):
+    while True:
+        pass
+
+
+@graveler.gate(timeout=0.3)
+def sleeps(candidate):
+    time.sleep(600)
+
+
+@graveler.gate(isolated=True)
+def kills_itself(candidate):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@graveler.gate(isolated=True)
+def crashes(candidate):
+    import faulthandler
+
+    faulthandler.disable()
+    os.abort()
+
+
+@graveler.gate(isolated=True)
+def leaves(candidate):
+    os._exit(3)
+
+
+@graveler.gate(isolated=True)
+def exits(candidate):
+    sys.exit("enough")
+
+
+@graveler.gate(memory=64 << 20)
+def leaks(candidate):
+    kept = []
+    while True:
+        kept.append(bytearray(8 << 20))
+
+
+@graveler.gate(isolated=True)
+def closes_everything(candidate):
+    os.closerange(3, 200)
+    time.sleep(600)
+
+
+@graveler.gate(isolated=True)
+def leaves_children(candidate):
+    orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    forked = os.fork()
+    if not forked:
+        time.sleep(600)
+    candidate.report(children=[orphan.pid, forked])
+
+
+@graveler.gate(isolated=True)
+def dies_with_children(candidate):
+    if not os.fork():
+        time.sleep(600)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@graveler.gate(isolated=True)
+def opens_the_lake(candidate):
+    with graveler.open(candidate.repository.location) as lake:
+        lake.repository("flights").branch("main").put("b", b"1")
+
+
+@graveler.gate(timeout=5)
+def writes_from_a_thread(candidate):
+    said = []
+
+    def work():
+        try:
+            with graveler.open(candidate.repository.location) as lake:
+                lake.repository("flights").branch("main").put("b", b"1")
+        except graveler.errors.GravelerError as error:
+            said.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return said[0]
+
+
+@graveler.gate(isolated=True)
+def floods(candidate):
+    return "no" * 10_000_000
+
+
+def asserts(candidate):
+    assert len(list(candidate.entries())) > 100
+
+
+class AtLeast:
+    """A check with a parameter."""
+
+    def __init__(self, files):
+        self.files = files
+
+    def __repr__(self):
+        return f"AtLeast({self.files})"
+
+    def __call__(self, candidate):
+        return len(list(candidate.entries())) >= self.files

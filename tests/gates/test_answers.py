@@ -1,0 +1,98 @@
+"""What a gate may answer, and what is made of it."""
+
+import numpy
+import pytest
+
+import graveler
+from graveler.gates import Gate
+from tests.gates import samples
+
+# ruff: noqa: B015 - comparisons that are thrown away are what is tested
+
+
+def drops(candidate):
+    len(list(candidate.entries())) > 100
+
+
+def drops_membership(candidate):
+    "b" in [entry.path for entry in candidate.entries()]
+
+
+def yields(candidate):
+    yield False
+
+
+async def waits(candidate):
+    return True
+
+
+@pytest.mark.parametrize(
+    "answer", [None, True, "", numpy.bool_(True), numpy.array(True)[()]], ids=repr
+)
+def test_these_pass(repo, answer):
+    with repo.run("hour 05", gates=[Gate("g", lambda _: answer)]) as run:
+        run.put("a/1", b"1")
+    assert run.result.verdicts[0].passed
+
+
+@pytest.mark.parametrize(
+    ("check", "reason", "died"),
+    [
+        (lambda _: False, "it returned False", False),
+        (lambda _: numpy.bool_(False), "it returned False", False),
+        (lambda _: "too few", "too few", False),
+        (samples.asserts, "assertion failed: assert len(list(candidate.entries())) > 100", False),
+        (drops, "throws the result away", True),
+        (drops_membership, "throws the result away", True),
+        (lambda _: 0, "it returned int 0: return None or True", True),
+        (lambda _: [], "it returned list []", True),
+        (lambda c: c.changes(), "it returned generator", True),
+        (yields, "it returned generator", True),
+        (lambda _: 1 / 0, "ZeroDivisionError: division by zero", True),
+        (lambda _: graveler.nothing, "AttributeError: module 'graveler' has no attribute", True),
+    ],
+    ids=str,
+)
+def test_these_refuse(repo, refused, check, reason, died):
+    verdict = refused(repo, Gate("g", check))
+    assert reason in verdict.reason
+    assert verdict.died is died
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_a_coroutine_is_no_answer(repo, refused):
+    assert "it returned coroutine" in refused(repo, Gate("g", waits)).reason  # type: ignore[arg-type]  # as callers without types do
+
+
+def test_a_chained_comparison_in_an_assertion_is_not_taken_for_a_dropped_one(repo):
+    def chained(candidate):
+        assert 0 < len(list(candidate.entries())) < 10
+        if 0 < 1 < 2 and not (3 < 2 < 1):
+            return
+        raise AssertionError
+
+    with repo.run("hour 05", gates=[chained]) as run:
+        run.put("a/1", b"1")
+
+
+def test_what_a_gate_reports_is_kept_small_and_plain(repo):
+    def reports(candidate):
+        candidate.report(
+            rows=numpy.int64(3),
+            share=0.5,
+            nan=float("nan"),
+            huge=2**70,
+            nested={"a": (1, 2)},
+            long="x" * 2_000,
+            when=candidate.commit.created,
+        )
+        candidate.report(rows=4, **{f"n{number}": number for number in range(100)})
+
+    with repo.run("hour 05", gates=[reports]) as run:
+        run.put("a/1", b"1")
+    facts = repo.runs.get("hour 05").verdicts[0].facts
+    assert facts == run.result.verdicts[0].facts
+    assert (facts["rows"], facts["share"], facts["nan"]) == (4, 0.5, "nan")
+    assert (facts["huge"], facts["nested"]) == (str(2**70), {"a": [1, 2]})
+    assert len(facts["long"]) == 500
+    assert len(facts) == 64
