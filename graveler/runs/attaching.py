@@ -11,7 +11,7 @@ from typing import Final
 
 from graveler.errors import FencedError, InvalidInputError
 from graveler.repository.stores import Stores
-from graveler.runs.opening import look_again, opened, take_branch
+from graveler.runs.opening import look_again, opened, take_branch, was_deleted
 from graveler.runs.record import RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunState
@@ -28,12 +28,17 @@ def open_or_attach(stores: Stores, records: RunRecords, key: str, terms: Terms) 
     Raises:
         FencedError: The owner's attempt is over.
     """
+    terms.check(key, stores.clock.now())
     owner = terms.owner
     if not owner:
         raise InvalidInputError(f"run {key!r}: name its owner, or open it with `runs.open`")
 
+    attaches = True
+
     def change(record: RunRecord | None) -> RunRecord:
-        if record is not None and _is_owned(record, owner):
+        nonlocal attaches
+        attaches = record is not None and _is_owned(record, owner)
+        if record is not None and attaches:
             return record
         return opened(stores, records, key, record, terms)
 
@@ -42,11 +47,24 @@ def open_or_attach(stores: Stores, records: RunRecords, key: str, terms: Terms) 
         record = records.update(key, change)
     if record.state is not RunState.OPEN:
         return record  # its branch was made long ago
-    take_branch(stores, record)
+    if attaches and was_deleted(stores, record):
+        _check_is_over(records.get(key), record)
+    else:
+        take_branch(stores, record)
     now = look_again(stores, records, record)
     if not _is_owned(now, owner):
         raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
     return now
+
+
+def _check_is_over(now: RunRecord, record: RunRecord) -> None:
+    """Refuse to go on with an attempt whose branch is gone, though nobody has ended it."""
+    if now.fence == record.fence and now.state is RunState.OPEN:
+        raise FencedError(
+            f"run {record.key!r}: its branch {record.branch!r} was deleted, and with it what was "
+            f"staged there: attempt {record.attempt} cannot go on; start a new one, which has all "
+            "that was committed"
+        )
 
 
 def _is_owned(record: RunRecord, owner: str) -> bool:

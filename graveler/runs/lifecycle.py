@@ -231,13 +231,14 @@ def _fence_off(stores: Stores, record: RunRecord) -> str:
     return branch.commit_id
 
 
-def abandon(
+def abandon(  # noqa: PLR0913 - who gives up, and on what condition
     stores: Stores,
     records: RunRecords,
     key: str,
     *,
     reason: str,
     attempt: int | None = None,
+    mine: RunHandle | None = None,
     unless: Unless = lambda _: False,
 ) -> RunRecord:
     """Give a run up: its branch goes, its record stays.
@@ -247,7 +248,8 @@ def abandon(
         records: Its runs.
         key: The run.
         reason: Why.
-        attempt: The attempt that gives up; None for somebody who decides over all of them.
+        attempt: Only if this is the present attempt.
+        mine: Only if this is the present attempt; with neither, whichever it is.
         unless: Asked in the atomic step that gives up: the run is left alone.
 
     Raises:
@@ -261,9 +263,13 @@ def abandon(
         there = settle_publish(stores, records, there or records.get(key))
         if attempt is not None and there.attempt != attempt:
             raise FencedError(f"run {key!r} is at attempt {there.attempt}, opened since")
+        if mine is not None and there.attempt != mine.attempt:
+            raise _over(there, mine)
         left = unless(there)
         if left or there.state is RunState.REAPED:
             return there
+        if mine is not None and there.fence != mine.fence:
+            raise _over(there, mine)
         return replace(
             there,
             state=next_state(key, there.state, RunEvent.ABANDONED),
@@ -289,9 +295,7 @@ def close(stores: Stores, records: RunRecords, run: RunHandle, *, reason: str) -
     try:
         record = park(stores, records, run, reason=reason)
         if record.state is RunState.PARKED and record.on_failure == "drop":
-            record = abandon(
-                stores, records, run.key, reason=reason, attempt=run.attempt, unless=_is_over
-            )
+            record = abandon(stores, records, run.key, reason=reason, mine=run, unless=_is_over)
     except FencedError:
         return records.get(run.key)
     return record

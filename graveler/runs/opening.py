@@ -13,10 +13,9 @@ from graveler.errors import (
     ExpiredError,
     FencedError,
     InvalidInputError,
-    NotFoundError,
     RefNotFoundError,
 )
-from graveler.model import BranchRecord
+from graveler.model import BranchRecord, Commit
 from graveler.names import run_branch
 from graveler.refs import move
 from graveler.repository.stores import Stores
@@ -24,9 +23,9 @@ from graveler.runs.lifecycle import drop_branch, drop_step_branches, frozen, set
 from graveler.runs.record import RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
-from graveler.runs.terms import Terms, check_key
+from graveler.runs.terms import Terms
 
-__all__ = ["look_again", "open_run", "opened", "take_branch"]
+__all__ = ["look_again", "open_run", "opened", "take_branch", "was_deleted"]
 
 _RESUMED: Final = (RunState.OPEN, RunState.PARKED)
 _OVER: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.REAPED)
@@ -48,6 +47,7 @@ def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> Run
     def change(record: RunRecord | None) -> RunRecord:
         return opened(stores, records, key, record, terms)
 
+    terms.check(key, stores.clock.now())
     record = records.update(key, change)
     take_branch(stores, record)
     now = look_again(stores, records, record)
@@ -61,9 +61,6 @@ def opened(
     stores: Stores, records: RunRecords, key: str, record: RunRecord | None, terms: Terms
 ) -> RunRecord:
     """Return what `record` becomes when a new attempt is opened."""
-    now = stores.clock.now()
-    check_key(key)
-    terms.check(key, now)
     target = stores.refs.branches.get(terms.into)
     if record is not None:
         record = settle_publish(stores, records, record)
@@ -75,17 +72,19 @@ def opened(
             "abandon it first, or give the run another key"
         )
     now = stores.clock.now()
+    fence = stores.ids.unique()
     fresh = RunRecord(
         key=key,
         state=next_state(key, state, RunEvent.OPENED),
         attempt=1,
-        fence=stores.ids.unique(),
+        fence=fence,
         branch=run_branch(key),
         into=terms.into,
         base=target.commit_id,
         created=now,
         updated=now,
         lease_until=now + terms.lease,
+        born=fence,
         metadata=dict(terms.metadata),
         owner=terms.owner,
         lease=terms.lease,
@@ -108,7 +107,12 @@ def opened(
     if not resumed:
         return fresh
     return replace(
-        fresh, base=record.base, head=record.head, forked=record.forked, inputs=record.inputs
+        fresh,
+        base=record.base,
+        head=record.head,
+        forked=record.forked,
+        born=record.born,
+        inputs=record.inputs,
     )
 
 
@@ -158,8 +162,11 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
         try:
             move(stores.refs, record.branch, change, landed=lambda now: now.fence == record.fence)
         except RefNotFoundError:
+            head = _last_known(stores, record) if record.resumed else record.base
+            # one that was deleted and is made again is born by another name
+            born = record.fence if record.resumed else record.born
             try:
-                stores.refs.branches.create(replace(fresh, commit_id=_last_known(stores, record)))
+                stores.refs.branches.create(replace(fresh, commit_id=head, born=born))
             except AlreadyExistsError:
                 continue  # made between our look and our write: take it over
         break
@@ -167,15 +174,41 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
         stores.staging.drop(token)
 
 
+def was_deleted(stores: Stores, record: RunRecord) -> bool:
+    """Return whether the branch of the present attempt was there, and somebody deleted it."""
+    if stores.refs.branches.find(record.branch) is not None:
+        return False
+    births = {record.born, record.fence}
+    return any(life.born in births for life in stores.refs.moves.lives(record.branch))
+
+
 def _last_known(stores: Stores, record: RunRecord) -> str:
-    """Return where a branch that is not there begins: at the head known last, if it is kept."""
-    if not record.head:
-        return record.base
-    try:
-        stores.refs.expired.check_nameable(stores.refs.commits.get(record.head).id)
-    except (ExpiredError, NotFoundError):
-        return record.base
-    return record.head
+    """Return where a branch of a resumed run that is not there begins: nothing committed is lost.
+
+    That is where it was deleted, by the log of moves; else where it was parked; else its base.
+    """
+    deleted = [
+        life.moves[-1].commit
+        for life in stores.refs.moves.lives(record.branch)
+        if life.moves and life.born >= record.born
+    ]
+    for head in (*deleted, record.head):
+        commit = stores.refs.commits.find(head) if head else None
+        if commit is None or not _is_of_this_round(commit, record):
+            continue
+        try:
+            stores.refs.expired.check_nameable(head)
+        except ExpiredError:
+            continue
+        return head
+    return record.base
+
+
+def _is_of_this_round(commit: Commit, record: RunRecord) -> bool:
+    return (
+        commit.metadata.get("graveler.run") == record.key
+        and int(commit.metadata.get("graveler.attempt", "0")) >= record.forked
+    )
 
 
 def look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRecord:

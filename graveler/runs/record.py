@@ -68,6 +68,8 @@ class RunRecord:
         verdicts: What the gates said last.
         metadata: The opener's pairs.
         forked: The attempt that forked the branch; later ones went on from what it held.
+        born: Birth of the branch, by which the log of moves knows it once it is gone; "" for
+            runs of the first version.
         owner: Who opened the present attempt, where several processes are one opener.
         owners: Who opened earlier ones; their time is over.
         created: First opening.
@@ -100,6 +102,7 @@ class RunRecord:
     verdicts: tuple[Verdict, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     forked: int = 1
+    born: str = ""
     owner: str = ""
     owners: tuple[str, ...] = ()
     lease: timedelta = LEASE

@@ -164,5 +164,5 @@ class Run(RunBranch):
             FencedError: A newer attempt owns the run.
         """
         return lifecycle.abandon(
-            self.repository, self._records, self.key, reason=reason, attempt=self.attempt
+            self.repository, self._records, self.key, reason=reason, mine=self.handle
         )

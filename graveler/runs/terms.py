@@ -9,7 +9,7 @@ from graveler.errors import InvalidInputError
 from graveler.names import check_caller_pairs
 from graveler.runs.record import LEASE, TTL
 
-__all__ = ["Terms", "check_key"]
+__all__ = ["Terms"]
 
 _ON_FAILURE: Final = ("park", "drop")
 _LONGEST_KEY: Final = 4096
@@ -41,6 +41,7 @@ class Terms:
         Raises:
             InvalidInputError: It is that.
         """
+        _check_key(key)
         check_caller_pairs(f"run {key!r}", self.metadata)
         if self.on_failure not in _ON_FAILURE:
             raise InvalidInputError(
@@ -57,7 +58,7 @@ class Terms:
                 ) from None
 
 
-def check_key(key: str) -> None:
+def _check_key(key: str) -> None:
     """Refuse what no run can be called.
 
     Raises:
