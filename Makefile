@@ -17,7 +17,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test simulate check lint types floors bench torture docs lock clean
+.PHONY: help demo test simulate check lint types floors bench storm torture docs lock clean
 .PHONY: chaos-airflow chaos-dagster
 
 help: ## list the targets
@@ -50,6 +50,9 @@ bench: $(READY) ## the benchmarks
 KILLS ?= 1000
 DRIVER ?=
 SEED ?=
+
+storm: $(READY) ## ingestion: writers that never stop, the committer killed at every call
+	$(BIN)/python -m tests.ingest.storm $(ARGS)
 
 torture: $(READY) ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVER=sqlite; SEED=… replays
 	$(BIN)/python -m tests.torture $(KILLS) $(DRIVER) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -6,11 +6,11 @@ it there. A tick that died in the middle leaves nothing to be cleared up.
 
 What history cannot tell is that a change is about to be taken off instead. Whoever decides that
 writes it down first and then the target's record anew; so a publisher who read the target's
-record first, and then that nothing is being taken off, either lands before the decision looks
-whether he has, or loses his compare-and-set.
+record first, and then that nothing is being taken off and that his change is still on the branch,
+either lands before the decision looks whether he has, or loses his compare-and-set.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -69,15 +69,28 @@ class Publisher:
     into: str
     gates: tuple[Gate, ...]
 
-    def publish(self, source: Commit, said: Said, *, strategy: str | None = None) -> Commit | None:
+    def publish(
+        self,
+        source: Commit,
+        said: Said,
+        *,
+        wanted: Callable[[], bool],
+        strategy: str | None = None,
+    ) -> Commit | None:
         """Make `source` part of the target, if every gate lets it.
 
         Gates run outside any lock; who was overtaken three times keeps the turn at the target
         while they do.
 
+        Args:
+            source: The commit.
+            said: What the commit that publishes it says.
+            wanted: Asked again before each try whether it still is to be published.
+            strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+
         Returns:
-            The commit on the target, None where there is nothing to do here: it is published,
-            or a change is being taken off.
+            The commit on the target, None where there is nothing to do here: it is published, is
+            not wanted any more, or a change is being taken off.
 
         Raises:
             GateFailedError: A gate refused; the target did not move.
@@ -87,7 +100,7 @@ class Publisher:
         self.stores.refs.protection.check(self.into, "merge")
         earlier: Commit | None = None
         for number in range(_ATTEMPTS):
-            work = _Try(self, source, said, strategy)
+            work = _Try(self, source, said, wanted, strategy)
             if self.gates and number < _OVERTAKEN:
                 over, earlier = work.beside_others(earlier)
             else:
@@ -133,6 +146,7 @@ class _Try:
     publisher: Publisher
     source: Commit
     said: Said
+    wanted: Callable[[], bool]
     strategy: str | None
 
     def in_turn(self, earlier: Commit | None) -> _Outcome:
@@ -169,12 +183,12 @@ class _Try:
     def _look(self) -> tuple[BranchRecord, Predicate, Commit] | None:
         """Return the target as it is, None where nothing is to be published.
 
-        The order of the two reads is what keeps a change that is being taken off from landing.
+        The order of the reads is what keeps a change that is being taken off from landing.
         """
         stores = self.publisher.stores
         target, predicate = stores.refs.branches.get_for_update(self.publisher.into)
         check_fence(target, "")
-        if self.publisher.records.standing().taking is not None:
+        if self.publisher.records.standing().taking is not None or not self.wanted():
             return None
         dest = stores.refs.commits.get(target.commit_id)
         if is_ancestor(stores.refs.commits, self.source.id, dest.id):

@@ -12,6 +12,7 @@ from typing import Final
 
 from graveler.config import default_committer
 from graveler.errors import (
+    FencedError,
     GravelerError,
     NoChangesError,
     NotFoundError,
@@ -127,7 +128,7 @@ class Releases:
             return
         said = Said(f"{self.branch} {', '.join(kept.hours)} released", self._pairs(kept, head))
         try:
-            publisher.publish(head, said, strategy=strategy)
+            publisher.publish(head, said, wanted=lambda: True, strategy=strategy)
         except GravelerError:
             self._marked(kept, releasing=False)
             raise
@@ -144,7 +145,8 @@ class Releases:
             )
         if record.fence.startswith(_CLOSED):
             return None
-        with suppress(NoChangesError):
+        # what closes the branch, or takes it away, between two looks is another release
+        with suppress(NoChangesError, FencedError, RefNotFoundError):
             committing.commit(
                 self.stores,
                 kept.name,
@@ -154,7 +156,8 @@ class Releases:
                 committer=default_committer(),
                 allow_empty=False,
             )
-        return self.stores.refs.commits.get(self.stores.refs.branches.get(kept.name).commit_id)
+        record = self.stores.refs.branches.find(kept.name)
+        return None if record is None else self.stores.refs.commits.get(record.commit_id)
 
     def _pairs(self, kept: Quarantine, head: Commit) -> Mapping[str, str]:
         first = self.stores.refs.commits.get(kept.head)

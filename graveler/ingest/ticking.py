@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from graveler.config import default_committer
@@ -14,7 +15,7 @@ from graveler.errors import (
 )
 from graveler.ingest.catching_up import catch_up, is_far
 from graveler.ingest.hours import commit_hour, hours_of, late_hours
-from graveler.ingest.line import INGEST, Point, points, whole
+from graveler.ingest.line import INGEST, Point, find_off, points, whole
 from graveler.ingest.publishing import Publisher, Said
 from graveler.ingest.quarantining import Quarantines, culprits
 from graveler.ingest.record import HourRecord, Refusal, Standing
@@ -146,7 +147,9 @@ class Ticker:
             point = whole(found) if held else found[0]
             self._remember(point)
             try:
-                publisher.publish(point.commit, self._said(point))
+                publisher.publish(
+                    point.commit, self._said(point), wanted=partial(self._is_there, point)
+                )
             except (GateFailedError, MergeConflictError) as error:
                 refusal = self._refusal(error)
                 if self.hold:
@@ -157,6 +160,12 @@ class Ticker:
                     changes = culprits(publisher, point, self._said(point))
                     self.quarantines.decide(changes, hours_of(changes), point.commit, refusal)
         raise ThrottledError(f"branch {self.branch!r}: others publish it all the while; try again")
+
+    def _is_there(self, point: Point) -> bool:
+        """Return whether nobody has taken anything of the point off, or reset the branch."""
+        refs = self.stores.refs
+        head = refs.commits.get(refs.branches.get(self.branch).commit_id)
+        return find_off(refs.commits, head, tuple(change.id for change in point.changes)) == ""
 
     def _remember(self, point: Point) -> None:
         """Keep what hours these changes were committed for: later, history no longer tells fast."""

@@ -2,15 +2,8 @@
 
 import pytest
 
-from graveler.gates import gate
 from tests.engine.worlds import World
-
-
-@gate(prefix="input/")
-def no_bad_file(candidate):
-    """Refuses a tree in which any file says that it is bad."""
-    bad = [entry.path for entry in candidate.entries("input/") if entry.path.endswith(".bad")]
-    return f"bad files: {', '.join(bad)}" if bad else None
+from tests.ingest.judges import no_bad_file
 
 
 @pytest.fixture

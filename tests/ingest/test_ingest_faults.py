@@ -1,0 +1,260 @@
+"""A fault at every call of a tick or a release, and then the same call again: nothing is lost."""
+
+from contextvars import Context
+
+import pytest
+
+from graveler.errors import GravelerError
+from graveler.ingest import HourState
+from graveler.testing.faults import ProcessDied
+from tests.engine.worlds import FAULTS, interleave, struck_worlds, tree
+from tests.ingest.accounts import check_accounts, whereabouts
+from tests.ingest.judges import no_bad_file
+
+FIVE = "2013-01-01T05:00Z"
+SIX = "2013-01-01T06:00Z"
+SHELF = "quarantine-2013-01-01T05-00"
+
+
+def ingestion_of(repo, policy):
+    return repo.ingestion(gates=[no_bad_file], on_refusal=policy)
+
+
+def path(hour, name="a"):
+    return f"input/2013/01/01/{hour:02}:00/{name}"
+
+
+LATER = {path(7): "7"}
+
+
+def base(repo, policy):
+    main = repo.branch("main")
+    main.put("settled", b"0")
+    main.commit("base")
+    repo.protect("main")
+    ingestion = ingestion_of(repo, policy)
+    ingestion.branch.put(path(4), b"4")
+    ingestion.tick("2013-01-01T04:00Z")
+    return ingestion
+
+
+def good(repo, policy):
+    base(repo, policy).branch.put(path(5), b"5")
+
+
+def bad(repo, policy):
+    good(repo, policy)
+    ingestion_of(repo, policy).branch.put(path(5, "x.bad"), b"x")
+
+
+def waiting(repo, policy):
+    """A bad hour and a good one, of which both were committed by ticks that then died."""
+    bad(repo, policy)
+    ingestion_of(repo, policy).branch.commit("by hand", metadata={"hour": FIVE})
+    ingestion_of(repo, policy).branch.put(path(6), b"6")
+
+
+def shelved(repo, policy):
+    bad(repo, policy)
+    ingestion_of(repo, policy).tick(FIVE)
+    repo.branch(SHELF).put(path(5, "y"), b"mended")
+
+
+def five(repo, policy):
+    return ingestion_of(repo, policy).tick(FIVE)
+
+
+def six(repo, policy):
+    return ingestion_of(repo, policy).tick(SIX)
+
+
+def released(repo, policy):
+    return ingestion_of(repo, policy).release(SHELF, gates=[])
+
+
+FOUR_AND_FIVE = {path(4): "4", path(5): "5"}
+ALL_BAD = {**FOUR_AND_FIVE, path(5, "x.bad"): "x"}
+OPERATIONS = {
+    "publish": ("hold", good, five, FOUR_AND_FIVE),
+    "hold": ("hold", bad, five, ALL_BAD),
+    "quarantine": ("quarantine", bad, five, ALL_BAD),
+    "quarantine-of-several": ("quarantine", waiting, six, {**ALL_BAD, path(6): "6"}),
+    "release": ("quarantine", shelved, released, {**ALL_BAD, path(5, "y"): "mended"}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_call_that_was_cut_off_anywhere_and_is_made_again_loses_and_doubles_nothing(
+    operation, fault
+):
+    policy, prepare, operate, files = OPERATIONS[operation]
+    outcomes = set()
+    for world, what, _ in struck_worlds(
+        fault, lambda repo: prepare(repo, policy), lambda repo: operate(repo, policy)
+    ):
+        repo = world.repo(scripted=False)
+        ingestion = ingestion_of(repo, policy)
+        missing = set(files) - set(whereabouts(repo, ingestion))
+        assert not missing, (missing, what)
+
+        ingestion.branch.put(path(7), b"7")
+        outcomes.add(outcome(operate(repo, policy)))
+        check_accounts(repo, ingestion, {**files, **LATER}, what)
+        assert no_leftovers(world, ingestion), what
+    assert len(outcomes) == 1, outcomes
+
+
+def outcome(answer):
+    state = getattr(answer, "state", "released")
+    return state, getattr(answer, "quarantined", ())
+
+
+def no_leftovers(world, ingestion):
+    """No intention is left, and no branch but those that are meant to be there."""
+    names = {record.name for record in world.repo(scripted=False).branches(hidden=True)}
+    shelves = {kept.name for kept in ingestion.quarantined()}
+    return names == {"main", "ingest"} | shelves and ingestion._records.standing().taking is None
+
+
+@pytest.mark.parametrize("operation", ["quarantine", "quarantine-of-several", "release"])
+def test_a_release_or_a_tick_that_died_is_finished_by_the_next_tick_of_another_hour(operation):
+    policy, prepare, operate, files = OPERATIONS[operation]
+    for world, what, failed in struck_worlds(
+        "dies", lambda repo: prepare(repo, policy), lambda repo: operate(repo, policy)
+    ):
+        repo = world.repo(scripted=False)
+        ingestion = ingestion_of(repo, policy)
+        ingestion.tick("2013-01-01T08:00Z")
+        check_accounts(repo, ingestion, files, what)
+        assert ingestion._records.standing().taking is None, what
+        if operation == "release" and path(5) in tree(repo.ref("main")):
+            assert ingestion.quarantined() == (), what
+        assert failed is None or isinstance(failed, ProcessDied)
+
+
+def elsewhere(act, *given):
+    """Act as another process, though a gate may be judging in this one."""
+    return Context().run(act, *given)
+
+
+MEANWHILE = {
+    "a-write": lambda repo, policy: ingestion_of(repo, policy).branch.put(path(9), b"9"),
+    "the-same-tick": five,
+    "the-next-tick": six,
+    "a-commit-by-hand": lambda repo, policy: (
+        ingestion_of(repo, policy).branch.put(path(9), b"9"),
+        ingestion_of(repo, policy).branch.commit("by hand"),
+    ),
+    "a-run": lambda repo, policy: publish_a_run(repo),
+}
+
+
+def publish_a_run(repo):
+    with repo.run("output") as run:
+        run.put("output", b"1")
+
+
+@pytest.mark.parametrize(
+    ("operation", "meanwhile"),
+    [
+        *(("quarantine", meanwhile) for meanwhile in MEANWHILE),
+        *(("publish", meanwhile) for meanwhile in ("a-write", "the-same-tick", "a-run")),
+        ("hold", "the-same-tick"),
+        ("quarantine-of-several", "the-same-tick"),
+    ],
+)
+def test_whatever_others_do_between_two_calls_of_a_tick_nothing_is_lost_or_doubled(
+    operation, meanwhile
+):
+    policy, prepare, operate, files = OPERATIONS[operation]
+    expected = dict(files)
+    if meanwhile in ("a-write", "a-commit-by-hand"):
+        expected[path(9)] = "9"
+    if meanwhile == "a-run":
+        expected["output"] = "1"
+
+    def check(world, answer, other):
+        assert not isinstance(answer, GravelerError), answer
+        assert not isinstance(other, GravelerError), other
+        repo = world.repo(scripted=False)
+        ingestion = ingestion_of(repo, policy)
+        check_accounts(repo, ingestion, expected)
+        if meanwhile == "the-same-tick" and operate is five:
+            assert (answer.state, answer.quarantined) == (other.state, other.quarantined)
+            assert answer.published == other.published
+        ingestion.tick("2013-01-01T10:00Z")
+        check_accounts(repo, ingestion, expected)
+        assert no_leftovers(world, ingestion)
+
+    interleave(
+        lambda repo: prepare(repo, policy),
+        lambda repo: operate(repo, policy),
+        lambda repo: elsewhere(MEANWHILE[meanwhile], repo, policy),
+        check,
+    )
+
+
+@pytest.mark.parametrize("meanwhile", ["a-mend", "the-same-release", "a-tick"])
+def test_whatever_others_do_between_two_calls_of_a_release_nothing_is_lost(meanwhile):
+    files = {**ALL_BAD, path(5, "y"): "mended"}
+    mend = {path(5, "z"): "at the last moment"} if meanwhile == "a-mend" else {}
+
+    def act(repo):
+        if meanwhile == "a-mend":
+            repo.branch(SHELF).put(path(5, "z"), b"at the last moment")
+        elif meanwhile == "a-tick":
+            six(repo, "quarantine")
+        else:
+            return released(repo, "quarantine")
+        return None
+
+    def check(world, answer, other):
+        assert not isinstance(answer, GravelerError), answer
+        repo = world.repo(scripted=False)
+        ingestion = ingestion_of(repo, "quarantine")
+        kept = {} if isinstance(other, GravelerError) else mend
+        assert meanwhile == "a-mend" or not isinstance(other, GravelerError), other
+        check_accounts(repo, ingestion, {**files, **kept})
+        assert {path(5), path(5, "y"), *kept} <= set(tree(repo.ref("main")))
+        assert no_leftovers(world, ingestion)
+
+    interleave(
+        lambda repo: shelved(repo, "quarantine"),
+        lambda repo: released(repo, "quarantine"),
+        lambda repo: elsewhere(act, repo),
+        check,
+    )
+
+
+def careless(repo, policy):
+    """A tick whose gates let everything through."""
+    return repo.ingestion(on_refusal=policy).tick(FIVE)
+
+
+@pytest.mark.parametrize(("operate", "meanwhile"), [(five, careless), (careless, five)])
+def test_ticks_that_judge_differently_publish_an_hour_or_set_it_aside_but_not_both(
+    operate, meanwhile
+):
+    states = set()
+
+    def check(world, answer, other):
+        assert not isinstance(answer, GravelerError), answer
+        assert not isinstance(other, GravelerError), other
+        repo = world.repo(scripted=False)
+        ingestion = ingestion_of(repo, "quarantine")
+        check_accounts(repo, ingestion, ALL_BAD)
+        hour = ingestion.hour(FIVE)
+        states.add(hour.state)
+        careless(repo, "quarantine")
+        check_accounts(repo, ingestion, ALL_BAD)
+        assert ingestion.hour(FIVE) == hour
+        assert no_leftovers(world, ingestion)
+
+    interleave(
+        lambda repo: bad(repo, "quarantine"),
+        lambda repo: operate(repo, "quarantine"),
+        lambda repo: elsewhere(meanwhile, repo, "quarantine"),
+        check,
+    )
+    assert states == {HourState.PUBLISHED, HourState.QUARANTINED}
