@@ -6,6 +6,8 @@ lake. A child of a fork opens its own: what belongs to the parent stays untouche
 
 import atexit
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +18,7 @@ from graveler.kv.forking import abandon
 if TYPE_CHECKING:
     from graveler.lake import Lake
 
-__all__ = ["close_lakes", "lake_at", "location_of", "share_lake"]
+__all__ = ["close_lakes", "lake_at", "lend_lake", "location_of", "share_lake"]
 
 
 class _Open:
@@ -69,6 +71,25 @@ def share_lake(lake: "Lake") -> None:
     with _open.lock:
         _open.lakes[lake.location] = lake
         _open.lent.add(lake.location)
+
+
+@contextmanager
+def lend_lake(lake: "Lake") -> Iterator[None]:
+    """Share a lake for a block; after it, what was there before is there again."""
+    shared = _open
+    with shared.lock:
+        before, was_lent = shared.lakes.get(lake.location), lake.location in shared.lent
+    share_lake(lake)
+    try:
+        yield
+    finally:
+        with shared.lock:
+            shared.lakes.pop(lake.location, None)
+            shared.lent.discard(lake.location)
+            if before is not None:
+                shared.lakes[lake.location] = before
+            if was_lent:
+                shared.lent.add(lake.location)
 
 
 def close_lakes() -> None:

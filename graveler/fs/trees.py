@@ -15,7 +15,7 @@ from graveler.fs.lakes import lake_at, location_of
 from graveler.fs.pending import Pending
 from graveler.fs.transaction import CommitTransaction
 from graveler.fs.translating import translated
-from graveler.lake import Repository
+from graveler.lake import Lake, Repository, Run
 from graveler.model import Entry
 from graveler.repository import Branch, View
 from graveler.runs import RunHandle
@@ -44,7 +44,9 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             self.location = location_of(named)
         self._handle = handle
         self._fences = dict(fences or {})
-        self._repositories: dict[tuple[int, str], Repository] = {}
+        self._lake: Lake | None = None
+        self._repositories: dict[str, Repository] = {}
+        self._run: Run | None = None
         self._links: dict[str, list[Entry]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -77,11 +79,11 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
 
     def _repository(self, name: str) -> Repository:
         lake = lake_at(self.location)
-        key = (id(lake), name)  # a fork, and close_lakes, bring another lake
-        found = self._repositories.get(key)
+        if lake is not self._lake:  # a fork, and close_lakes, bring another one
+            self._lake, self._repositories, self._run = lake, {}, None
+        found = self._repositories.get(name)
         if found is None:
-            found = lake.repository(name)
-            self._repositories = {key: found, **self._repositories}
+            found = self._repositories[name] = lake.repository(name)
         return found
 
     def _branch(self, address: Address) -> Branch:
@@ -90,7 +92,9 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         place = f"{address.repository}/{address.ref}"
         handle = self._handle
         if handle is not None and place == f"{handle.repository}/{handle.branch}":
-            return repository.runs.attach(handle)
+            if self._run is None:  # one for all, for it remembers what was read and its lease
+                self._run = repository.runs.attach(handle)
+            return self._run
         if place in self._fences:
             return Branch(repository.stores, address.ref, fence=self._fences[place])
         return repository.branch(address.ref)

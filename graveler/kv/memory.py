@@ -4,7 +4,7 @@
 # ruff: noqa: D102
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from threading import Lock
 
@@ -124,6 +124,19 @@ class MemoryKVStore(KVStore):
             return iter(
                 [n for n, held in self._partitions.items() if held.values and n.startswith(prefix)]
             )
+
+    def snapshot(self) -> dict[str, dict[bytes, bytes]]:
+        """Return a copy of everything, for `restore`."""
+        with self._lock:
+            return {name: dict(held.values) for name, held in self._partitions.items()}
+
+    def restore(self, snapshot: Mapping[str, Mapping[bytes, bytes]]) -> None:
+        """Have what a snapshot has, and nothing else."""
+        with self._lock:
+            self._partitions = {}
+            for name, values in snapshot.items():
+                self._partitions[name] = held = _Partition()
+                held.values = dict(values)
 
     def close(self) -> None:
         self._closed = True

@@ -7,7 +7,7 @@ import io
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from graveler.clock import Clock, SystemClock
 from graveler.errors import ObjectNotFoundError, PreconditionFailedError
@@ -85,6 +85,17 @@ class MemoryStore(ObjectStore):
         with self._lock:
             found = [stored.info for key, stored in self._objects.items() if key.startswith(prefix)]
         yield from sorted(found, key=lambda info: info.key.encode())
+
+    def snapshot(self) -> Any:
+        """Return a copy of everything, for `restore`."""
+        with self._lock:
+            return self._writes, dict(self._objects)
+
+    def restore(self, snapshot: Any) -> None:
+        """Have what a snapshot has, and nothing else."""
+        with self._lock:
+            self._writes, objects = snapshot
+            self._objects = dict(objects)
 
     def _find(self, key: str) -> _Stored:
         check_key(key)

@@ -1,0 +1,92 @@
+"""Whether a lake is as it should be after a pipeline was disturbed and run again."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graveler.gc import fsck
+from graveler.lake import Repository
+from graveler.testing.observing import Observer
+from graveler.testing.world import World
+
+__all__ = ["Verdict", "differences", "leftovers"]
+
+_LONG: Final = 400
+_ROUNDS: Final = 4
+_SHOWN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an undisturbed run shows and leaves.
+
+    Attributes:
+        contents: What counts of the branch, before the run and after each of its moves.
+        moved_by: The numbers of the calls that moved it.
+        left: What is there besides, as `leftovers` tells it.
+    """
+
+    contents: list[Any]
+    moved_by: list[int]
+    left: Mapping[str, tuple[str, ...]]
+
+    def judge(
+        self, observer: Observer, branch: str, repository: Repository, world: World
+    ) -> list[str]:
+        """Return what is wrong with what was seen, and with what is there now."""
+        wrong = []
+        if observer.staged:
+            wrong.append(f"it writes to {branch} directly: {observer.staged[0]}")
+        for move in observer.moves:
+            if move.content not in self.contents:
+                told = differences(self.contents[-1], move.content)
+                wrong.append(
+                    f"{branch} shows neither the old nor the new, since {move.call}: {told}"
+                )
+                break
+        if observer.now != self.contents[-1]:
+            told = differences(self.contents[-1], observer.now)
+            wrong.append(f"in the end {branch} is not as after an undisturbed run: {told}")
+        wrong += self._left_behind(repository, world)
+        report = fsck(repository.stores)
+        wrong += [f"fsck: {problem.message}" for problem in report.problems[:_SHOWN]]
+        return wrong
+
+    def _left_behind(self, repository: Repository, world: World) -> Iterator[str]:
+        left = leftovers(repository, world)
+        for name in sorted(left.keys() - self.left.keys()):
+            yield f"branch {name!r} is left behind, after the reaper's time"
+        for name in sorted(self.left.keys() - left.keys()):
+            yield f"branch {name!r} is missing"
+        for name in sorted(left.keys() & self.left.keys()):
+            if left[name] != self.left[name]:
+                more = sorted(set(left[name]) ^ set(self.left[name]))
+                yield f"what is staged on {name!r} is not as after an undisturbed run: {more[:_SHOWN]}"
+
+
+def leftovers(repository: Repository, world: World) -> Mapping[str, tuple[str, ...]]:
+    """Return what is staged by branch, once the time of every run is over and the reaper was there."""
+    for _ in range(_ROUNDS):
+        world.clock.advance(days=_LONG)
+        if not repository.runs.reap(dry_run=False):
+            break
+    return {
+        record.name: tuple(change.path for change in repository.branch(record.name).uncommitted())
+        for record in repository.branches(hidden=True)
+    }
+
+
+def differences(expected: Any, found: Any) -> str:
+    """Return how two contents differ, in a few words."""
+    if not isinstance(expected, Mapping) or not isinstance(found, Mapping):
+        return f"{found!r} instead of {expected!r}"
+    told = []
+    for path in sorted(expected.keys() | found.keys()):
+        if path not in found:
+            told.append(f"{path!r} is missing")
+        elif path not in expected:
+            told.append(f"{path!r} should not be there")
+        elif expected[path] != found[path]:
+            told.append(f"{path!r} has another content")
+    more = f", and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    return ", ".join(told[:_SHOWN]) + more

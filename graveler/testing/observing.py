@@ -1,0 +1,96 @@
+"""What readers of one branch see, after every single call that a pipeline makes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from graveler.lake import Repository
+from graveler.repository import View
+from graveler.testing.watching import Call
+
+__all__ = ["Move", "Observer", "Same", "contents"]
+
+Same = Callable[[View], Any]
+"""Says what of a tree counts: two trees for which it says the same are taken for the same."""
+
+
+def contents(view: View) -> Mapping[str, str]:
+    """Return the checksum of every file by its path."""
+    return {
+        entry.path: entry.checksum or f"sha256:{sha256(view.get(entry.path)).hexdigest()}"
+        for entry in view.entries()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The branch became another commit.
+
+    Attributes:
+        call: By which call.
+        commit: Its id.
+        content: What of its tree counts.
+    """
+
+    call: Call
+    commit: str
+    content: Any
+
+
+class Observer:
+    """Looks at a branch, unseen by those who are watched.
+
+    Attributes:
+        before: What counted of the branch at the beginning.
+        moves: Those that changed what counts.
+        staged: The calls that staged a write on the branch.
+    """
+
+    def __init__(self, repository: Repository, branch: str, same: Same) -> None:
+        self._repository = repository
+        self._name = branch
+        self._key = f"branch/{branch}"
+        self._same = same
+        self._known: dict[str, Any] = {}
+        self._partition = f"staging:{repository.stores.uid}:"
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was seen."""
+        self.moves: list[Move] = []
+        self.staged: list[Call] = []
+        self._head = self._repository.branch(self._name).head.id
+        self.before = self._last = self._content(self._head)
+
+    @property
+    def now(self) -> Any:
+        """What counts of the branch now."""
+        return self._content(self._repository.branch(self._name).head.id)
+
+    def seen(self, call: Call) -> None:
+        """Look what a call has done to the branch."""
+        if not call.writes or call.store != "kv":
+            return
+        if call.partition.startswith(self._partition):
+            record = self._repository.stores.refs.branches.get(self._name)
+            token = call.partition.removeprefix(self._partition)
+            if token in (record.staging_token, *record.sealed_tokens) and call.name != "drop":
+                self.staged.append(call)
+        elif call.key == self._key:
+            self._look(call)
+
+    def _look(self, call: Call) -> None:
+        head = self._repository.stores.refs.branches.get(self._name).commit_id
+        if head == self._head:
+            return
+        self._head = head
+        content = self._content(head)
+        if content != self._last:
+            self._last = content
+            self.moves.append(Move(call, head, content))
+
+    def _content(self, commit: str) -> Any:
+        if commit not in self._known:
+            self._known[commit] = self._same(self._repository.ref(commit))
+        return self._known[commit]

@@ -1,0 +1,328 @@
+"""``simulate``: a user's own pipeline through every crash that it may meet.
+
+The pipeline is run once, undisturbed, and its calls to the key-value store and the object store
+are counted. Then, from the same beginning each time, it is run again for every one of them: it
+dies before the call, or after it; or the stores do not answer that call; or, while it hangs
+there, an orchestrator that takes it for dead runs the next attempt from beginning to end. After
+that the pipeline is run again as an orchestrator would, and the lake is judged.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import Context
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final, Literal
+
+from graveler.errors import InvalidInputError
+from graveler.gates import Gate
+from graveler.gates.gate import Check
+from graveler.lake import Repository
+from graveler.testing.faults import ProcessDied, unavailable
+from graveler.testing.judging import Verdict, differences, leftovers
+from graveler.testing.observing import Observer, Same, contents
+from graveler.testing.watching import Call, Process
+from graveler.testing.world import World
+
+__all__ = ["Pipeline", "Simulation", "SimulationError", "simulate"]
+
+Pipeline = Callable[[Any], object]
+"""Called with a repository, or with a run where `simulate` was given its key."""
+
+Kind = Literal["dies-before", "dies-after", "unavailable", "overtaken"]
+KINDS: Final[tuple[Kind, ...]] = ("dies-before", "dies-after", "unavailable", "overtaken")
+
+_REPOSITORY: Final = "simulated"
+_ATTEMPTS: Final = 3
+_SHOWN: Final = 3
+_NEAR: Final = 3
+
+
+class SimulationError(AssertionError):
+    """A pipeline is not what it should be: the message says at which call, and how to repeat it.
+
+    Attributes:
+        point: Where it was disturbed, as `simulate` takes it for `only`; "" where it was not.
+    """
+
+    def __init__(self, message: str, point: str = "") -> None:
+        super().__init__(message)
+        self.point = point
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.point)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a pipeline is disturbed, and how."""
+
+    kind: Kind
+    call: Call
+
+    @property
+    def name(self) -> str:
+        """The point as text, for `only`."""
+        return f"{self.kind}:{self.call.number}"
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.call}"
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What was simulated.
+
+    Attributes:
+        calls: Calls to the stores that an undisturbed run makes.
+        points: Disturbances that were tried.
+        of: Those there are.
+    """
+
+    calls: int
+    points: int
+    of: int
+
+    def __str__(self) -> str:
+        sampled = "" if self.points == self.of else f" of {self.of}"
+        return f"{self.calls} calls, {self.points}{sampled} disturbances: main is all or nothing"
+
+
+@dataclass
+class _Scene:
+    """The same beginning, again and again."""
+
+    pipeline: Callable[[Repository], object]
+    branch: str
+    same: Same
+    world: World = field(default_factory=World)
+
+    def prepare(self, prepare: Callable[[Repository], object] | None) -> None:
+        """Make the lake as it is before the pipeline runs."""
+        with self.world.shared() as lake:
+            repository = lake.create_repository(_REPOSITORY, default_branch=self.branch)
+            if prepare is not None:
+                prepare(repository)
+        self._beginning = self.world.snapshot()
+        self._lake = self.world.open()
+        self.repository = self._lake.repository(_REPOSITORY)
+
+    def begin(self) -> Observer:
+        """Go back to the beginning, and return an observer."""
+        self.world.restore(self._beginning)
+        self._lake = self.world.open()  # one that remembers nothing
+        self.repository = self._lake.repository(_REPOSITORY)
+        return Observer(self.repository, self.branch, self.same)
+
+    def run(self, process: Process) -> BaseException | None:
+        """Run the pipeline as one process; return what it raised, or ProcessDied."""
+        try:
+            with self.world.shared(process) as lake:
+                self.pipeline(lake.repository(_REPOSITORY))
+        except (Exception, ProcessDied) as error:  # noqa: BLE001 - whatever the pipeline does
+            return ProcessDied("dead") if process.dead else error
+        return ProcessDied("dead") if process.dead else None
+
+    def run_again(self, observer: Observer) -> BaseException | None:
+        """Run the pipeline until it succeeds, a few times at the most; return the last error."""
+        error: BaseException | None = None
+        for _ in range(_ATTEMPTS):
+            # a new process: it knows nothing of what this thread was about
+            error = Context().run(self.run, Process(observer.seen))
+            if error is None:
+                return None
+        return error
+
+
+def simulate(  # noqa: PLR0913 - what can be said of a pipeline
+    pipeline: Pipeline,
+    *,
+    run: str | None = None,
+    gates: Iterable[Gate | Check] = (),
+    prepare: Callable[[Repository], object] | None = None,
+    branch: str = "main",
+    publishes: int = 1,
+    same: Same = contents,
+    kinds: Sequence[Kind] = KINDS,
+    most: int = 400,
+    seed: int = 0,
+    only: str | None = None,
+) -> Simulation:
+    """Run a pipeline through every crash, and check that its target is all or nothing.
+
+    ::
+
+        def test_the_hourly_pipeline_survives_everything():
+            simulate(hourly, prepare=yesterday)
+
+    Checked, at every moment and at the end: `branch` only ever shows what it shows in an
+    undisturbed run; nothing is staged on it; after the next attempt it holds what an undisturbed
+    run leaves; no branch and nothing staged is left behind once the reaper has been there; fsck
+    finds nothing.
+
+    Args:
+        pipeline: Called with the repository, again and again: it must not keep state of its own
+            between calls, nor depend on the time or on chance.
+        run: Open a run of that key, and call the pipeline with it instead; it is published
+            behind `gates` when the pipeline returns.
+        gates: For `run`.
+        prepare: Called once with the repository, before the pipeline.
+        branch: What the pipeline publishes to; the repository's default branch.
+        publishes: How often an undisturbed run may move the branch.
+        same: Says of a tree what counts; the bytes of every file where not given.
+        kinds: How to disturb: ``dies-before`` and ``dies-after`` a call, ``unavailable`` (the
+            store does not answer once), ``overtaken`` (the next attempt runs meanwhile).
+        most: Disturbances at the most; where there are more, those around the moves of the
+            branch and as many others by chance.
+        seed: Of that chance.
+        only: One point alone, as a failure names it: ``dies-after:57``.
+
+    Raises:
+        SimulationError: The pipeline can be made to publish something else; the message says by
+            what, and how to repeat it.
+    """
+    scene = _Scene(_called_with(pipeline, run, gates, branch), branch, same)
+    with _quiet():
+        scene.prepare(prepare)
+        expected, calls = _undisturbed(scene, publishes)
+        everything = list(_points(calls, kinds))
+        points = _chosen(everything, expected, most, seed, only)
+        failures: list[SimulationError] = []
+        for point in points:
+            wrong = _disturbed(scene, point, expected)
+            if wrong:
+                failures.append(SimulationError(_told(point, wrong), point.name))
+                if len(failures) == _SHOWN:
+                    break
+    if failures:
+        raise SimulationError("\n\n".join(str(one) for one in failures), failures[0].point)
+    return Simulation(len(calls), len(points), len(everything))
+
+
+def _called_with(
+    pipeline: Pipeline, run: str | None, gates: Iterable[Gate | Check], branch: str
+) -> Callable[[Repository], object]:
+    if run is None:
+        return pipeline
+    judges = tuple(gates)
+
+    def whole(repository: Repository) -> object:
+        with repository.run(run, into=branch, gates=judges) as opened:
+            return pipeline(opened)
+
+    return whole
+
+
+def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, list[Call]]:
+    """Run the pipeline twice from the same beginning; return what it leaves, and its calls."""
+    observer = scene.begin()
+    process = Process(observer.seen)
+    error = scene.run(process)
+    if error is not None:
+        raise SimulationError(f"undisturbed, the pipeline fails: {error!r}") from error
+    if observer.staged:
+        raise SimulationError(
+            f"the pipeline writes to {scene.branch} directly, where readers see it before the rest "
+            f"is there: {observer.staged[0]}. Write to a run (`with repo.run(key) as run:`), "
+            "which is published as a whole"
+        )
+    if len(observer.moves) > publishes:
+        moves = "\n  ".join(str(move.call) for move in observer.moves)
+        raise SimulationError(
+            f"one run of the pipeline changes {scene.branch} {len(observer.moves)} times, and "
+            f"readers see what is between:\n  {moves}\n"
+            "Publish once; or say publishes=… if each is whole by itself"
+        )
+    expected = Verdict(
+        contents=[observer.before, *(move.content for move in observer.moves)],
+        moved_by=[move.call.number for move in observer.moves],
+        left=leftovers(scene.repository, scene.world),
+    )
+    second = scene.begin()
+    again = scene.run(Process(second.seen))
+    if again is not None or second.now != expected.contents[-1]:
+        raise SimulationError(
+            "the pipeline leaves something else each time it is run from the same beginning: "
+            f"{again or differences(expected.contents[-1], second.now)}. Take time and chance out of "
+            "it, or say same=… what of a tree counts"
+        )
+    return expected, process.calls
+
+
+def _points(calls: Sequence[Call], kinds: Sequence[Kind]) -> Iterator[Point]:
+    if unknown := set(kinds) - set(KINDS):
+        raise InvalidInputError(f"kinds {sorted(unknown)}: give some of {KINDS}")
+    for call in calls:
+        for kind in kinds:
+            if kind == "dies-after" and not call.writes:
+                continue  # the same as dying before the next one
+            yield Point(kind, call)
+
+
+def _chosen(
+    everything: list[Point], expected: Verdict, most: int, seed: int, only: str | None
+) -> list[Point]:
+    if only is not None:
+        chosen = [point for point in everything if point.name == only]
+        if not chosen:
+            raise InvalidInputError(
+                f"only={only!r}: there is no such point; they are like dies-after:57"
+            )
+        return chosen
+    if len(everything) <= most:
+        return everything
+    near = [
+        point
+        for point in everything
+        if any(abs(point.call.number - number) <= _NEAR for number in expected.moved_by)
+    ][:most]
+    chance = Random(seed)  # noqa: S311 - which points to try is no secret
+    rest = [point for point in everything if point not in near]
+    picked = {*near, *chance.sample(rest, most - len(near))}
+    return [point for point in everything if point in picked]
+
+
+def _disturbed(scene: _Scene, point: Point, expected: Verdict) -> list[str]:
+    """Run the pipeline with one disturbance, then again; return what is wrong."""
+    observer = scene.begin()
+    process = Process(observer.seen)
+    moment: Literal["before", "after"] = "after" if point.kind == "dies-after" else "before"
+    overtaking: list[BaseException | None] = []
+    match point.kind:
+        case "dies-before" | "dies-after":
+            process.strike(point.call.number, process.die, moment=moment)
+        case "unavailable":
+            process.strike(point.call.number, unavailable)
+        case "overtaken":
+            process.strike(
+                point.call.number, lambda _: overtaking.append(scene.run_again(observer))
+            )
+    error = scene.run(process)
+    if process.struck is None:
+        return ["the pipeline did not come to this call again: it does something else each time"]
+    wrong: list[str] = []
+    if error is not None:
+        again = scene.run_again(observer)
+        if again is not None:
+            wrong.append(f"the next attempt fails: {again!r}")
+    elif overtaking and overtaking[0] is not None:
+        wrong.append(f"the next attempt fails while this one hangs: {overtaking[0]!r}")
+    return wrong + expected.judge(observer, scene.branch, scene.repository, scene.world)
+
+
+def _told(point: Point, wrong: Sequence[str]) -> str:
+    told = "\n  ".join(wrong)
+    return f"{point}:\n  {told}\nRepeat it: simulate(…, only={point.name!r})"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what runs say of processes that died out of the log."""
+    log = logging.getLogger("graveler")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

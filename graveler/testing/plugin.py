@@ -1,0 +1,93 @@
+"""The pytest plugin: real repositories for the tests of pipelines, found by pytest itself.
+
+Loading it costs nothing: what a fixture needs is imported by the first test that asks for it.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from graveler.fs import GravelerFileSystem
+    from graveler.lake import Lake, Repository
+    from graveler.testing.clock import LakeClock
+    from graveler.testing.faultpoints import Faults
+    from graveler.testing.watching import Process
+    from graveler.testing.world import World
+
+_REPOSITORY = "test"
+
+
+@pytest.fixture
+def graveler_clock() -> "LakeClock":
+    """The clock of the test's lake: ``graveler_clock.advance(hours=1)``."""
+    from graveler.testing.clock import LakeClock  # noqa: PLC0415 - only who asks waits
+
+    return LakeClock()
+
+
+@pytest.fixture
+def graveler_world(graveler_clock: "LakeClock") -> "World":
+    """The stores of the test's lake, which any number of processes may open."""
+    from graveler.testing.world import World  # noqa: PLC0415
+
+    return World(graveler_clock)
+
+
+@pytest.fixture
+def _graveler_process() -> "Process":
+    from graveler.testing.watching import Process  # noqa: PLC0415
+
+    return Process()
+
+
+@pytest.fixture
+def graveler_lake(graveler_world: "World", _graveler_process: "Process") -> "Iterator[Lake]":
+    """A lake in memory: the real engine, over stores that the test owns."""
+    with graveler_world.shared(_graveler_process) as lake:
+        yield lake
+
+
+@pytest.fixture
+def graveler_repo(graveler_lake: "Lake") -> "Repository":
+    """A new repository, with an empty ``main``."""
+    return graveler_lake.create_repository(_REPOSITORY)
+
+
+@pytest.fixture
+def graveler_reopen(
+    graveler_world: "World", graveler_repo: "Repository"
+) -> "Callable[[], Repository]":
+    """Call it for the same repository as another process has it, out of reach of the faults."""
+    return lambda: graveler_world.open().repository(graveler_repo.name)
+
+
+@pytest.fixture
+def graveler_faults(_graveler_process: "Process") -> "Faults":
+    """Faults at the n-th call of the test: ``with graveler_faults.dies(3): …``."""
+    from graveler.testing.faultpoints import Faults  # noqa: PLC0415
+
+    return Faults(_graveler_process)
+
+
+@pytest.fixture
+def graveler_fs(
+    graveler_lake: "Lake", graveler_repo: "Repository"
+) -> "Iterator[GravelerFileSystem]":
+    """The test's lake as an fsspec filesystem; ``grav://test/main/…`` leads to it."""
+    from graveler.fs import GravelerFileSystem  # noqa: PLC0415
+    from graveler.fs.lakes import lend_lake  # noqa: PLC0415
+
+    with lend_lake(graveler_lake):
+        yield GravelerFileSystem(graveler_lake.location, skip_instance_cache=True)
+
+
+@pytest.fixture
+def graveler_disk_repo(tmp_path: Path) -> "Iterator[Repository]":
+    """A new repository in a folder, for what other processes shall open: Spark, a scheduler."""
+    from graveler.lake import init  # noqa: PLC0415
+
+    with init(tmp_path / "lake") as lake:
+        yield lake.create_repository(_REPOSITORY)

@@ -1,0 +1,269 @@
+"""The calls that one process makes to the stores: named, counted, and stopped where a test says.
+
+A process that has died stays dead: whatever it still runs (``finally`` blocks, ``except
+BaseException``, other threads) finds the stores out of reach, so nothing of it has an effect.
+"""
+
+# What the methods of the stores do is said once, at the ports.
+# ruff: noqa: D102
+
+import linecache
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from types import FrameType
+from typing import BinaryIO, ClassVar, Final
+
+from graveler.kv.store import KVStore, Predicate, Stored
+from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.testing.faults import Action, Moment, ProcessDied
+
+__all__ = ["Call", "Process", "WatchedKV", "WatchedObjects"]
+
+_OURS: Final = f"{Path(__file__).parents[1]}{os.sep}"
+_RUNNER: Final = str(Path(__file__).with_name("pipeline.py"))
+_LIBRARY: Final = f"{sysconfig.get_path('stdlib')}{os.sep}"
+_KV_WRITES: Final = frozenset({"set", "set_many", "set_if", "delete", "delete_if", "drop"})
+_OBJECT_WRITES: Final = frozenset({"put", "put_if_absent", "put_if_match", "delete"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call to a store.
+
+    Attributes:
+        number: Counted from 1.
+        store: ``kv`` or ``objects``.
+        name: The method.
+        partition: Of the key-value store, else "".
+        key: What it is about, "" for a whole partition.
+        writes: Whether it changes anything.
+        where: The caller's line of code, as far as it is known.
+    """
+
+    number: int
+    store: str
+    name: str
+    partition: str
+    key: str
+    writes: bool
+    where: str
+
+    def __str__(self) -> str:
+        kind = self.partition.split(":")[0]
+        what = " ".join(part for part in (self.store, self.name, kind, self.key) if part)
+        return f"call {self.number} ({what})" + (f" at {self.where}" if self.where else "")
+
+
+class Process:
+    """What one process does to the stores it shares with others.
+
+    Args:
+        seen: Called after each call that had its effect.
+
+    Attributes:
+        calls: Those made so far.
+        struck: The call at which it was stopped.
+        dead: Whether it has died.
+    """
+
+    def __init__(self, seen: Callable[[Call], None] | None = None) -> None:
+        self.calls: list[Call] = []
+        self.struck: Call | None = None
+        self.dead = False
+        self._seen = seen
+        self._lock = RLock()
+        self._number = 0
+        self._of = ""
+        self._counted = 0
+        self._moment: Moment = "before"
+        self._action: Action | None = None
+
+    def strike(
+        self, number: int, action: Action, *, moment: Moment = "before", of: str = ""
+    ) -> None:
+        """Do `action` at a call from now on.
+
+        Args:
+            number: At which one, counted from 1.
+            action: Called with the call's name; may raise.
+            moment: Before the call has its effect, or after.
+            of: Count only these: ``kv``, ``objects``, or the name of a method.
+        """
+        self._number, self._action, self._moment, self._of = number, action, moment, of
+        self._counted, self.struck = 0, None
+
+    def die(self, call: str) -> None:
+        """Be no more."""
+        self.dead = True
+        raise ProcessDied(call)
+
+    @contextmanager
+    def around(self, store: str, name: str, partition: str, key: str) -> Iterator[None]:
+        """Count a call and let it happen, unless it is the one to be struck."""
+        if self.dead:
+            raise ProcessDied(name)
+        writes = name in (_KV_WRITES if store == "kv" else _OBJECT_WRITES)
+        with self._lock:
+            call = Call(len(self.calls) + 1, store, name, partition, key, writes, _where())
+            self.calls.append(call)
+            mine = self._is_struck(call)
+        if mine and self._moment == "before":
+            self._act(call)
+        yield
+        if self.dead:  # by another thread, while the call was on its way
+            raise ProcessDied(name)
+        if self._seen is not None:
+            self._seen(call)
+        if mine and self._moment == "after":
+            self._act(call)
+
+    def _is_struck(self, call: Call) -> bool:
+        if self._action is None or self.struck is not None:
+            return False
+        if self._of not in {"", call.store, call.name}:
+            return False
+        self._counted += 1
+        if self._counted != self._number:
+            return False
+        self.struck = call
+        return True
+
+    def _act(self, call: Call) -> None:
+        assert self._action is not None
+        self._action(call.name)
+
+
+def _where() -> str:
+    """Return the innermost line of code that is neither ours nor the library's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file == _RUNNER:
+            return ""  # who is behind it has called simulate, and no store
+        if not file.startswith((_OURS, _LIBRARY, "<")) and "site-packages" not in file:
+            line = linecache.getline(file, frame.f_lineno).strip()
+            return f"{Path(file).name}:{frame.f_lineno} in {frame.f_code.co_name}: {line}"
+        frame = frame.f_back
+    return ""
+
+
+class WatchedKV(KVStore):
+    """A key-value store whose calls a process counts."""
+
+    def __init__(self, store: KVStore, process: Process) -> None:
+        self._store = store
+        self._process = process
+
+    def _around(self, name: str, partition: str, key: bytes = b"") -> AbstractContextManager[None]:
+        return self._process.around("kv", name, partition, key.decode("utf-8", "replace"))
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        with self._around("get", partition, key):
+            return self._store.get(partition, key)
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        with self._around("set", partition, key):
+            self._store.set(partition, key, value)
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        with self._around("set_many", partition):
+            self._store.set_many(partition, items)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        with self._around("set_if", partition, key):
+            self._store.set_if(partition, key, value, predicate)
+
+    def delete(self, partition: str, key: bytes) -> None:
+        with self._around("delete", partition, key):
+            self._store.delete(partition, key)
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        with self._around("delete_if", partition, key):
+            self._store.delete_if(partition, key, predicate)
+
+    def drop(self, partition: str) -> None:
+        with self._around("drop", partition):
+            self._store.drop(partition)
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        items = self._store.scan(partition, start)
+        with self._around("scan", partition, start):
+            first = next(items, None)
+        if first is not None:
+            yield first
+            yield from items
+
+    def partitions(self, prefix: str) -> Iterator[str]:
+        with self._around("partitions", prefix):
+            return self._store.partitions(prefix)
+
+    def close(self) -> None:
+        """Do nothing: others go on with the store."""
+
+
+class WatchedObjects(ObjectStore):
+    """An object store whose calls a process counts."""
+
+    put_threads: ClassVar[int] = (
+        0  # by the caller's own thread, so that the order is always the same
+    )
+
+    def __init__(self, store: ObjectStore, process: Process) -> None:
+        self._store = store
+        self._process = process
+
+    def _around(self, name: str, key: str) -> AbstractContextManager[None]:
+        return self._process.around("objects", name, "", key)
+
+    @property
+    def root(self) -> str:
+        return self._store.root
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        with self._around("put", key):
+            return self._store.put(key, body)
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        with self._around("put_if_absent", key):
+            return self._store.put_if_absent(key, body)
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        with self._around("put_if_match", key):
+            return self._store.put_if_match(key, body, etag)
+
+    def get(self, key: str) -> bytes:
+        with self._around("get", key):
+            return self._store.get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        with self._around("get_range", key):
+            return self._store.get_range(key, start, length)
+
+    def open(self, key: str) -> BinaryIO:
+        with self._around("open", key):
+            return self._store.open(key)
+
+    def head(self, key: str) -> ObjectInfo:
+        with self._around("head", key):
+            return self._store.head(key)
+
+    def delete(self, key: str) -> None:
+        with self._around("delete", key):
+            self._store.delete(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        items = self._store.list(prefix)
+        with self._around("list", prefix):
+            first = next(items, None)
+        if first is not None:
+            yield first
+            yield from items
+
+    def uri(self, key: str) -> str:
+        return self._store.uri(key)

@@ -1,0 +1,132 @@
+"""The plugin's fixtures: a real repository at once, a clock that is moved, faults at a call."""
+
+import subprocess
+import sys
+from time import process_time
+
+import pytest
+
+from graveler.errors import BackendUnavailableError
+from graveler.testing.faults import ProcessDied
+
+
+def test_a_repository_is_real(graveler_repo):
+    with graveler_repo.run("hour 05") as run:
+        run.put("a", b"one")
+    assert graveler_repo.ref("main").get("a") == b"one"
+    assert [commit.message for commit in graveler_repo.log()] == [
+        "run hour 05",
+        "run hour 05",
+        "Repository created",
+    ]
+
+
+def test_each_test_has_one_of_its_own(graveler_repo, graveler_clock):
+    assert not graveler_repo.ref("main").exists("a")
+    assert graveler_clock.now().year == 2026
+
+
+def test_making_one_takes_less_than_50_ms_of_the_processor():
+    from graveler.testing import World
+
+    def make():
+        begun = process_time()
+        World().open().create_repository("test")
+        return process_time() - begun
+
+    assert sorted(make() for _ in range(9))[4] < 0.05
+
+
+def test_leases_and_times_to_live_run_out_by_the_clock(graveler_repo, graveler_clock):
+    run = graveler_repo.runs.open("hour 05")
+    run.put("a", b"one")
+    assert graveler_repo.runs.reap(dry_run=False) == []
+    graveler_clock.advance(hours=1)
+    (reaped,) = graveler_repo.runs.reap(dry_run=False)
+    assert (reaped.key, str(reaped.to_state)) == ("hour 05", "PARKED")
+    graveler_clock.advance(days=15)
+    graveler_repo.runs.reap(dry_run=False)
+    assert [record.name for record in graveler_repo.branches(hidden=True)] == ["main"]
+
+
+def test_a_store_does_not_answer_once(graveler_repo, graveler_faults):
+    main = graveler_repo.branch("main")
+    with graveler_faults.unavailable(1, of="put"), pytest.raises(BackendUnavailableError):
+        main.put("a", b"one")
+    main.put("a", b"one")
+    with graveler_faults.lost_reply(1, of="set_if"):
+        main.commit("a")  # it reads back, and finds that its own write has landed
+    assert graveler_repo.ref("main").get("a") == b"one"
+
+
+def test_a_process_that_died_has_no_effect_any_more(
+    graveler_repo, graveler_faults, graveler_reopen
+):
+    with graveler_faults.dies(1, moment="after", of="set_if"):
+        try:
+            with graveler_repo.run("hour 05") as run:
+                run.put("a", b"one")
+        finally:
+            with pytest.raises(ProcessDied):
+                graveler_repo.branch("main").put("note", b"dying words")
+    repo = graveler_reopen()
+    assert repo.runs.get("hour 05").attempt == 1
+    with repo.run("hour 05") as run:
+        assert run.attempt == 2
+        run.put("a", b"two")
+    assert [entry.path for entry in repo.branch("main").entries()] == ["a"]
+
+
+def test_a_fault_that_never_comes_fails_the_test(graveler_repo, graveler_faults):
+    with (
+        pytest.raises(AssertionError, match="less than 999 calls kv"),
+        graveler_faults.unavailable(999, of="kv"),
+    ):
+        graveler_repo.branch("main").exists("a")
+    assert str(graveler_faults.calls[-1]).startswith("call ")
+    assert "test_fixtures.py" in graveler_faults.calls[-1].where
+
+
+def test_addresses_lead_to_the_tests_lake(graveler_fs, graveler_repo):
+    graveler_fs.pipe("grav://test/main/a", b"one")
+    assert graveler_repo.branch("main").get("a") == b"one"
+
+
+def test_a_repository_on_disk_is_there_for_other_processes(graveler_disk_repo):
+    graveler_disk_repo.branch("main").put("a", b"one")
+    location = graveler_disk_repo.lake.location
+    program = f"import graveler; print(graveler.open({location!r}).repository('test').branch('main').get('a'))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "b'one'", done.stderr
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A user's project: one test file, no configuration."""
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(graveler_repo):\n    assert graveler_repo.name\n"
+    )
+
+    def run(*arguments):
+        program = [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        return subprocess.run([*program, *arguments], cwd=tmp_path, capture_output=True, text=True)
+
+    return run
+
+
+def test_pytest_finds_the_plugin_by_itself_and_leaves_it_when_told(project):
+    done = project()
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    done = project("-p", "no:graveler")
+    assert "fixture 'graveler_repo' not found" in done.stdout
+
+
+def test_loading_the_plugin_loads_nothing_of_the_engine():
+    program = (
+        "import sys, pytest; before = set(sys.modules); import graveler.testing.plugin; "
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == str(
+        ["graveler", "graveler.testing", "graveler.testing.plugin"]
+    ), done.stderr

@@ -1,0 +1,232 @@
+"""The kit lets good pipelines pass and finds wrong ones out, at the call where they go wrong."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import pytest
+
+from graveler.errors import InvalidInputError
+from graveler.testing import SimulationError, simulate
+
+HOUR = "input/2013/01/01/05:00"
+
+
+def yesterday(repo):
+    main = repo.branch("main")
+    main.put("input/2012/12/31/23:00/part-0.csv", b"1,2\n")
+    main.put("totals.csv", b"1\n")
+    main.commit("yesterday")
+    repo.protect("main")
+
+
+def counted(candidate):
+    return candidate.exists("totals.csv")
+
+
+def steps(repo):
+    with repo.run("hour 05", gates=[counted]) as run:
+        with run.step("load") as load:
+            load.put(f"{HOUR}/part-0.csv", b"3,4\n")
+            load.put(f"{HOUR}/part-1.csv", b"5,6\n")
+        with run.step("total") as total:
+            rows = sum(total.get(entry.path).count(b"\n") for entry in total.list("input/"))
+            total.put("totals.csv", b"%d\n" % rows)
+
+
+def test_a_run_with_steps_and_a_gate_is_all_or_nothing():
+    done = simulate(steps, prepare=yesterday, kinds=["dies-before", "dies-after"], most=60)
+    assert done.points == 60 < done.of
+    assert str(done).endswith(f"60 of {done.of} disturbances: main is all or nothing")
+
+
+def test_every_point_of_a_small_run_is_tried():
+    def load(run):
+        run.put("a", b"one")
+
+    done = simulate(load, run="hour 05")
+    assert done.points == done.of > 3 * done.calls
+
+
+def test_an_attempt_that_is_overtaken_while_it_hangs_changes_nothing():
+    simulate(steps, prepare=yesterday, kinds=["overtaken"], most=25)
+
+
+def test_a_store_that_does_not_answer_for_once_changes_nothing():
+    simulate(steps, prepare=yesterday, kinds=["unavailable"], most=40)
+
+
+def test_a_function_of_a_run_is_published_behind_its_gates():
+    def load(run):
+        run.put(f"{HOUR}/part-0.csv", b"3,4\n")
+        run.delete("totals.csv")
+        run.put("totals.csv", b"2\n")
+
+    done = simulate(load, run="hour 05", gates=[counted], prepare=yesterday, most=40, seed=1)
+    assert done.points == 40 < done.of
+
+
+def test_tasks_in_threads_and_a_hidden_branch_of_ones_own_are_fine():
+    def pipeline(repo):
+        with repo.run("hour 05") as run, ThreadPoolExecutor(1) as pool:
+            pool.submit(run.put, "a", b"one").result()
+            pool.submit(run.put, "b", b"two").result()
+
+    simulate(pipeline, most=40)
+
+
+def test_an_empty_pipeline_changes_nothing():
+    done = simulate(lambda repo: repo.branch("main").exists("a"))
+    assert done.calls >= 1
+
+
+def test_two_runs_are_two_publishes():
+    def pipeline(repo):
+        for hour in ("05", "06"):
+            with repo.run(f"hour {hour}") as run:
+                run.put(f"input/{hour}", b"")
+
+    simulate(pipeline, publishes=2, most=40)
+    with pytest.raises(SimulationError, match="changes main 2 times"):
+        simulate(pipeline)
+
+
+def direct(repo):
+    main = repo.branch("main")
+    main.put("a", b"one")
+    main.put("b", b"two")
+    main.commit("both")
+
+
+def test_writing_to_main_is_found_at_once_and_by_its_line():
+    with pytest.raises(SimulationError) as found:
+        simulate(direct)
+    told = str(found.value)
+    assert "writes to main directly" in told
+    assert 'in direct: main.put("a", b"one")' in told
+    assert found.value.point == ""
+
+
+def append(repo):
+    """Adds to what main has, so a second attempt adds it twice."""
+    with repo.run("hour 05") as run:
+        run.put("totals.csv", run.get("totals.csv") + b"2\n")
+
+
+def test_an_attempt_that_adds_to_what_an_earlier_one_published_is_found():
+    with pytest.raises(SimulationError) as found:
+        simulate(append, prepare=yesterday, kinds=["dies-before", "dies-after"])
+    told = str(found.value)
+    assert "main is not as after an undisturbed run: 'totals.csv' has another content" in told
+    assert f"only={found.value.point!r}" in told
+    with pytest.raises(SimulationError) as again:
+        simulate(append, prepare=yesterday, only=found.value.point)
+    assert str(again.value) in told
+
+
+def swallowing(repo):
+    """Goes on after it has died, as far as it is able to."""
+    try:
+        steps(repo)
+    except BaseException:
+        repo.branch("main").put("note", b"failed")
+        raise
+
+
+def test_what_runs_after_a_crash_has_no_effect():
+    simulate(swallowing, prepare=lambda repo: None, kinds=["dies-before", "dies-after"], most=30)
+
+
+def test_what_runs_after_an_error_has_one():
+    def noting(repo):
+        try:
+            with repo.run("hour 05") as run:
+                run.put("a", b"one")
+        except Exception:
+            main = repo.branch("main")
+            main.put("note", b"failed")
+            main.commit("failed")
+            raise
+
+    with pytest.raises(SimulationError, match="writes to main directly") as found:
+        simulate(noting, kinds=["unavailable"])
+    assert found.value.point.startswith("unavailable:")
+
+
+def test_a_branch_that_nobody_clears_up_is_found():
+    def with_a_new_name_each_time(repo):
+        name = f"work-{sum(1 for _ in repo.branches())}"
+        work = repo.create_branch(name)
+        work.put("a", b"one")
+        work.commit("work")
+        repo.merge(name, into="main")
+        repo.delete_branch(name)
+
+    with pytest.raises(SimulationError, match="branch 'work-1' is left behind"):
+        simulate(with_a_new_name_each_time, kinds=["dies-before"])
+
+
+def partial(repo):
+    """Publishes half of it when something goes wrong."""
+    run = repo.runs.open("hour 05")
+    run.put("a", b"one")
+    try:
+        run.put("b", b"two")
+    finally:
+        run.commit_staged()
+        run.publish()
+
+
+def test_half_a_publish_is_found():
+    with pytest.raises(SimulationError) as found:
+        simulate(partial, kinds=["unavailable"])
+    assert "main shows neither the old nor the new" in str(found.value)
+    assert "'b' is missing" in str(found.value)
+
+
+def test_time_and_chance_are_told_apart_from_crashes():
+    numbers = count()
+
+    def pipeline(repo):
+        with repo.run("hour 05") as run:
+            run.put("a", b"%d" % next(numbers))
+
+    with pytest.raises(SimulationError, match="leaves something else each time"):
+        simulate(pipeline)
+    simulate(pipeline, same=lambda view: [entry.path for entry in view.entries()], most=20)
+
+
+def test_a_pipeline_that_fails_by_itself_is_said_to():
+    def broken(repo):
+        raise KeyError("hour")
+
+    with pytest.raises(
+        SimulationError, match=r"undisturbed, the pipeline fails: KeyError\('hour'\)"
+    ):
+        simulate(broken)
+
+
+def test_another_target_than_main():
+    def pipeline(repo):
+        with repo.run("hour 05", into="trunk") as run:
+            run.put("a", b"one")
+
+    simulate(pipeline, branch="trunk", most=30)
+
+
+def test_points_and_kinds_that_are_none_are_refused():
+    with pytest.raises(InvalidInputError, match="dies-after:57"):
+        simulate(append, prepare=yesterday, only="dies-after:x")
+    with pytest.raises(InvalidInputError, match="kinds"):
+        simulate(append, prepare=yesterday, kinds=["burns"])  # type: ignore[list-item]
+
+
+def test_files_by_their_addresses_are_simulated_too():
+    from graveler.fs import GravelerFileSystem, storage_options, url
+
+    def pipeline(repo):
+        with repo.run("hour 05") as run:
+            fs = GravelerFileSystem(**storage_options(run))
+            with fs.transaction:
+                fs.pipe({url(run, "a"): b"one", url(run, "b"): b"two"})
+
+    simulate(pipeline, most=40)
