@@ -1,0 +1,143 @@
+"""What each page shows, once it is clear that its reader may see it."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.models.dagrun import DagRun
+from fastapi import HTTPException, Query, status
+from sqlalchemy import select
+
+from graveler.errors import GravelerError, InvalidInputError, NotFoundError
+from graveler.lake import Repository
+from graveler.model import Commit
+from graveler_airflow.context import run_key
+from graveler_airflow.lakes import open_lake
+from graveler_airflow.plugin.access import may_see_connection, may_see_run, refuse, visible_dags
+from graveler_airflow.plugin.changes import changes_between, changes_of
+from graveler_airflow.plugin.lakes import Place, known_places, place_of
+from graveler_airflow.plugin.runs import RunView, recent_runs, runs_of
+
+__all__ = ["look_at_commit", "look_at_diff", "look_at_lakes", "look_at_runs"]
+
+_log = logging.getLogger(__name__)
+
+_SHOWN: Final = 200
+_Text = Annotated[str, Query(min_length=1, max_length=1000)]
+
+
+def look_at_lakes(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
+    """Return the latest runs of all lakes, of the DAGs that the reader may see."""
+    dag_ids = visible_dags(user)
+    troubles: list[dict[str, str]] = []
+    runs: list[RunView] = []
+    for place in known_places(session):
+        with _told(place, user, troubles):
+            runs += recent_runs(place, dag_ids)
+    runs.sort(key=lambda view: view.record.updated, reverse=True)
+    counts = Counter(str(view.record.state) for view in runs)
+    return {"runs": runs[:_SHOWN], "states": dict(counts), "troubles": troubles}
+
+
+def look_at_runs(
+    user: GetUserDep, session: SessionDep, dag_id: _Text, run_id: _Text
+) -> dict[str, Any]:
+    """Return the graveler runs of a DAG run."""
+    asked = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+    dag_run = session.scalar(asked)
+    if dag_run is None:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, f"DAG {dag_id!r} has no run {run_id!r}")
+    context: Any = {"dag_run": dag_run, "partition_key": dag_run.partition_key}
+    troubles: list[dict[str, str]] = []
+    runs: list[RunView] = []
+    for place in known_places(session):
+        with _told(place, user, troubles):
+            runs += runs_of(place, run_key(context))
+    return {
+        "dag_id": dag_id,
+        "run_id": run_id,
+        "dag_run_state": str(dag_run.state),
+        "key": run_key(context),
+        "runs": [view for view in runs if view.record.metadata.get("airflow.dag_id") == dag_id],
+        "troubles": troubles,
+    }
+
+
+def look_at_commit(user: GetUserDep, conn: _Text, repo: _Text, ref: _Text) -> dict[str, Any]:
+    """Return a commit and what it changed."""
+    with _repository(user, conn, repo) as repository:
+        commit = repository.commit(ref)
+        if not _made_by_visible_dag(user, commit) and not may_see_connection(user, conn):
+            raise refuse()
+        return {
+            "conn": conn,
+            "repository": repo,
+            "commit": commit,
+            "changes": changes_of(repository, commit),
+        }
+
+
+def look_at_diff(
+    user: GetUserDep, conn: _Text, repo: _Text, left: _Text, right: _Text
+) -> dict[str, Any]:
+    """Return what differs from one commit to another."""
+    with _repository(user, conn, repo) as repository:
+        before, after = repository.commit(left), repository.commit(right)
+        own = after.parents[:1] == (before.id,) and _made_by_visible_dag(user, after)
+        if not own and not may_see_connection(user, conn):
+            raise refuse()
+        return {
+            "conn": conn,
+            "repository": repo,
+            "left": before,
+            "right": after,
+            "changes": changes_between(repository, before.id, after.id),
+        }
+
+
+def _made_by_visible_dag(user: Any, commit: Commit) -> bool:
+    dag_id = commit.metadata.get("airflow.dag_id", "")
+    return bool(dag_id) and may_see_run(user, dag_id)
+
+
+@contextmanager
+def _repository(user: Any, conn: str, name: str) -> Iterator[Repository]:
+    """Open a repository; who may not see the connection is not told what is wrong with it."""
+    try:
+        place = place_of(conn)
+        if place is None:
+            raise NotFoundError(f"no connection {conn!r} of type graveler")
+        if place.trouble:
+            raise InvalidInputError(place.trouble)
+        with open_lake(place.location) as lake:
+            yield lake.repository(name)
+    except GravelerError as error:
+        if not may_see_connection(user, conn):
+            raise refuse() from error
+        raise HTTPException(_status(error), f"{error.code}: {error}") from error
+
+
+def _status(error: GravelerError) -> int:
+    if isinstance(error, NotFoundError):
+        return status.HTTP_404_NOT_FOUND
+    if isinstance(error, InvalidInputError):
+        return status.HTTP_400_BAD_REQUEST
+    return status.HTTP_503_SERVICE_UNAVAILABLE
+
+
+@contextmanager
+def _told(place: Place, user: Any, troubles: list[dict[str, str]]) -> Iterator[None]:
+    """Note that a lake cannot be read, and go on with the others."""
+    try:
+        if place.trouble:
+            raise InvalidInputError(place.trouble)
+        yield
+    except (GravelerError, OSError) as error:
+        _log.warning("The lake of connection %s cannot be read: %s", place.conn_id, error)
+        known = may_see_connection(user, place.conn_id)
+        why = str(error) if known else "the log of the API server says why"
+        troubles.append({"conn_id": place.conn_id, "why": why})

@@ -1,0 +1,118 @@
+"""From what a page shows to HTML and JSON; everything is escaped by the templates."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from airflow.api_fastapi.app import API_ROOT_PATH
+from fastapi import Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from graveler.clock import SystemClock
+from graveler.runs import RunRecord
+
+__all__ = ["as_json", "as_page"]
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+_INTERNAL: Final = ("fence", "nonce", "owner", "owners")
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
+_THOUSAND: Final = 1000
+_SPANS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def as_json(found: Mapping[str, Any]) -> Response:
+    """Return what was found as JSON."""
+    return JSONResponse(_plain(found), headers=_HEADERS)
+
+
+def as_page(name: str, found: Mapping[str, Any]) -> Response:
+    """Return what was found as a page, which runs no script and takes no style but its own."""
+    nonce = token_urlsafe(16)
+    policy = (
+        f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
+        "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+    )
+    text = (
+        _templates()
+        .get_template(f"{name}.html")
+        .render(found, nonce=nonce, now=SystemClock().now(), airflow=API_ROOT_PATH.rstrip("/"))
+    )
+    return HTMLResponse(text, headers={**_HEADERS, "Content-Security-Policy": policy})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, RunRecord):
+        value = {key: item for key, item in asdict(value).items() if key not in _INTERNAL}
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = {item.name: getattr(value, item.name) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(ago=_ago, link=_link, query=urlencode, size=_size, span=_span, time=_time)
+    return made
+
+
+def _size(count: int | None) -> str:
+    """Say how many bytes: 1.2 MB."""
+    if count is None:
+        return "-"
+    amount, unit = float(count), _UNITS[0]
+    for unit in _UNITS:
+        if amount < _THOUSAND or unit == _UNITS[-1]:
+            break
+        amount /= _THOUSAND
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def _time(moment: datetime) -> str:
+    """Say when, in UTC."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _span(length: timedelta) -> str:
+    """Say how long, in its two greatest units: 3 h 20 min."""
+    seconds = int(abs(length.total_seconds()))
+    said: list[str] = []
+    for unit, worth in _SPANS:
+        count, seconds = divmod(seconds, worth)
+        if count:
+            said.append(f"{count}\N{NO-BREAK SPACE}{unit}")
+        if len(said) == 2 or (said and not count):
+            break
+    return "\N{NO-BREAK SPACE}".join(said) or "0\N{NO-BREAK SPACE}s"
+
+
+def _ago(moment: datetime, now: datetime) -> str:
+    """Say how long ago, or how soon."""
+    return f"{_span(now - moment)} ago" if moment <= now else f"in {_span(moment - now)}"
+
+
+def _link(address: str) -> str:
+    """Return an address to be a link, or "": what a commit says may be anything."""
+    return address if address.startswith(("https://", "http://")) else ""
