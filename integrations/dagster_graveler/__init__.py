@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dagster_graveler.commit_sensor import build_commit_sensor
+    from dagster_graveler.component import GravelerComponent
     from dagster_graveler.definitions import graveler_definitions
     from dagster_graveler.gates import graveler_gates
     from dagster_graveler.io_manager import GravelerIOManager
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dagster_graveler.spark_io_manager import GravelerSparkIOManager
 
 _HOMES = {
+    "GravelerComponent": "component",
     "GravelerIOManager": "io_manager",
     "GravelerPandasIOManager": "pandas_io_manager",
     "GravelerPolarsIOManager": "polars_io_manager",
@@ -36,6 +38,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "GravelerComponent",
     "GravelerIOManager",
     "GravelerPandasIOManager",
     "GravelerPolarsIOManager",

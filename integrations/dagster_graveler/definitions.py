@@ -14,7 +14,7 @@ from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 
-__all__ = ["graveler_definitions"]
+__all__ = ["graveler_definitions", "surround"]
 
 
 def graveler_definitions(  # noqa: PLR0913 - all but the first two have a default
@@ -56,11 +56,58 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     """
     if not assets:
         raise InvalidInputError(f"graveler_definitions {name!r}: give at least one asset")
-    gates = tuple(gates)
     keys = {key for asset in assets for key in asset.keys}
     upstream = {dep for asset in assets for deps in asset.asset_deps.values() for dep in deps}
-    leaf, *others = sorted(keys - upstream, key=dg.AssetKey.to_user_string)
-    checks = list(asset_checks)
+    return dg.Definitions.merge(
+        dg.Definitions(assets=list(assets), asset_checks=list(asset_checks)),
+        surround(
+            keys,
+            graveler,
+            last=keys - upstream,
+            gates=gates,
+            partitions_def=partitions_def,
+            backfill_policy=_common_policy(assets),
+            io_manager=io_manager,
+            resources=resources,
+            publish_adhoc=publish_adhoc,
+            pool=pool,
+            name=name,
+        ),
+    )
+
+
+def surround(  # noqa: PLR0913 - all but the first two have a default
+    keys: Iterable[dg.AssetKey],
+    graveler: GravelerResource,
+    *,
+    last: Iterable[dg.AssetKey],
+    gates: Iterable[Gate | Check] = (),
+    partitions_def: dg.PartitionsDefinition[str] | None = None,
+    backfill_policy: dg.BackfillPolicy | None = None,
+    io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManager | None = None,
+    resources: Mapping[str, object] | None = None,
+    publish_adhoc: bool = False,
+    pool: str | None = PUBLISH_POOL,
+    name: str = "graveler",
+) -> dg.Definitions:
+    """Return what goes with assets that are defined elsewhere; see ``graveler_definitions``.
+
+    Args:
+        keys: The assets.
+        graveler: The repository.
+        last: Those of them that no other waits for.
+        gates: What must hold of main.
+        partitions_def: That of the assets.
+        backfill_policy: That of the assets.
+        io_manager: Keeps what assets return.
+        resources: More resources.
+        publish_adhoc: Publish what was picked by hand.
+        pool: Of the publishing asset.
+        name: What the names start with.
+    """
+    gates, keys = tuple(gates), set(keys)
+    leaf, *others = sorted(last, key=dg.AssetKey.to_user_string)
+    checks = []
     if gates:
         checks.append(
             graveler_gates(
@@ -72,7 +119,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         keys,
         gates=gates,
         partitions_def=partitions_def,
-        backfill_policy=_common_policy(assets),
+        backfill_policy=backfill_policy,
         pool=pool,
     )
     job = dg.define_asset_job(
@@ -81,7 +128,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     )
     timed = isinstance(partitions_def, dg.TimeWindowPartitionsDefinition)
     return dg.Definitions(
-        assets=[*assets, publish],
+        assets=[publish],
         asset_checks=checks,
         jobs=[job, build_rollback_job(f"{name}_rollback", publish=publish.key)],
         schedules=[dg.build_schedule_from_partitioned_job(job)] if timed else [],

@@ -12,6 +12,7 @@ from graveler.errors import (
     RepositoryNotFoundError,
 )
 from graveler.gates import gate
+from graveler.repository.branching import drop_branch
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
@@ -55,6 +56,18 @@ def write(context, graveler):
 
 def paths(repo):
     return [entry.path for entry in repo.ref("main").entries()]
+
+
+def test_a_run_branch_that_somebody_deleted(repo, execute):
+    def body(context, graveler):
+        write(context, graveler)
+        drop_branch(repo.stores, graveler.run(context).branch, lambda there: True)
+
+    with pytest.raises(FencedError, match="was deleted"):
+        execute(body)
+    assert paths(repo) == []
+    assert execute(write).success
+    assert paths(repo) == ["made"]
 
 
 def test_a_run_that_another_has_taken_over(repo, execute):

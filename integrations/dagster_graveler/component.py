@@ -1,0 +1,140 @@
+"""A repository, and the publishing of assets to it, as a component for ``dg``."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Final, Literal
+
+import dagster as dg
+from dagster.components.resolved.core_models import (
+    DailyPartitionsDefinitionModel,
+    HourlyPartitionsDefinitionModel,
+    StaticPartitionsDefinitionModel,
+    TimeWindowPartitionsDefinitionModel,
+    WeeklyPartitionsDefinitionModel,
+    resolve_partitions_def,
+)
+
+from dagster_graveler.definitions import surround
+from dagster_graveler.io_manager import GravelerIOManager
+from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
+from dagster_graveler.pandas_io_manager import GravelerPandasIOManager
+from dagster_graveler.polars_io_manager import GravelerPolarsIOManager
+from dagster_graveler.resource import GravelerResource
+from dagster_graveler.rollback import build_rollback_job
+from dagster_graveler.spark_io_manager import GravelerSparkIOManager
+from graveler.errors import InvalidInputError
+from graveler.gates import Gate
+from graveler.gates.gate import Check
+
+__all__ = ["GravelerComponent"]
+
+_MANAGERS: Final[Mapping[str, type[GravelerIOManager]]] = {
+    "bytes": GravelerIOManager,
+    "pandas": GravelerPandasIOManager,
+    "polars": GravelerPolarsIOManager,
+    "spark": GravelerSparkIOManager,
+}
+
+_Partitions = Annotated[
+    dg.PartitionsDefinition[str] | None,
+    dg.Resolver(
+        resolve_partitions_def,
+        model_field_type=HourlyPartitionsDefinitionModel
+        | DailyPartitionsDefinitionModel
+        | WeeklyPartitionsDefinitionModel
+        | TimeWindowPartitionsDefinitionModel
+        | StaticPartitionsDefinitionModel,
+    ),
+]
+
+
+@dataclass
+class GravelerComponent(dg.Component, dg.Resolvable):
+    """A repository of a lake: its resource, an IO manager, and what publishes assets to it.
+
+    Attributes:
+        lake: The lake's folder, or a ``graveler.toml``.
+        repository: Name of the repository.
+        into: The branch that runs publish to.
+        ui: Address of Dagster's web server; commits then link back to their run.
+        name: What names start with.
+        io_manager: What keeps assets: for ``bytes`` and text, or for frames of ``pandas``,
+            ``polars`` or ``spark``.
+        prefix: What all paths start with.
+        layout: An asset's folder, of ``{asset}`` and ``{partition}``.
+        assets: Keys of the assets that a run publishes together. None: there is the resource,
+            and what sees to runs that end unpublished.
+        partitions: That of the assets.
+        single_run: A backfill is one run, and one commit; the assets must have that policy.
+        gates: What must hold of main, as ``package.module:NAME``: a gate or several.
+        publish_adhoc: Publish what assets made that somebody picked by hand.
+        on_failure: ``park`` keeps what a failed run has committed, ``drop`` does not.
+        lease_seconds: How long a run may be silent before it counts as dead.
+        ttl_days: How long a run that was set aside is kept.
+    """
+
+    lake: str
+    repository: str
+    into: str = "main"
+    ui: str = ""
+    name: str = "graveler"
+    io_manager: Literal["bytes", "pandas", "polars", "spark"] = "spark"
+    prefix: str = ""
+    layout: str = "{asset}/{partition}"
+    assets: Sequence[dg.ResolvedAssetKey] = ()
+    partitions: _Partitions = None
+    single_run: bool = False
+    gates: Sequence[str] = ()
+    publish_adhoc: bool = False
+    on_failure: Literal["park", "drop"] = "park"
+    lease_seconds: float = 900
+    ttl_days: float = 14
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the definitions."""
+        graveler = GravelerResource(
+            lake=self.lake,
+            repository=self.repository,
+            into=self.into,
+            ui=self.ui,
+            on_failure=self.on_failure,
+            lease_seconds=self.lease_seconds,
+            ttl_days=self.ttl_days,
+        )
+        manager = _MANAGERS[self.io_manager](
+            graveler=graveler, prefix=self.prefix, layout=self.layout
+        )
+        gates = [gate for name in self.gates for gate in _load_gates(name)]
+        if self.assets:
+            return surround(
+                self.assets,
+                graveler,
+                last=self.assets,
+                gates=gates,
+                partitions_def=self.partitions,
+                backfill_policy=dg.BackfillPolicy.single_run() if self.single_run else None,
+                io_manager=manager,
+                publish_adhoc=self.publish_adhoc,
+                name=self.name,
+            )
+        return dg.Definitions(
+            jobs=[build_rollback_job(f"{self.name}_rollback")],
+            sensors=[
+                *build_lifecycle_sensors(self.name, publish_adhoc=self.publish_adhoc, gates=gates),
+                build_reaper_sensor(f"{self.name}_reaper"),
+            ],
+            resources={"graveler": graveler, "io_manager": manager},
+        )
+
+
+def _load_gates(name: str) -> Iterable[Gate | Check]:
+    """Return the gates that ``package.module:NAME`` names."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise InvalidInputError(f"gate {name!r}: name it as `package.module:NAME`")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InvalidInputError(f"gate {name!r} cannot be loaded: {error}") from error
+    return [found] if callable(found) else list(found)
