@@ -12,7 +12,11 @@ from tests.airflow.home import ROOT
 def found(home):
     program = ROOT / "tests/airflow/programs/triggers.py"
     lake = home.folder / "watched"
-    return json.loads(home.run(sys.executable, program, lake).splitlines()[-1])
+    connection = json.dumps({"conn_type": "graveler", "host": str(lake)})
+    said = home.run(
+        "/usr/bin/env", f"AIRFLOW_CONN_WATCHED={connection}", sys.executable, program, lake
+    )
+    return json.loads(said.splitlines()[-1])
 
 
 def test_five_commits_between_two_looks_are_five_events_oldest_first(found):

@@ -43,7 +43,9 @@ class Store:
 
 
 def watcher(store: Store | None = None, repo: str = "flights", ref: str = "main", **kwargs: Any):
-    trigger = GravelerCommitTrigger(repo, ref, poll_interval=FAST, **kwargs)
+    trigger = GravelerCommitTrigger(
+        repo, ref, poll_interval=FAST, graveler_conn_id="watched", **kwargs
+    )
     trigger.asset_state_store = cast("AssetStateStoreAccessors | None", store)
     return trigger
 
@@ -215,7 +217,9 @@ async def waits(flights: Repository):
         commit(flights, "landed/1")
         commit(flights, "landed/2")
 
-    files = GravelerObjectTrigger("flights", "landed/", at_least=2, poll_interval=FAST)
+    files = GravelerObjectTrigger(
+        "flights", "landed/", at_least=2, poll_interval=FAST, graveler_conn_id="watched"
+    )
     yield "files", [*await watch(files, 1, land), flights.commit("main").id]
 
 
