@@ -1,6 +1,7 @@
 """A fault at every call of a run's life: main is old or new, and the next attempt gets through."""
 
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.engine.worlds import FAULTS, struck_worlds, tree
 KEY = "hourly 05"
 OLD = {"settled": "0"}
 NEW = {"settled": "0", "one": "one", "two": "two"}
+DEAD = 3600
 HANDLES: list[RunHandle] = []
 
 
@@ -61,6 +63,18 @@ def done(repo):
     handle(repo).publish([complete])
 
 
+def overdue(repo):
+    """Besides the run, others that nobody has ended: one to park, to settle and to drop each."""
+    ready(repo)
+    for name, terms in (("to park", {}), ("to drop", {"on_failure": "drop"})):
+        other = repo.runs.open(name, **terms)
+        other.put(name, b"1")
+        other.commit(name)
+    repo.runs.open("to give up", ttl=timedelta(minutes=1)).park()
+    repo.stores.clock.sleep(DEAD)
+    handle(repo).renew()
+
+
 def handle(repo):
     return repo.runs.attach(HANDLES[0])
 
@@ -91,8 +105,23 @@ OPERATIONS = {
     "park": (ready, lambda repo: handle(repo).park("lunch")),
     "abandon": (ready, lambda repo: handle(repo).abandon("never mind")),
     "abandon-by-key": (ready, lambda repo: repo.runs.abandon(KEY, reason="never mind")),
+    "close": (ready, lambda repo: handle(repo).close("lunch")),
+    "renew": (overdue, lambda repo: handle(repo).renew()),
+    "open-beside-overdue": (overdue, lambda repo: repo.runs.open("another")),
+    "reap-others": (overdue, lambda repo: repo.runs.reap(dry_run=False)),
+    "reap": (ready, lambda repo: repo.runs.reap(dry_run=False, now=late(repo))),
     "whole": (base, whole),
 }
+
+
+def late(repo):
+    return repo.stores.clock.now() + timedelta(seconds=DEAD)
+
+
+KEEPS_TWO = (
+    *("open-parked", "publish", "park", "step-again"),
+    *("close", "renew", "open-beside-overdue", "reap-others", "reap"),
+)
 
 
 def published(repo):
@@ -141,7 +170,7 @@ def keeps(operation, repo, failed, there):
     assert records or failed is not None
     if not records or operation in ("abandon", "abandon-by-key", "open-published"):
         return
-    (record,) = records
+    (record,) = [record for record in records if record.key == KEY]
     if operation in ("open", "attach", "whole"):
         return
     if record.state is RunState.PUBLISHED:
@@ -149,10 +178,37 @@ def keeps(operation, repo, failed, there):
         return
     held = tree(repo.ref("main")) | tree(repo.ref(record.branch))
     assert held["one"] == "one", there
-    if operation in ("open-parked", "publish", "park", "step-again"):
+    if operation in KEEPS_TWO:
         assert held["two"] == "two", there
     if operation in ("step", "commit") and failed is None:
         assert held["two"] == "two", there
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("how", ["reap", "open"])
+def test_reaping_is_repeated_until_it_is_done_and_loses_nothing(how, fault):
+    def clear_up(repo):
+        if how == "reap":
+            persist(lambda: repo.runs.reap(dry_run=False))
+        else:
+            persist(lambda: repo.runs.open("another"))
+
+    for world, what, failed in struck_worlds(fault, overdue, clear_up):
+        assert failed is None, what
+        repo = world.repo()
+        persist(lambda: repo.runs.reap(dry_run=False))  # noqa: B023
+        states = {record.key: str(record.state) for record in repo.runs.list()}
+        states.pop("another", None)
+        assert states == {
+            KEY: "OPEN",
+            "to park": "PARKED",
+            "to drop": "REAPED",
+            "to give up": "REAPED",
+        }, what
+        assert tree(repo.ref("main")) == OLD, what
+        names = {KEY, "to park"} | ({"another"} if how == "open" else set())
+        assert set(hidden(repo)) == {repo.runs.get(name).branch for name in names}, what
+        assert repo.runs.open("to park").exists("to park"), what
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -1,0 +1,166 @@
+"""Publishing: what is wrong together is stopped, refusals are kept, order per key is kept."""
+
+import pytest
+
+from graveler.errors import (
+    FencedError,
+    GateFailedError,
+    GravelerError,
+    MergeConflictError,
+    ProtectedBranchError,
+    RunStateError,
+)
+from graveler.gates import gate
+from graveler.runs import RunState
+from tests.engine.worlds import interleave
+from tests.engine.worlds import tree as tree_of
+
+KEY = "hourly 05"
+
+
+@gate
+def one_capital(candidate):
+    capitals = [entry.path for entry in candidate.entries("capitals/")]
+    return True if len(capitals) == 1 else f"{len(capitals)} capitals: {', '.join(capitals)}"
+
+
+def test_two_runs_that_are_each_fine_and_together_wrong_are_stopped(repo, tree):
+    first, second = repo.runs.open("bonn"), repo.runs.open("berlin")
+    for run in (first, second):
+        run.put(f"capitals/{run.key}", b"1")
+        run.commit("a capital")
+        assert [verdict.passed for verdict in run.judge([one_capital])] == [True]
+        assert one_capital.check(run) is True  # on its own branch, it is
+    first.publish([one_capital])
+    before = repo.commit("main")
+    with pytest.raises(GateFailedError, match="2 capitals: capitals/berlin, capitals/bonn"):
+        second.publish([one_capital])
+    assert repo.commit("main") == before
+    assert tree(repo.ref("main")) == {"settled": "0", "capitals/bonn": "1"}
+    assert second.state is RunState.PARKED
+    assert "2 capitals" in second.record.reason
+
+
+def test_of_two_that_publish_at_the_same_moment_one_is_stopped_at_every_point():
+    """What was judged before main moved is judged again."""
+    handles = []
+
+    def prepare(repo):
+        handles.clear()
+        for key in ("bonn", "berlin"):
+            run = repo.runs.open(key)
+            run.put(f"capitals/{key}", b"1")
+            run.commit("a capital")
+            handles.append(run.handle)
+
+    def publish(number):
+        return lambda repo: repo.runs.attach(handles[number]).publish([one_capital])
+
+    def check(world, *outcomes):
+        refused = [outcome for outcome in outcomes if isinstance(outcome, GravelerError)]
+        assert [type(error) for error in refused] == [GateFailedError]
+        repo = world.repo(scripted=False)
+        assert len(tree_of(repo.ref("main"))) == 1
+        states = sorted(str(record.state) for record in repo.runs.list())
+        assert states == ["PARKED", "PUBLISHED"]
+
+    interleave(prepare, publish(0), publish(1), check, least=10)
+
+
+def test_the_reason_of_every_refusal_is_kept_the_newest_last_and_not_for_ever(repo):
+    @gate
+    def never(candidate):
+        return f"attempt {candidate.run.attempt} is wrong"
+
+    @gate(severity="warn")
+    def warns(candidate):
+        return "a warning refuses nothing"
+
+    for number in range(1, 26):
+        run = repo.runs.open(KEY)
+        run.put(f"{number}", b"1")
+        run.commit("x")
+        with pytest.raises(GateFailedError):
+            run.publish([never, warns])
+        refusals = run.record.refusals
+        assert len(refusals) == min(number, 20)
+        assert refusals[-1].gates == ("never",)
+        assert f"attempt {number} is wrong" in refusals[-1].reason
+        assert list(refusals) == sorted(refusals, key=lambda refusal: refusal.at)
+    run = repo.runs.open(KEY)
+    run.publish()
+    assert len(run.record.refusals) == 20
+
+
+def test_a_refusal_of_any_length_is_kept_short(repo):
+    run = repo.runs.open(KEY)
+    run.put("a", b"1")
+    run.commit("x")
+    with pytest.raises(GateFailedError):
+        run.publish([gate("long")(lambda candidate: "x" * 1_000_000)])
+    (refusal,) = run.record.refusals
+    assert len(refusal.reason) <= 2000
+    assert len(run.record.reason) <= 2000
+
+
+def test_conflicts_and_protected_targets_are_refusals_too(repo):
+    run = repo.runs.open(KEY)
+    run.put("settled", b"mine")
+    run.commit("x")
+    repo.protect("main", ["merge"])
+    with pytest.raises(ProtectedBranchError):
+        run.publish()
+    (refusal,) = run.record.refusals
+    assert (refusal.gates, run.state) == ((), RunState.OPEN)
+    assert "protected" in refusal.reason
+    repo.unprotect("main")
+    with repo.run("other") as other:
+        other.put("settled", b"theirs")
+    with pytest.raises(MergeConflictError):
+        run.publish()
+    assert [("settled" in refusal.reason) for refusal in run.record.refusals] == [False, True]
+    assert run.state is RunState.PARKED
+
+
+def test_what_one_key_publishes_lands_in_the_order_of_its_attempts():
+    """An older attempt's publish never lands after a newer attempt has been opened."""
+    handles = []
+
+    def prepare(repo):
+        run = repo.runs.open(KEY)
+        run.put("latest", b"1")
+        run.commit("x")
+        handles.append(run.handle)
+
+    def newer(repo):
+        run = repo.runs.open(KEY)
+        run.put("latest", b"2")
+        run.commit("x")
+        return run.publish()
+
+    def check(world, older, newer):
+        repo = world.repo(scripted=False)
+        assert not isinstance(newer, GravelerError), newer
+        assert not isinstance(older, GravelerError) or isinstance(
+            older, FencedError | RunStateError
+        )
+        assert tree_of(repo.ref("main")) == {"latest": "2"}
+        attempts = [
+            commit.metadata["graveler.attempt"]
+            for commit in repo.log("main", first_parent=True)
+            if "graveler.published" in commit.metadata
+        ]
+        assert attempts in (["2"], ["2", "1"])
+
+    interleave(prepare, lambda repo: repo.runs.attach(handles[-1]).publish(), newer, check, least=8)
+
+
+def test_a_run_that_is_to_be_dropped_is_parked_by_a_refusal_until_it_is_closed(repo):
+    run = repo.runs.open(KEY, on_failure="drop")
+    run.put("a", b"1")
+    run.commit("x")
+    with pytest.raises(GateFailedError):
+        run.publish([one_capital])
+    assert run.state is RunState.PARKED
+    assert run.close().state is RunState.REAPED
+    assert run.close().state is RunState.REAPED
