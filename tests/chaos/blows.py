@@ -22,7 +22,7 @@ from graveler.errors import GravelerError
 from graveler.kv.sqlite import SQLiteKVStore
 from tests.chaos.hours import GARBAGE
 
-__all__ = ["Blow", "Striker", "read_plan", "say", "write_plan"]
+__all__ = ["Blow", "Striker", "parent_of", "read_plan", "say", "write_plan"]
 
 _PLAN = "plan.json"
 _ONCE_MORE = 0.25
@@ -80,14 +80,14 @@ def say(folder: Path, **facts: Any) -> None:
 class Striker:
     """The blows that wait for one task of one hour."""
 
-    def __init__(self, folder: Path, hour: str, task: str) -> None:
+    def __init__(self, folder: Path, hour: str, task: str, *, parent: int | None = None) -> None:
         self._folder = folder
         self._task = task
         self._hour = hour
         self._blows = [
             blow for blow in read_plan(folder) if blow.hour == hour and blow.task == task
         ]
-        self._parent = os.getppid()
+        self._parent = parent or os.getppid()
 
     def arm(self) -> None:
         """Let the blows at conditional writes wait for theirs."""
@@ -147,6 +147,7 @@ class Striker:
             "fence": step._fence,
             "hour": self._hour,
             "blow": blow.name,
+            "task": str(os.getpid()),
         }
         subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.zombie", json.dumps(orders)],
@@ -196,9 +197,18 @@ class Striker:
         step.put(f"input/{datetime.fromisoformat(self._hour):%Y/%m/%d/%H:%M}/{GARBAGE}-more", b"1")
 
     def _kill_parent(self) -> None:
-        # who is an orphan already has the nest for a parent, or init
-        if self._parent == os.getppid() and self._parent != int(environment("CHAOS_NEST", "1")):
+        # an orphan has the nest for a parent, or init
+        if self._parent > 1 and self._parent != int(environment("CHAOS_NEST", "1")):
             os.kill(self._parent, signal.SIGKILL)
+
+
+def parent_of(process: int | str = "self") -> int:
+    """Return the parent of a process, 1 where it is dead."""
+    try:
+        stat = Path("/proc", str(process), "stat").read_text()
+    except OSError:
+        return 1
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 _DEEDS: dict[str, Callable[[Striker, Blow, Any], None]] = {

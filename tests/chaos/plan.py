@@ -37,7 +37,8 @@ class Act:
 
     Attributes:
         deed: ``fail task``, ``pass task``, ``fail run``, ``pass run``, ``delete run``,
-            ``clear run``, ``clear task``, ``cancel run``, ``run again``, ``kill scheduler``,
+            ``clear run``, ``clear task``,
+            ``clear task alone``, ``cancel run``, ``run again``, ``kill scheduler``,
             ``kill host``.
         after: The blow that a process of the run has to reach first; "" is when the run is over.
         task: Which.
@@ -136,7 +137,8 @@ AIRFLOW: dict[str, Kind] = {
     "mark run success while it writes": _do("pass run"),
     "delete a running run": _do("delete run"),
     "clear a running run": _do("clear run"),
-    "clear one task of a finished run": _then("clear task"),
+    "clear one task of a finished run, and what follows it": _then("clear task"),
+    "clear one task of a finished run alone": _then("clear task alone"),
     "clear a finished run": _then("clear run"),
     "SIGKILL of the scheduler": _do("kill scheduler", seconds=20),
     "host death": _do("kill host", seconds=20),
@@ -145,6 +147,13 @@ AIRFLOW: dict[str, Kind] = {
 
 DAGSTER: dict[str, Kind] = {
     **_COMMON,
+    "SIGKILL of the publisher, before main moves": _strike(
+        "kill", task="hours_publish", number=1, on="branch/main", times=9
+    ),
+    "SIGKILL of the publisher, after main moved": _strike(
+        "kill", task="hours_publish", number=1, on="branch/main", after=True
+    ),
+    "SIGKILL after a step joined": _strike("kill", number=4, on="branch/run-", after=True, times=2),
     "terminate": _do("cancel run"),
     "run again while it runs": _do("run again"),
     "run again when it is over": _then("run again"),

@@ -1,13 +1,14 @@
 """The harness: a plan, an orchestrator under it, the judge, and what is told at the end."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 import graveler
-from tests.chaos.airflow_chaos import AirflowChaos
-from tests.chaos.airflow_home import make_home
+from tests.chaos.driving import Chaos
 from tests.chaos.judging import Judge, Verdict
-from tests.chaos.plan import AIRFLOW, Plan, each_kind, some
+from tests.chaos.page import write
+from tests.chaos.plan import AIRFLOW, DAGSTER, Plan, each_kind, some
 
 __all__ = ["work"]
 
@@ -21,10 +22,11 @@ def work(given: Namespace, folder: Path) -> int:
         f"{len(plan.disasters)} disasters",
         flush=True,
     )
-    home = make_home(folder, given.nest)
-    chaos = AirflowChaos(home, plan, say=_say, patience=given.patience)
+    chaos = _orchestrator(given.orchestrator)(
+        folder, plan, nest=given.nest, say=_say, patience=given.patience
+    )
     chaos.run()
-    with graveler.open(home.lake) as lake:
+    with graveler.open(chaos.lake) as lake:
         judge = Judge(
             lake.repository("hours"), [fate.hour for fate in plan.fates], folder / "chaos/said"
         )
@@ -41,7 +43,20 @@ def work(given: Namespace, folder: Path) -> int:
     verdict.figures["done from outside"] = dict(sorted(chaos.done.items()))
     verdict.figures["manual steps"] = 0
     print(report(given, verdict))
+    if given.page and not verdict.wrong:
+        write(given.page, given.orchestrator, chaos.rows.values())
     return 1 if verdict.wrong else 0
+
+
+def _orchestrator(name: str) -> Callable[..., Chaos]:
+    """Return what drives it, without importing the other one."""
+    if name == "airflow":
+        from tests.chaos.airflow_chaos import AirflowChaos
+
+        return AirflowChaos
+    from tests.chaos.dagster_chaos import DagsterChaos
+
+    return DagsterChaos
 
 
 def _say(line: str) -> None:
@@ -49,7 +64,7 @@ def _say(line: str) -> None:
 
 
 def _plan(given: Namespace) -> Plan:
-    kinds = AIRFLOW
+    kinds = AIRFLOW if given.orchestrator == "airflow" else DAGSTER
     if given.matrix:
         return each_kind(kinds)
     if given.kinds:

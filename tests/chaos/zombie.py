@@ -1,8 +1,9 @@
 """A writer that outlives its task: a process of its own, with the handles that the task had.
 
-It writes garbage to the step's branch as long as it is let, and as soon as a newer try or attempt
-has taken its place, or the run was set aside, it tries everything else: to write and commit on
-the run's branch, to start a step, to publish. Of what it does then nothing may be acknowledged.
+As soon as its task is dead it writes garbage to the step's branch, as long as it is let. When a
+newer try or attempt has taken its place, or the run was set aside, it tries everything else: to
+write and commit on the run's branch, to start a step, to publish. Of what it does then nothing
+may be acknowledged.
 """
 
 import json
@@ -21,6 +22,7 @@ from tests.chaos.blows import say
 from tests.chaos.hours import GARBAGE
 
 _LIFE = 40.0
+_PATIENCE = 200.0
 _ROUNDS = 2
 """How often it tries everything, once it should be dead."""
 
@@ -36,14 +38,18 @@ class Zombie:
         self._branch = orders["branch"]
         self._fence = orders["fence"]
         self._blow = orders["blow"]
+        self._task = orders["task"]
 
     def live(self) -> None:
         """Write until its time is over, or everything was refused often enough."""
+        waiting = monotonic() + _PATIENCE
+        while _is_alive(self._task) and monotonic() < waiting:
+            SystemClock().sleep(0.3)  # until then it may write: its task will join it
         until = monotonic() + _LIFE
         rounds = 0
         while monotonic() < until and rounds < _ROUNDS:
             rounds += self._round(f"zombies/{self._blow}-{GARBAGE}-{rounds}")
-            SystemClock().sleep(0.3)
+            SystemClock().sleep(0.5)
 
     def _round(self, path: str) -> int:
         """Write; return 1 where it tried what must be refused."""
@@ -75,6 +81,14 @@ class Zombie:
         else:
             said = ""
         say(self._folder, zombie=self._blow, tried=what, dead=dead, refused=said)
+
+
+def _is_alive(process: str) -> bool:
+    try:
+        stat = Path("/proc", process, "stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 if __name__ == "__main__":

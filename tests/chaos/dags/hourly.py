@@ -74,6 +74,4 @@ def pipeline(dag_id, *, patience=None, limit=timedelta(seconds=25), defers=False
 
 
 hours = pipeline("hours")
-timed = pipeline(
-    "timed", patience=timedelta(seconds=60), limit=timedelta(seconds=300), defers=False
-)
+timed = pipeline("timed", patience=timedelta(seconds=60), limit=timedelta(seconds=300), defers=True)

@@ -1,0 +1,46 @@
+"""The page of the failure matrix."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.chaos.driving import Row
+from tests.chaos.page import section, write
+from tests.chaos.plan import Fate
+
+FATE = Fate(datetime(2013, 1, 1, tzinfo=UTC), "exception")
+ROW = Row(FATE, ["failed: left failed"], ["unchanged"], ["parked, attempt 1"])
+AGAIN = Row(
+    FATE,
+    [*ROW.ran, "success: left success"],
+    [*ROW.main, "whole"],
+    [*ROW.branch, "published, attempt 2"],
+)
+
+
+def test_a_row_says_what_ran_and_what_became_of_main_the_branch_and_the_next_attempt():
+    last = "success: left success; main whole, published, attempt 2"
+    assert section("dagster", [AGAIN]).splitlines()[-2] == (
+        f"| exception | failed: left failed | unchanged | parked, attempt 1 | {last} |"
+    )
+    assert section("dagster", [ROW]).splitlines()[-2].endswith("| — |")
+
+
+def test_writing_one_orchestrator_leaves_the_other(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# a\n<!-- airflow -->\nold\n<!-- /airflow -->\n<!-- dagster -->\n<!-- /dagster -->\n"
+    )
+    write(page, "dagster", [ROW])
+    write(page, "airflow", [AGAIN])
+    write(page, "airflow", [ROW])
+    text = page.read_text()
+    assert text.startswith("# a\n<!-- airflow -->\n")
+    assert "old" not in text
+    assert text.count("| exception |") == 2
+
+
+def test_a_page_without_the_section_is_refused(tmp_path):
+    (tmp_path / "page.md").write_text("# a\n")
+    with pytest.raises(ValueError, match="has no section"):
+        write(tmp_path / "page.md", "dagster", [ROW])
