@@ -13,6 +13,7 @@ from graveler.cli import (
     dumping,
     files,
     history,
+    ingest,
     lakes,
     runs,
     tags,
@@ -57,7 +58,7 @@ def _shared(
 
 
 for _group in (
-    *(lakes, branches, files, history, comparing, undoing, tags, runs, why),
+    *(lakes, branches, files, history, comparing, undoing, tags, runs, why, ingest),
     *(dumping, checking, collecting, demonstration),
 ):
     _group.add_to(app)

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any
 from graveler.model import Change, Commit, Entry
 
 if TYPE_CHECKING:
+    from graveler.ingest import Hour, Quarantine, Refusal
     from graveler.runs import RunRecord
 
-__all__ = ["change_shape", "commit_shape", "entry_shape", "moment", "run_shape"]
+__all__ = [
+    "change_shape",
+    "commit_shape",
+    "entry_shape",
+    "hour_shape",
+    "moment",
+    "quarantine_shape",
+    "refusal_shape",
+    "run_shape",
+]
 
 
 def moment(when: datetime | None) -> str | None:
@@ -80,4 +90,35 @@ def run_shape(record: "RunRecord") -> dict[str, Any]:
         "metadata": dict(record.metadata),
         "created": moment(record.created),
         "updated": moment(record.updated),
+    }
+
+
+def refusal_shape(refusal: "Refusal | None") -> dict[str, Any] | None:
+    """Return why something was refused."""
+    if refusal is None:
+        return None
+    return {"at": moment(refusal.at), "reason": refusal.reason, "gates": list(refusal.gates)}
+
+
+def hour_shape(hour: "Hour") -> dict[str, Any]:
+    """Return where an hour of an ingestion stands."""
+    return {
+        "hour": hour.hour,
+        "state": str(hour.state),
+        "commit": None if hour.commit is None else hour.commit.id,
+        "published": None if hour.published is None else hour.published.id,
+        "late": list(hour.late),
+        "quarantined": list(hour.quarantined),
+        "refused": refusal_shape(hour.refused),
+    }
+
+
+def quarantine_shape(kept: "Quarantine") -> dict[str, Any]:
+    """Return what is in quarantine."""
+    return {
+        "name": kept.name,
+        "hours": list(kept.hours),
+        "commits": list(kept.commits),
+        "created": moment(kept.created),
+        "refused": refusal_shape(kept.refusal),
     }

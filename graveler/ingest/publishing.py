@@ -101,7 +101,7 @@ class Publisher:
         earlier: Commit | None = None
         for number in range(_ATTEMPTS):
             work = _Try(self, source, said, wanted, strategy)
-            if self.gates and number < _OVERTAKEN:
+            if (self.gates or self.stores.judge) and number < _OVERTAKEN:
                 over, earlier = work.beside_others(earlier)
             else:
                 over, earlier = work.in_turn(earlier)
@@ -114,7 +114,7 @@ class Publisher:
         )
 
     def judge(self, candidate: Commit, dest: Commit, said: Said) -> tuple[Verdict, ...]:
-        """Return what the gates say of a candidate.
+        """Return what the gates say of a candidate; those that the target requires are asked, too.
 
         Raises:
             GateFailedError: One refuses it.
@@ -124,10 +124,17 @@ class Publisher:
         if refusals:
             reasons = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
             raise GateFailedError(f"{said.message} was refused: {reasons}", verdicts)
+        if self.stores.judge is not None:
+            self.stores.judge(self.stores, "publish", self.into, candidate, dest)
         return verdicts
 
     def passed_before(self, candidate: Commit, dest: Commit, said: Said) -> bool:
-        """Return whether every gate has judged just this before, and let it through."""
+        """Return whether every gate has judged just this before, and let it through.
+
+        Those that the target requires cannot be asked so: where there may be some, no.
+        """
+        if self.stores.judge is not None:
+            return False
         known = known_verdicts(self.stores, self._view(candidate, dest, said), self.gates)
         return known is not None and not any(verdict.refuses for verdict in known)
 

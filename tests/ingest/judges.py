@@ -7,6 +7,10 @@ __all__ = ["no_bad_file"]
 
 @gate(prefix="input/")
 def no_bad_file(candidate):
-    """Refuses a tree in which any file says that it is bad."""
-    bad = [entry.path for entry in candidate.entries("input/") if entry.path.endswith(".bad")]
+    """Refuses what would bring a file that says that it is bad."""
+    bad = [
+        change.path
+        for change in candidate.changes("input/")
+        if change.after is not None and change.path.endswith(".bad")
+    ]
     return f"bad files: {', '.join(bad[:3])}" if bad else None

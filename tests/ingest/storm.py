@@ -40,7 +40,8 @@ __all__ = ["Storm", "main"]
 
 WRITERS = 4
 START = datetime(2013, 1, 1, tzinfo=UTC)
-BREATH = 0.02
+HOUR_S = 0.02
+PAUSE_S = 0.005  # of a writer between two files, lest the hours grow long
 
 
 class _DeadlyLake(Lake):
@@ -129,6 +130,7 @@ class Storm:
                 log.write(f"? {path}\n".encode())
                 branch.put(path, path.encode())
                 log.write(f"! {path}\n".encode())
+                SystemClock().sleep(PAUSE_S)
 
     def _hour(self):
         return struct.unpack("q", self._now[:])[0]
@@ -136,7 +138,7 @@ class Storm:
     def _next_hour(self):
         self.hours += 1
         self._now[:] = struct.pack("q", self.hours)
-        SystemClock().sleep(BREATH)
+        SystemClock().sleep(HOUR_S)
         return START + timedelta(hours=self.hours - 1)
 
     def _rage(self, kind):

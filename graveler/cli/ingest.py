@@ -1,0 +1,164 @@
+"""``graveler ingest``: ticks of an ingestion branch, what is held or in quarantine, releases."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from graveler.cli.failure import GATE, UsageError
+from graveler.cli.output import printable
+from graveler.cli.pairs import MetaOption, read_pairs
+from graveler.cli.session import Session
+from graveler.cli.shapes import hour_shape, quarantine_shape, refusal_shape
+from graveler.cli.verb import verb
+from graveler.gates import Gate, as_gate
+
+if TYPE_CHECKING:
+    from graveler.ingest import Hour, Ingestion, Quarantine
+
+__all__ = ["add_to"]
+
+_ingest = typer.Typer(
+    help="Ingestion branches: written all the time, published hour by hour.", no_args_is_help=True
+)
+_COLORS = {"published": "green", "held": "red", "quarantined": "yellow", "committed": "yellow"}
+_SHORT = 12
+
+_Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The ingestion branch.")]
+_Into = Annotated[
+    str, typer.Option("--into", metavar="BRANCH", help="Where it is published. Else main.")
+]
+_Gates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gate",
+        metavar="MODULE:NAME",
+        help="A gate that judges, beside those that the branch requires; repeat for more.",
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    app.add_typer(_ingest, name="ingest")
+
+
+@verb(_ingest, "tick")
+def _tick(  # noqa: PLR0913 - options
+    session: Session,
+    *,
+    hour: Annotated[
+        str, typer.Option(metavar="TIME", help="As 2013-01-01T05:00Z. Else the last full hour.")
+    ] = "",
+    branch: _Branch = "ingest",
+    into: _Into = "",
+    gate: _Gates = None,
+    on_refusal: Annotated[
+        str,
+        typer.Option(metavar="WHAT", help="hold: publish no more until mended; or quarantine."),
+    ] = "hold",
+    meta: MetaOption = None,
+) -> None:
+    """Commit what is staged, judge it, publish it; ends with 4 where it is held."""
+    ingestion = session.repository.ingestion(
+        branch, into=into or session.default_branch, gates=_load(gate), on_refusal=on_refusal
+    )
+    tick = ingestion.tick(hour or None, metadata=read_pairs(meta))
+    session.out.show(hour_shape(tick), *_hour_lines(session, tick))
+    if tick.state == "held":
+        raise typer.Exit(GATE)
+
+
+@verb(_ingest, "status")
+def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -> None:
+    """Show what is staged, what waits to be published, and what is in quarantine."""
+    status = _ingestion(session, branch, into).status()
+    shape = {
+        "branch": status.branch,
+        "into": status.into,
+        "staged": status.staged,
+        "pending": [hour_shape(hour) for hour in status.pending],
+        "held": refusal_shape(status.held),
+        "quarantined": [quarantine_shape(kept) for kept in status.quarantined],
+    }
+    lines = [f"{status.branch} → {status.into}: {status.staged} staged"]
+    if status.held is not None:
+        lines.append(session.out.style(f"held: {printable(status.held.reason)}", "red"))
+    for hour in status.pending:
+        lines += _hour_lines(session, hour, reason=False)
+    for kept in status.quarantined:
+        lines += _shelf_lines(kept)
+    session.out.show(shape, *lines)
+
+
+@verb(_ingest, "quarantined")
+def _quarantined(session: Session, *, branch: _Branch = "ingest") -> None:
+    """List what is in quarantine, by branch."""
+    for kept in _ingestion(session, branch, "").quarantined():
+        session.out.show(quarantine_shape(kept), *_shelf_lines(kept))
+
+
+@verb(_ingest, "release")
+def _release(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="The branch that is in quarantine.")],
+    *,
+    branch: _Branch = "ingest",
+    into: _Into = "",
+    gate: _Gates = None,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="SIDE",
+            help="Where a later hour has the same paths: dest-wins leaves them, source-wins does not.",
+        ),
+    ] = "",
+) -> None:
+    """Judge a quarantine again, mended or not, and publish it; its branch goes."""
+    ingestion = session.repository.ingestion(
+        branch, into=into or session.default_branch, gates=_load(gate)
+    )
+    release = ingestion.release(name, strategy=strategy or None)
+    shape = {"name": release.name, "commit": release.commit.id, "already": release.already}
+    done = "was released before" if release.already else "released"
+    session.out.show(shape, f"{done}: {name} → {ingestion.into} {release.commit.id[:_SHORT]}")
+
+
+def _ingestion(session: Session, branch: str, into: str) -> "Ingestion":
+    return session.repository.ingestion(branch, into=into or session.default_branch)
+
+
+def _hour_lines(session: Session, hour: "Hour", *, reason: bool = True) -> list[str]:
+    where = f"  {hour.published.id[:_SHORT]}" if hour.published is not None else ""
+    shelf = f"  on {', '.join(hour.quarantined)}" if hour.quarantined else ""
+    late = f"  late: {', '.join(hour.late)}" if hour.late else ""
+    state = session.out.style(f"{hour.state:11}", _COLORS.get(hour.state, ""))
+    lines = [f"{hour.hour}  {state}{where}{shelf}{late}".rstrip()]
+    if reason and hour.refused is not None:
+        lines.append(f"  {printable(hour.refused.reason)}")
+    return lines
+
+
+def _shelf_lines(kept: "Quarantine") -> list[str]:
+    return [
+        f"{kept.name}  since {kept.created:%Y-%m-%d %H:%M:%S}  {', '.join(kept.hours)}",
+        f"  {printable(kept.refusal.reason)}",
+    ]
+
+
+def _load(names: list[str] | None) -> list[Gate]:
+    """Import the gates that are named, also from modules in the folder where one stands."""
+    gates = []
+    for name in names or ():
+        module, _, attribute = name.partition(":")
+        if str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        try:
+            gates.append(as_gate(getattr(import_module(module), attribute)))
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UsageError(
+                f"--gate {name!r}: give MODULE:NAME of a gate that can be imported ({error})"
+            ) from None
+    return gates
