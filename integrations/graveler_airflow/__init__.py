@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from graveler_airflow.operators.runs import GravelerReapOperator, GravelerRollbackOperator
     from graveler_airflow.partitions import GravelerPartitionsOperator
     from graveler_airflow.run import graveler_run
+    from graveler_airflow.schedule import hourly
     from graveler_airflow.sensors import GravelerCommitSensor, GravelerObjectSensor
     from graveler_airflow.triggers import GravelerCommitTrigger, GravelerObjectTrigger
 
@@ -68,6 +69,7 @@ _HOMES = {
     "graveler_partitions": "assets",
     "graveler_run": "run",
     "graveler_task": "decorators",
+    "hourly": "schedule",
 }
 
 __all__ = [
@@ -99,6 +101,7 @@ __all__ = [
     "graveler_partitions",
     "graveler_run",
     "graveler_task",
+    "hourly",
 ]
 
 

@@ -117,8 +117,8 @@ def graveler_run(  # noqa: PLR0913 - each has a default
             merge.set_upstream(watched(work))
             if work and not opened.dag.fail_fast:  # which takes no other rule
                 merge.trigger_rule = TriggerRule.NONE_FAILED
-            loosen(opened, [*work, merge])
-            closing.watch(merge)
+        loosen(opened, [*work, merge])  # leaving the block may have set the merge behind it
+        closing.watch(merge)
 
 
 def _is_gate_of(task: Any, opened: GravelerOpenRunOperator) -> bool:

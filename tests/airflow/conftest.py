@@ -29,6 +29,17 @@ def _dying(write):
 
 pipeline.write = _dying(pipeline.write)
 """
+REPOSITORIES = ("flights", "scenarios", "telling", "weather")
+ONCE = (
+    "side_by_side",
+    "resumed",
+    "killed",
+    "told_to_stop",
+    "hidden",
+    "gated",
+    "several",
+    "mapped",
+)
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +48,12 @@ def home(tmp_path_factory):
     shutil.copytree(ROOT / "tests/airflow/dags", home.dags)
     text = (ROOT / "dags/flights_airflow.py").read_text("utf-8")
     (home.dags / "flights_airflow.py").write_text(text + KILLED_MIDWAY, "utf-8")
+    shutil.copy(ROOT / "dags/weather_airflow.py", home.dags)
     home.marks.mkdir()
     with graveler.open(home.lake) as lake:
-        for name in ("flights", "scenarios"):
+        for name in REPOSITORIES:
             lake.create_repository(name).protect("main")
+        lake.repository("scenarios").create_branch("other")
     home.run(AIRFLOW, "db", "migrate")
     return home
 
@@ -58,7 +71,8 @@ def airflow(home, flights):
     with home.services() as api:
         api.sign_in()
         api.backfill("flights_airflow", "2013-01-01T10:00:00Z", "2013-01-01T12:00:00Z")
-        for dag_id in ("side_by_side", "resumed", "killed", "told_to_stop", "mapped"):
+        api.backfill("weather_airflow", "2013-01-01T10:00:00Z", "2013-01-01T10:00:00Z")
+        for dag_id in ONCE:
             api.trigger(dag_id)
         yield api
 

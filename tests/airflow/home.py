@@ -71,6 +71,7 @@ class Home:
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}",
+            "AIRFLOW__API__BASE_URL": url,
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__WORKERS": "1",
@@ -221,6 +222,12 @@ class Api:
         return {
             run["partition_key"] or run["dag_run_id"]: run["state"] for run in self.runs(dag_id)
         }
+
+    def links(self, dag_id: str, task_id: str) -> dict[str, str | None]:
+        """Return the extra links of a task of the only run of a DAG."""
+        (run,) = self.runs(dag_id)
+        task = f"/api/v2/dags/{dag_id}/dagRuns/{run['dag_run_id']}/taskInstances/{task_id}"
+        return dict(self.call("GET", f"{task}/links")["extra_links"])
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, tuple[str, int]]:
         """Return state and number of the last try of each task."""

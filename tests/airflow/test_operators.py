@@ -7,11 +7,12 @@ import dataclasses, json, os, tempfile
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 import graveler
+from airflow.sdk import DAG
 from graveler.errors import ThrottledError
 from graveler.repository.branching import drop_branch
 from graveler_airflow import (
     GravelerCloseRunOperator, GravelerGateOperator, GravelerPublishRunOperator,
-    GravelerReapOperator, GravelerRollbackOperator,
+    GravelerReapOperator, GravelerRollbackOperator, graveler_task,
 )
 from graveler_airflow.binding import pack
 from graveler_airflow.failing import final_failures
@@ -23,7 +24,8 @@ ti = SimpleNamespace(
     xcom_push=lambda key, value: None, log_url="",
     get_task_states=lambda dag_id, run_ids: states,
 )
-context = {"ti": ti, "dag_run": SimpleNamespace(dag_id="d", run_id="r1", run_after=ti.run_after)}
+context = {"ti": ti, "dag_run": SimpleNamespace(dag_id="d", run_id="r1", run_after=ti.run_after),
+           "outlet_events": {}}
 found = {}
 
 def outcome(act):
@@ -127,6 +129,21 @@ with graveler.open(folder) as lake:
         repo.commit("main").metadata["airflow.task_id"],
     ]
     found["rollback of nothing"] = outcome(lambda: back("nobody").execute(context))
+
+    due = []
+    def waits(step):
+        repo.stores.clock.sleep(4.5)  # longer than the lease, and by how much clocks may differ
+        due.extend(reaped.key for reaped in repo.runs.reap())
+        step.put("s", b"s")
+        return "done"
+    kept = opened("kept alive", "r", lease=timedelta(seconds=3))
+    with DAG("alive"):
+        task = graveler_task(waits)(pack(kept.handle)).operator
+    found["alive"] = [outcome(lambda: task.execute(context)), due]
+    merge(kept).execute(context)
+    with DAG("alone"):
+        task = graveler_task(waits)("no run").operator
+    found["without a run"] = outcome(lambda: task.execute(context))
 
     silent = opened("silent", "q", lease=timedelta(seconds=3))
     found["reap early"] = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
@@ -266,3 +283,13 @@ def test_a_silent_run_is_set_aside_and_its_tasks_are_told(found):
     kind, message = found["silent no more"]
     assert kind == "AirflowFailException"
     assert message.startswith("fenced")
+
+
+def test_a_task_keeps_its_run_alive_for_as_long_as_it_works(found):
+    assert found["alive"] == [["str", "done"], []]
+
+
+def test_a_task_that_was_given_no_run_says_so(found):
+    kind, message = found["without a run"]
+    assert kind == "AirflowFailException"
+    assert message.startswith("waits was called without a run")

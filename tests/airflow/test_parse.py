@@ -10,6 +10,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from graveler_airflow.get_provider_info import get_provider_info
+from tests.airflow.conftest import REPOSITORIES
 from tests.airflow.home import ROOT
 
 # what our own modules warn of is an error; Airflow's own warnings are Airflow's
@@ -283,6 +284,19 @@ def test_the_dag_file_is_imported_quickly_and_loads_nothing_heavy(home):
     assert ["flights.merge", "flights.close_run"] in found["edges"]
 
 
+@pytest.mark.parametrize("name", ["flights_airflow.py", "weather_airflow.py"])
+def test_the_examples_are_short(name):
+    assert len((ROOT / "dags" / name).read_text("utf-8").splitlines()) <= 25
+
+
+def test_the_dag_of_plain_python_loads_no_more_than_that_of_spark(home):
+    found = home.ask(DAG_FILE, ROOT / "dags/weather_airflow.py")
+    assert found["errors"] == []
+    assert found["heavy"] == []
+    assert ["weather.airport", "weather.airports"] in found["edges"]
+    assert ["weather.airports", "weather.merge"] in found["edges"]
+
+
 def test_the_dag_of_the_guide_is_one(home):
     guide = (ROOT / "docs/guides/airflow.md").read_text("utf-8")
     file = home.folder / "guide.py"
@@ -336,8 +350,8 @@ def hook(home):
 
 def test_the_hook_opens_what_the_connection_names(home, hook):
     assert hook["default"] == "flights"
-    assert hook["async"] == ["flights", "scenarios"]
-    assert hook["works"] == [True, f"{home.lake}: flights, scenarios"]
+    assert hook["async"] == list(REPOSITORIES)
+    assert hook["works"] == [True, f"{home.lake}: {', '.join(REPOSITORIES)}"]
     assert hook["nowhere"].startswith("invalid-input: connection 'nowhere' names no lake")
     assert hook["unknown"].startswith("repository-not-found: no repository 'trains'")
     assert hook["no repository"].startswith("invalid-input: no repository: name one")

@@ -173,12 +173,96 @@ def test_a_task_that_the_kernel_kills_leaves_main_alone_and_the_run_parked(airfl
     assert paths(scenarios.ref("main"), "killed/") == []
 
 
-def test_a_task_that_is_told_to_stop_commits_nothing_though_it_goes_on(airflow, scenarios):
+def test_a_task_that_is_told_to_stop_stops_and_commits_nothing_even_if_it_goes_on(
+    airflow, home, scenarios
+):
     assert list(airflow.finished("told_to_stop").values()) == ["failed"]
+    (run,) = airflow.runs("told_to_stop")
+    tasks = airflow.tasks("told_to_stop", run["dag_run_id"])
+    assert tasks["scenarios.stops"][0] == tasks["scenarios.goes_on"][0] == "failed"
+    assert not (home.marks / "went on").exists()
     record = run_of(scenarios, "told_to_stop")
     assert record.state is RunState.REAPED
     assert record.branch not in {branch.name for branch in scenarios.branches(hidden=True)}
     assert paths(scenarios.ref("main"), "stopped/") == []
+
+
+def test_a_failure_that_a_clean_up_task_hides_publishes_nothing_and_fails_the_run(
+    airflow, scenarios
+):
+    assert list(airflow.finished("hidden").values()) == ["failed"]
+    (run,) = airflow.runs("hidden")
+    tasks = airflow.tasks("hidden", run["dag_run_id"])
+    assert tasks["scenarios.clean_up"][0] == "success"
+    assert tasks["scenarios.merge"][0] == "upstream_failed"
+    assert tasks["scenarios.close_run"][0] == "success"
+    assert run_of(scenarios, "hidden").state is RunState.PARKED
+    assert paths(scenarios.ref("main"), "hidden/") == []
+
+
+def test_a_gate_that_is_a_task_fails_at_once_and_one_that_warns_does_not(airflow, scenarios):
+    assert list(airflow.finished("gated").values()) == ["failed"]
+    (run,) = airflow.runs("gated")
+    tasks = airflow.tasks("gated", run["dag_run_id"])
+    assert tasks["scenarios.is_small"] == ("success", 1)
+    assert tasks["scenarios.is_not_empty"] == ("failed", 1)
+    assert tasks["scenarios.merge"][0] == "upstream_failed"
+    assert "scenarios.is_not_empty failed" in run_of(scenarios, "gated").reason
+    assert paths(scenarios.ref("main"), "gated/") == []
+
+
+def test_a_dag_may_have_several_runs_and_tasks_that_work_in_both(airflow, scenarios):
+    assert list(airflow.finished("several").values()) == ["success"]
+    told = b'{"name": "p", "size": 1}'
+    assert paths(scenarios.ref("main"), "several/") == ["several/p", "several/told"]
+    assert scenarios.ref("main").get("several/told") == told
+    assert [entry.path for entry in scenarios.ref("other").entries()] == ["other/told"]
+    records = [
+        record for record in scenarios.runs.list() if record.metadata["airflow.dag_id"] == "several"
+    ]
+    assert {record.into for record in records} == {"main", "other"}
+    assert {record.state for record in records} == {RunState.PUBLISHED}
+
+
+def test_publishing_makes_an_event_of_the_asset_that_names_the_commit(airflow, scenarios):
+    airflow.finished("several")
+    (event,) = airflow.call("GET", "/api/v2/assets/events?source_dag_id=several")["asset_events"]
+    extra = event["extra"]
+    commit = scenarios.commit(extra["commit"])
+    assert commit.metadata["graveler.run"] == extra["run"]
+    assert commit.parents[0] == extra["previous"]
+    assert (extra["repository"], extra["ref"]) == ("scenarios", "main")
+
+
+def test_tasks_link_to_their_commits_and_commits_to_their_tasks(airflow, scenarios):
+    airflow.finished("several")
+    commits = {
+        commit.metadata.get("airflow.task_id"): commit
+        for commit in scenarios.log("main")
+        if commit.metadata.get("airflow.dag_id") == "several"
+    }
+    again = commits["scenarios.other.again"]
+    assert again.metadata["orchestrator"] == "airflow"
+    assert "/dags/several/runs/" in again.metadata["url"]
+    assert "/tasks/scenarios.other.again" in again.metadata["url"]
+    assert again.metadata["airflow.try"] == again.metadata["graveler.try"] == "1"
+    links = airflow.links("several", "scenarios.other.again")
+    assert str(links["Commit"]).endswith(f"repo=scenarios&ref={again.id}")
+    assert "left=" in str(links["Changes"])
+    assert "dag_id=several" in str(links["Run"])
+    merged = commits[None]
+    assert str(airflow.links("several", "scenarios.merge")["Commit"]).endswith(merged.id)
+
+
+def test_the_example_of_plain_python_publishes_its_hour(airflow, lake, flights):
+    assert airflow.finished("weather_airflow") == {HOURS[0]: "success"}
+    main = lake.repository("weather").ref("main")
+    hour = "2013/01/01/10:00"
+    assert paths(main, "weather/") == [
+        f"weather/raw/{hour}/weather.csv",
+        *(f"weather/temp/{hour}/{airport}" for airport in ("EWR", "JFK", "LGA")),
+    ]
+    assert main.get(f"weather/temp/{hour}/LGA") == b"39.92"
 
 
 def test_the_instances_of_a_mapped_task_are_steps_of_their_own(airflow, scenarios):

@@ -56,7 +56,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def repository(home):
     with graveler.open(home.lake) as lake:
-        yield lake.create_repository("telling", exist_ok=True)
+        yield lake.repository("telling")
 
 
 @pytest.fixture(scope="module")

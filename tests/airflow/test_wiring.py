@@ -93,6 +93,10 @@ def groups_and_maps():
             work.partial(step=run).expand_kwargs([{}, {}])
             work.override(task_id="solo")(run)
 
+def only_mapped():
+    with graveler_run("flights") as run:
+        work.partial(step=run).expand_kwargs([{}, {}])
+
 def two_runs():
     with graveler_run("flights") as run, graveler_run("weather") as other:
         @task.graveler
@@ -134,7 +138,7 @@ def report_before_the_merge():
     merge.dag.get_task("flights.work") >> after("report", "all_done")
 
 for make in (empty, chain, hidden_inside, joined, gates_at_the_end, gate_in_the_middle, gate_options,
-             groups_and_maps, two_runs, asset, default_repository, report_in_any_case,
+             groups_and_maps, only_mapped, two_runs, asset, default_repository, report_in_any_case,
              report_twice_removed, report_beside_one_that_fails, report_before_the_merge):
     said(make)
 
@@ -207,6 +211,7 @@ def test_a_gate_takes_options_of_gates_and_of_tasks(found):
 
 def test_the_merge_waits_for_groups_and_mapped_tasks(found):
     assert shape(found, "groups_and_maps")["merge"] == ["solo", "work"]
+    assert shape(found, "only_mapped")["merge"] == ["work"]
 
 
 def test_a_task_may_work_in_two_runs(found):

@@ -1,13 +1,17 @@
 """What can happen to the tasks of a run, without Spark."""
 
+import json
 import os
 import signal
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
+from typing import Any
 from uuid import uuid4
 
-from airflow.sdk import dag, task
+from airflow.sdk import Asset, dag, task
+from airflow.sdk.exceptions import AirflowSkipException
 
 from graveler.clock import SystemClock
 from graveler_airflow import TaskStep, graveler_run
@@ -92,12 +96,81 @@ def killed():
 @dag(schedule=None, start_date=START)
 def told_to_stop():
     @task.graveler
-    def goes_on(step: TaskStep):
-        os.kill(os.getpid(), signal.SIGTERM)
+    def stops(step: TaskStep, marks: str):
         step.put("stopped/half", b"half")
+        os.kill(os.getpid(), signal.SIGTERM)
+        Path(marks, "went on").touch()
+
+    @task.graveler
+    def goes_on(step: TaskStep):
+        with suppress(Exception):
+            os.kill(os.getpid(), signal.SIGTERM)
+        step.put("stopped/other half", b"half")
 
     with graveler_run("scenarios", on_failure="drop") as run:
+        stops(run, MARKS)
         goes_on(run)
+
+
+@dag(schedule=None, start_date=START)
+def hidden():
+    @task.graveler
+    def fails(step: TaskStep):
+        raise RuntimeError("half of it written")
+
+    @task.graveler
+    def works(step: TaskStep):
+        step.put("hidden/half", b"half")
+
+    @task(trigger_rule="all_done")
+    def clean_up():
+        pass
+
+    with graveler_run("scenarios") as run:
+        [fails(run), works(run)] >> clean_up()
+
+
+@dag(schedule=None, start_date=START)
+def gated():
+    @task.graveler
+    def writes(step: TaskStep):
+        step.put("gated/empty", b"")
+
+    @task.graveler_gate(prefix="gated/", severity="warn")
+    def is_small(candidate):
+        return "it might be larger"
+
+    @task.graveler_gate(prefix="gated/", retries=3)
+    def is_not_empty(candidate):
+        return all(entry.size for entry in candidate.entries("gated/"))
+
+    with graveler_run("scenarios") as run:
+        writes(run)
+        is_small(run)
+        is_not_empty(run)
+
+
+@dag(schedule=None, start_date=START)
+def several():
+    @task.graveler
+    def part(step: TaskStep, name: str):
+        step.put(f"several/{name}", name.encode())
+        return {"name": name, "size": len(name)}
+
+    @task.graveler
+    def copied(ours: TaskStep, theirs: TaskStep, told: Any):
+        ours.put("several/told", json.dumps(told).encode())
+        theirs.put("other/told", json.dumps(told).encode())
+
+    @task.graveler
+    def nothing_to_do(step: TaskStep):
+        step.put("several/never", b"never")
+        raise AirflowSkipException
+
+    other = graveler_run("scenarios", into="other", group_id="other", on_failure="drop")
+    with graveler_run("scenarios", asset=Asset("scenarios", "s3://lake/main")) as run, other as two:
+        copied(run, two, part.override(task_id="again", retries=1)(run, "p"))
+        nothing_to_do(run)
 
 
 @dag(schedule=None, start_date=START)
@@ -114,4 +187,7 @@ side_by_side()
 resumed()
 killed()
 told_to_stop()
+hidden()
+gated()
+several()
 mapped()
