@@ -29,6 +29,7 @@ from graveler.testing.faults import ProcessDied
 from tests.engine import test_undo_faults as undo
 from tests.engine.worlds import FAULTS, SMALL, World, struck_worlds, tree
 from tests.gc import test_collecting_faults as gc
+from tests.runs import test_rollback as rollback
 from tests.runs import test_run_faults as runs
 
 
@@ -286,9 +287,10 @@ LOOKS = {
         "ref",
         "tag_moves",
         "tags",
+        "why",
     },
     "Branch": {"find_value", "new_address", "scan_values", "uncommitted"},
-    "Runs": {"attach", "get", "list"},
+    "Runs": {"attach", "get", "list", "readers", "why"},
     "Run": {"judge"},
     "Step": set(),
 }
@@ -323,6 +325,7 @@ def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
     met = set()
     tables = [*OPERATIONS.values(), *RULES.values(), (start, make)]
     tables += [*runs.OPERATIONS.values(), *undo.OPERATIONS.values()]
+    tables += [(rollback.done, rollback.take_back)]
     tables += [(gc.start, gc.mark), (gc.marked, gc.sweep), (gc.marked, gc.undelete)]
     for prepare, operate in tables:
         repo = World().repo(scripted=False)

@@ -217,9 +217,13 @@ def done(repo):
     publish(repo, KEY, {"a": "1"})
 
 
+def take_back(repo):
+    return repo.runs.rollback(KEY)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_at_every_call_leaves_it_published_or_taken_back_and_a_second_call_ends_it(fault):
-    for world, what, _ in struck_worlds(fault, done, lambda repo: repo.runs.rollback(KEY)):
+    for world, what, _ in struck_worlds(fault, done, take_back):
         repo = world.repo()
         now = tree_of(repo.ref("main"))
         assert now in ({"settled": "0"}, {"settled": "0", "a": "1"}), what
@@ -258,10 +262,7 @@ def test_two_at_once_make_one_commit():
         assert [one.already, other.already].count(False) == 1
         assert repo.runs.get(KEY).state is RunState.ROLLED_BACK
 
-    def rollback(repo):
-        return repo.runs.rollback(KEY)
-
-    interleave(done, rollback, rollback, check, least=4)
+    interleave(done, take_back, take_back, check, least=4)
 
 
 def test_a_new_attempt_that_opens_meanwhile_goes_on_and_is_not_said_to_be_taken_back():
@@ -275,9 +276,7 @@ def test_a_new_attempt_that_opens_meanwhile_goes_on_and_is_not_said_to_be_taken_
         run.publish()
         assert "b" in tree_of(repo.ref("main"))
 
-    interleave(
-        done, lambda repo: repo.runs.rollback(KEY), lambda repo: repo.runs.open(KEY), check, least=4
-    )
+    interleave(done, take_back, lambda repo: repo.runs.open(KEY), check, least=4)
 
 
 def test_who_has_read_it_is_found_with_one_walk_and_one_diff_however_many_runs_there_are(

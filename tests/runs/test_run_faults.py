@@ -105,6 +105,7 @@ OPERATIONS = {
     "park": (ready, lambda repo: handle(repo).park("lunch")),
     "abandon": (ready, lambda repo: handle(repo).abandon("never mind")),
     "abandon-by-key": (ready, lambda repo: repo.runs.abandon(KEY, reason="never mind")),
+    "park-by-key": (ready, lambda repo: repo.runs.park(KEY, reason="lunch")),
     "close": (ready, lambda repo: handle(repo).close("lunch")),
     "renew": (overdue, lambda repo: handle(repo).renew()),
     "open-beside-overdue": (overdue, lambda repo: repo.runs.open("another")),
@@ -120,7 +121,7 @@ def late(repo):
 
 KEEPS_TWO = (
     *("open-parked", "publish", "park", "step-again"),
-    *("close", "renew", "open-beside-overdue", "reap-others", "reap"),
+    *("park-by-key", "close", "renew", "open-beside-overdue", "reap-others", "reap"),
 )
 
 
