@@ -32,7 +32,7 @@ class AirflowChaos(Chaos):
     ) -> None:
         super().__init__(folder, plan, say=say, patience=patience)
         self._airflow = Airflow(make_home(folder, nest))
-        self._call = self._airflow.api.call
+        self._call = self._airflow.call
         self._run_ids: dict[datetime, str] = {}
         self._states: dict[datetime, str] = {}
 

@@ -58,7 +58,7 @@ class DagsterChaos(Chaos):
     def start(self) -> None:
         self._dagster.start("code-server", "webserver")
         self._dagster.ready()
-        (node,) = self._dagster.ask(_REPOSITORY)["nodes"]
+        (node,) = self._dagster.look(_REPOSITORY)["nodes"]
         self._selector = {
             "repositoryName": node["name"],
             "repositoryLocationName": node["location"]["name"],
@@ -78,7 +78,7 @@ class DagsterChaos(Chaos):
 
     def over(self) -> dict[datetime, bool]:
         found: dict[datetime, list[dict[str, Any]]] = {}
-        for run in self._dagster.ask(_RUNS)["results"]:
+        for run in self._dagster.look(_RUNS)["results"]:
             tags = {tag["key"]: tag["value"] for tag in run["tags"]}
             hour = datetime.fromisoformat(tags["dagster/partition"] + "+00:00")
             found.setdefault(hour, []).append(run)
@@ -97,14 +97,17 @@ class DagsterChaos(Chaos):
             waited = self._waited[last["runId"]] = self._waited.get(last["runId"], 0) + 1
             if waited < _SENSOR:
                 return None
-        steps = self._dagster.ask(_STEP_STATS, id=last["runId"])["stepStats"]
+        steps = self._dagster.look(_STEP_STATS, id=last["runId"])["stepStats"]
         said = {step["stepKey"]: _said(step) for step in steps}
         told = ", ".join(f"{name} {said[name]}" for name in _STEPS if name in said)
         return f"{last['status'].lower()}: {told}"
 
     def act(self, act: Act, fate: Fate) -> None:
         self.over()
-        _DEEDS[act.deed](self, fate)
+        try:
+            _DEEDS[act.deed](self, fate)
+        except AssertionError as refused:
+            self.say(f"{act.deed}: {str(refused)[:200]}")
 
     def strike(self, deed: str) -> None:
         if deed == "kill scheduler":
