@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from graveler_airflow.decorators import graveler_task
     from graveler_airflow.gates import TaskGate, graveler_gate
     from graveler_airflow.hook import GravelerHook
+    from graveler_airflow.ingest_trigger import GravelerIngestTrigger
+    from graveler_airflow.ingesting import (
+        GravelerIngestOperator,
+        GravelerIngestSensor,
+        GravelerReleaseOperator,
+    )
     from graveler_airflow.notifier import GravelerNotifier
     from graveler_airflow.operators.branches import (
         GravelerCreateBranchOperator,
@@ -50,6 +56,9 @@ _HOMES = {
     "GravelerDeleteOperator": "operators.files",
     "GravelerGateOperator": "operators.gate",
     "GravelerHook": "hook",
+    "GravelerIngestOperator": "ingesting",
+    "GravelerIngestSensor": "ingesting",
+    "GravelerIngestTrigger": "ingest_trigger",
     "GravelerLinkOperator": "operators.files",
     "GravelerMergeOperator": "operators.branches",
     "GravelerNotifier": "notifier",
@@ -59,6 +68,7 @@ _HOMES = {
     "GravelerPartitionsOperator": "partitions",
     "GravelerPublishRunOperator": "operators.run",
     "GravelerReapOperator": "operators.runs",
+    "GravelerReleaseOperator": "ingesting",
     "GravelerRevertOperator": "operators.commits",
     "GravelerRollbackOperator": "operators.runs",
     "GravelerTagOperator": "operators.branches",
@@ -82,6 +92,9 @@ __all__ = [
     "GravelerDeleteOperator",
     "GravelerGateOperator",
     "GravelerHook",
+    "GravelerIngestOperator",
+    "GravelerIngestSensor",
+    "GravelerIngestTrigger",
     "GravelerLinkOperator",
     "GravelerMergeOperator",
     "GravelerNotifier",
@@ -91,6 +104,7 @@ __all__ = [
     "GravelerPartitionsOperator",
     "GravelerPublishRunOperator",
     "GravelerReapOperator",
+    "GravelerReleaseOperator",
     "GravelerRevertOperator",
     "GravelerRollbackOperator",
     "GravelerTagOperator",

@@ -15,9 +15,15 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Git for a data lake: each run on its own branch, main moves in one step",
         "integrations": [{"integration-name": _INTEGRATION, "tags": ["software"]}],
         "hooks": [_modules("graveler_airflow.hook")],
-        "operators": [_modules("graveler_airflow.operators", "graveler_airflow.partitions")],
-        "sensors": [_modules("graveler_airflow.sensors")],
-        "triggers": [_modules("graveler_airflow.triggers")],
+        "operators": [
+            _modules(
+                "graveler_airflow.operators",
+                "graveler_airflow.partitions",
+                "graveler_airflow.ingesting",
+            )
+        ],
+        "sensors": [_modules("graveler_airflow.sensors", "graveler_airflow.ingesting")],
+        "triggers": [_modules("graveler_airflow.triggers", "graveler_airflow.ingest_trigger")],
         "filesystems": ["graveler_airflow.filesystem"],
         "asset-uris": [
             {

@@ -18,10 +18,10 @@ from graveler_airflow.objects import find_objects
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger
 
-__all__ = ["GravelerCommitSensor", "GravelerObjectSensor"]
+__all__ = ["GravelerCommitSensor", "GravelerObjectSensor", "LakeSensor"]
 
 
-class _LakeSensor(BaseSensorOperator):
+class LakeSensor(BaseSensorOperator):
     """Waits in a worker, in turns with others (``mode="reschedule"``), or in the triggerer.
 
     It keeps nothing between two looks, so that all three see the same.
@@ -85,7 +85,7 @@ class _LakeSensor(BaseSensorOperator):
         return event
 
 
-class GravelerCommitSensor(_LakeSensor):
+class GravelerCommitSensor(LakeSensor):
     """Waits until a ref has gained commits, and returns which: a range of history.
 
     What it returns has ``since`` and ``to``, the ids between which the commits are, so that a
@@ -154,7 +154,7 @@ class GravelerCommitSensor(_LakeSensor):
         return run.start_date or run.run_after
 
 
-class GravelerObjectSensor(_LakeSensor):
+class GravelerObjectSensor(LakeSensor):
     """Waits until a ref has files below a prefix, and returns which, and in which commit.
 
     Read from that commit (``repo.ref(found["commit"])``), and what comes later does not show.

@@ -16,7 +16,7 @@ from graveler_airflow.hook import GravelerHook
 from graveler_airflow.lakes import open_lake
 from graveler_airflow.objects import find_objects
 
-__all__ = ["GravelerCommitTrigger", "GravelerObjectTrigger"]
+__all__ = ["GravelerCommitTrigger", "GravelerObjectTrigger", "LakeTrigger"]
 
 _LONGEST_PAUSE: Final = 300.0
 _SETTLING: Final = 5.0  # seconds after which an event is out of the triggerer's hands
@@ -28,7 +28,7 @@ def _event(payload: dict[str, Any]) -> TriggerEvent:
     return TriggerEvent(payload)  # type: ignore[no-untyped-call]
 
 
-class _LakeTrigger(BaseEventTrigger, Generic[_Found]):
+class LakeTrigger(BaseEventTrigger, Generic[_Found]):
     """Looks into a repository again and again, whatever happens.
 
     An error may pass: it is logged, and the pauses grow. Were it raised, Airflow would start
@@ -101,7 +101,7 @@ class _LakeTrigger(BaseEventTrigger, Generic[_Found]):
         await asyncio.sleep(min(self.poll_interval * 2**self._failures, longest))
 
 
-class GravelerCommitTrigger(_LakeTrigger[CommitRange]):
+class GravelerCommitTrigger(LakeTrigger[CommitRange]):
     """Tells of every commit that a ref gains, each by an event of its own, oldest first.
 
     It goes along first parents: a run that is published is one commit. As the watcher of an
@@ -227,7 +227,7 @@ class GravelerCommitTrigger(_LakeTrigger[CommitRange]):
             self._kept = cursor
 
 
-class GravelerObjectTrigger(_LakeTrigger[dict[str, Any] | None]):
+class GravelerObjectTrigger(LakeTrigger[dict[str, Any] | None]):
     """Ends with one event when a ref has so many files below a prefix.
 
     Args:
