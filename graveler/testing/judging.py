@@ -37,16 +37,17 @@ class Verdict:
         wrong = []
         if observer.staged:
             wrong.append(f"it writes to {branch} directly: {observer.staged[0]}")
-        for move in observer.moves:
-            if move.content not in self.contents:
-                told = differences(self.contents[-1], move.content)
-                wrong.append(
-                    f"{branch} shows neither the old nor the new, since {move.call}: {told}"
-                )
-                break
-        if observer.now != self.contents[-1]:
-            told = differences(self.contents[-1], observer.now)
-            wrong.append(f"in the end {branch} is not as after an undisturbed run: {told}")
+        now, wanted = observer.now, self.contents[-1]
+        stray = next((move for move in observer.moves if move.content not in self.contents), None)
+        if stray is not None and stray.content != now:
+            told = differences(wanted, stray.content)
+            wrong.append(
+                f"{branch} shows neither the old nor the new, from {stray.call} on: {told}"
+            )
+        if now != wanted:
+            since = f", since {stray.call}" if stray is not None and stray.content == now else ""
+            told = differences(wanted, now)
+            wrong.append(f"in the end {branch} is not as after an undisturbed run{since}: {told}")
         wrong += self._left_behind(repository, world)
         report = fsck(repository.stores)
         wrong += [f"fsck: {problem.message}" for problem in report.problems[:_SHOWN]]

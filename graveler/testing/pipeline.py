@@ -35,7 +35,6 @@ KINDS: Final[tuple[Kind, ...]] = ("dies-before", "dies-after", "unavailable", "o
 
 _REPOSITORY: Final = "simulated"
 _ATTEMPTS: Final = 3
-_SHOWN: Final = 3
 _NEAR: Final = 3
 
 
@@ -182,21 +181,20 @@ def simulate(  # noqa: PLR0913 - what can be said of a pipeline
         SimulationError: The pipeline can be made to publish something else; the message says by
             what, and how to repeat it.
     """
+    __tracebackhide__ = True  # in pytest the message is what counts
     scene = _Scene(_called_with(pipeline, run, gates, branch), branch, same)
     with _quiet():
         scene.prepare(prepare)
         expected, calls = _undisturbed(scene, publishes)
         everything = list(_points(calls, kinds))
         points = _chosen(everything, expected, most, seed, only)
-        failures: list[SimulationError] = []
+        failures: dict[Kind, SimulationError] = {}  # the first of each kind tells enough
         for point in points:
-            wrong = _disturbed(scene, point, expected)
-            if wrong:
-                failures.append(SimulationError(_told(point, wrong), point.name))
-                if len(failures) == _SHOWN:
-                    break
+            if point.kind not in failures and (wrong := _disturbed(scene, point, expected)):
+                failures[point.kind] = SimulationError(_told(point, wrong), point.name)
     if failures:
-        raise SimulationError("\n\n".join(str(one) for one in failures), failures[0].point)
+        first = next(iter(failures.values()))
+        raise SimulationError("\n\n".join(map(str, failures.values())), first.point)
     return Simulation(len(calls), len(points), len(everything))
 
 
@@ -253,8 +251,8 @@ def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, list[Call]]:
 def _points(calls: Sequence[Call], kinds: Sequence[Kind]) -> Iterator[Point]:
     if unknown := set(kinds) - set(KINDS):
         raise InvalidInputError(f"kinds {sorted(unknown)}: give some of {KINDS}")
-    for call in calls:
-        for kind in kinds:
+    for kind in kinds:
+        for call in calls:
             if kind == "dies-after" and not call.writes:
                 continue  # the same as dying before the next one
             yield Point(kind, call)

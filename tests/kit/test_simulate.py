@@ -116,7 +116,8 @@ def test_an_attempt_that_adds_to_what_an_earlier_one_published_is_found():
     with pytest.raises(SimulationError) as found:
         simulate(append, prepare=yesterday, kinds=["dies-before", "dies-after"])
     told = str(found.value)
-    assert "main is not as after an undisturbed run: 'totals.csv' has another content" in told
+    assert "in the end main is not as after an undisturbed run, since call" in told
+    assert "'totals.csv' has another content" in told
     assert f"only={found.value.point!r}" in told
     with pytest.raises(SimulationError) as again:
         simulate(append, prepare=yesterday, only=found.value.point)
