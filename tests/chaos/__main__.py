@@ -13,7 +13,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.chaos.nest import hatch, keep
+from tests.chaos.nest import hatch, keep, leash
 
 ORCHESTRATORS = ("airflow", "dagster")
 
@@ -28,6 +28,7 @@ def _parse(arguments: list[str]) -> Namespace:
     parser.add_argument("--page", type=Path, help="with --matrix: the page to write it to")
     parser.add_argument("--patience", type=float, default=7200, help="seconds until rest")
     parser.add_argument("--keep", action="store_true", help="leave the folder behind")
+    parser.add_argument("--leash", action="store_true", help="end when whoever started it does")
     parser.add_argument("--nest", type=int, default=0, help="not for you")
     return parser.parse_args(arguments)
 
@@ -36,6 +37,8 @@ def main(arguments: list[str]) -> int:
     """Start the harness in a nest; in there, be it."""
     given = _parse(arguments)
     if not given.nest:
+        if given.leash:
+            leash()
         nest = ["--nest", str(os.getpid()), "--seed", given.seed]
         return keep([sys.executable, "-m", "tests.chaos", *arguments, *nest])
     hatch()

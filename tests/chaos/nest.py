@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["descendants", "hatch", "keep"]
+__all__ = ["descendants", "hatch", "keep", "leash"]
 
 _PDEATHSIG = 1
 _CHILD_SUBREAPER = 36
@@ -24,9 +24,14 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
+def leash() -> None:
+    """Let this process be told to end when its parent dies."""
+    _prctl(_PDEATHSIG, signal.SIGTERM)
+
+
 def hatch() -> None:
     """End this process when its parent, the nest, dies."""
-    _prctl(_PDEATHSIG, signal.SIGTERM)
+    leash()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of every `finally`
 
 

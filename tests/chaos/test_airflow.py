@@ -23,7 +23,7 @@ KINDS = (
 def test_whatever_happens_main_holds_whole_hours_and_nothing_is_left_behind():
     command = [sys.executable, "-m", "tests.chaos", "airflow", "--kinds", ";".join(KINDS)]
     done = subprocess.run(
-        [*command, "--patience", "400"],
+        [*command, "--leash", "--patience", "400"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
