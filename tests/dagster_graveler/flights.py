@@ -1,12 +1,13 @@
-"""The example of the flights, loaded from its file as Dagster does."""
+"""The examples, loaded from their files as Dagster does."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-__all__ = ["DAG", "ROOT", "load"]
+__all__ = ["DAG", "ROOT", "WEATHER", "load"]
 
 ROOT = Path(__file__).resolve().parents[2]
 DAG = ROOT / "dags" / "flights_dagster.py"
+WEATHER = ROOT / "dags" / "weather_dagster.py"
 
 
 def load(path):

@@ -27,9 +27,9 @@ def killing(store, files):
 
 
 if __name__ == "__main__":
-    lake, landing, home, hour = sys.argv[1:]
+    home, hour = sys.argv[1:]
     writing.settle = killing  # type: ignore[attr-defined] # where `write` looks it up
-    defs = load(DAG).definitions(lake, landing)
+    defs = load(DAG).defs
     with dg.DagsterInstance.local_temp(home) as instance:
         defs.resolve_job_def("flights_job").execute_in_process(
             instance=instance, partition_key=hour
