@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 _BY_PARTITION: Final = "by=partition"
-_PLAIN: Final = "/:=,+@-_.~ "
+_PLAIN: Final = "/:=,+@-_.~"
 
 
 def graveler_asset(  # noqa: PLR0913 - all but two have a default

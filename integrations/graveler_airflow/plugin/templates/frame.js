@@ -4,8 +4,9 @@
   try { outer = window.parent !== window ? window.parent.document : null; } catch { outer = null; }
   const root = document.documentElement;
   const paint = () => {
-    const dark = outer ? outer.documentElement.classList.contains("dark") : null;
-    if (dark !== null) root.dataset.theme = dark ? "dark" : "light";
+    if (!outer) return;
+    root.dataset.theme = outer.documentElement.classList.contains("dark") ? "dark" : "light";
+    root.style.setProperty("--ground", window.parent.getComputedStyle(outer.body).backgroundColor);
   };
   paint();
   if (!outer) return;
