@@ -68,12 +68,16 @@ def _check_is_over(now: RunRecord, record: RunRecord) -> None:
 
 
 def _is_owned(record: RunRecord, owner: str) -> bool:
-    """Return whether the present attempt is the owner's; refuse one whose attempt is over."""
+    """Return whether the present attempt is the owner's; refuse one whose attempt is over.
+
+    One whose attempt was ended because it was silent, a step that waited for its retry, say,
+    opens the next one, as long as nobody else has.
+    """
     if owner in record.owners:
         raise FencedError(
             f"run {record.key!r} is at attempt {record.attempt}, opened since {owner} had it: stop"
         )
-    if record.owner != owner:
+    if record.owner != owner or (record.lapsed and record.live):
         return False
     if record.state in _OVER:
         raise FencedError(

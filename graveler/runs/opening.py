@@ -94,6 +94,7 @@ def opened(
     records.expect(fresh.branch, fresh.lease_until)
     if record is None:
         return fresh
+    ended = record.owner and record.owner != terms.owner
     fresh = replace(
         fresh,
         attempt=record.attempt + 1,
@@ -101,7 +102,7 @@ def opened(
         previous=record.previous,
         metadata=fresh.metadata or dict(record.metadata),
         forked=record.attempt + 1,
-        owners=(*record.owners, record.owner)[-_OWNERS_KEPT:] if record.owner else record.owners,
+        owners=(*record.owners, record.owner)[-_OWNERS_KEPT:] if ended else record.owners,
         refusals=record.refusals,
     )
     if not resumed:

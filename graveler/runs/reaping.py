@@ -75,8 +75,10 @@ def _reap_all(
     now: datetime,
 ) -> Iterator[Reaped]:
     """Reap the runs that are due; fill in those that are over, and what went wrong."""
-    for record in records.list():
-        if not record.live:
+    for record in records.each():
+        if isinstance(record, GravelerError):
+            errors.append(record)
+        elif not record.live:
             over[record.branch] = record
         elif _is_due(record, now):
             try:
@@ -197,7 +199,7 @@ def _claim(
             raise FencedError(f"run {record.key!r}: somebody else was first")
         if not _is_due(there, now):
             raise FencedError(f"run {record.key!r}: its lease was renewed")
-        return replace(there, fence=stores.ids.unique(), reason=reason)
+        return replace(there, fence=stores.ids.unique(), reason=reason, lapsed=True)
 
     return records.update(record.key, change)
 

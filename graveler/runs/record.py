@@ -76,6 +76,7 @@ class RunRecord:
         updated: Last change.
         lease: How long the attempt may be silent.
         lease_until: Until when it counts as alive, unless it is renewed.
+        lapsed: The attempt was ended because its lease was over, not by who had opened it.
         ttl: How long the run is kept once it is parked.
         on_failure: ``park`` or ``drop``: what becomes of an attempt that fails or falls silent.
         inputs: What the attempts since the fork have read.
@@ -106,6 +107,7 @@ class RunRecord:
     owner: str = ""
     owners: tuple[str, ...] = ()
     lease: timedelta = LEASE
+    lapsed: bool = False
     ttl: timedelta = TTL
     on_failure: str = "park"
     inputs: tuple[Input, ...] = ()

@@ -10,6 +10,7 @@ from graveler.clock import Clock, IdSource
 from graveler.errors import (
     CorruptionError,
     FencedError,
+    GravelerError,
     InvalidInputError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -134,10 +135,22 @@ class RunRecords:
 
     def list(self) -> Iterator[RunRecord]:
         """Yield every run, by branch name."""
+        for record in self.each():
+            if isinstance(record, GravelerError):
+                raise record
+            yield record
+
+    def each(self) -> Iterator[RunRecord | GravelerError]:
+        """Yield every run, by branch name; of one that cannot be read, why."""
         for key, value in self._kv.scan(self._partition, _RUN):
             if not key.startswith(_RUN):
                 return
-            yield _decode(value)
+            try:
+                record = _decode(value)
+            except GravelerError as error:
+                yield error
+            else:
+                yield record
 
     def update(self, key: str, change: Callable[[RunRecord | None], RunRecord]) -> RunRecord:
         """Replace the record by ``change(record)`` in one atomic step and return it.

@@ -82,7 +82,8 @@ class Runs:
         The first of them opens a new attempt, which fences those of other owners; the others
         get the same attempt, in whatever order they come. An attempt that is over is not opened
         again for its owner: a process that outlived its orchestrator run must not take the run
-        from its successor.
+        from its successor. But where an attempt was parked because its lease was over, and no
+        other owner has come since, the owner gets the next one.
 
         Args:
             key: Names the run by what it makes.

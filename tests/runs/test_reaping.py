@@ -261,11 +261,40 @@ def test_one_run_that_cannot_be_reaped_is_told_of_when_the_others_are():
     world = World()
     repo = world.repo(scripted=False)
     first, second = ready(repo, "first"), ready(repo, "second")
-    kv, partition = repo.stores.kv, f"refs:{repo.stores.uid}"
-    kv.set(partition, b"branch/" + first.branch.encode(), b"rubbish")
+    damaged = ready(repo, "damaged")
+    kv, uid = repo.stores.kv, repo.stores.uid
+    kv.set(f"refs:{uid}", b"branch/" + first.branch.encode(), b"rubbish")
+    kv.set(f"runs:{uid}", b"run/" + damaged.branch.encode(), b"rubbish")
     with pytest.raises(CorruptionError):
         repo.runs.reap(now=later(repo), dry_run=False)
     assert second.state is RunState.PARKED
+
+
+def test_an_owner_that_was_silent_for_too_long_goes_on_unless_another_came_first(repo):
+    def owned(owner):
+        return repo.runs.open_or_attach(KEY, owner=owner)
+
+    with owned("first").step("one") as step:
+        step.put("a", b"1")
+    for _ in range(3):
+        repo.stores.clock.sleep(DEAD.total_seconds())
+        assert len(repo.runs.reap(dry_run=False)) == 1
+        again = owned("first")
+        assert again.exists("a")
+        assert owned("first").attempt == again.attempt
+    assert again.attempt == 4
+    again.park("its orchestrator run failed")
+    with pytest.raises(FencedError):
+        owned("first")
+    repo.stores.clock.sleep(DEAD.total_seconds())
+    assert owned("second").exists("a")
+    repo.stores.clock.sleep(DEAD.total_seconds())
+    repo.runs.reap(dry_run=False)
+    for _ in range(2):
+        with pytest.raises(FencedError):
+            owned("first")
+    assert owned("second").publish().commit == repo.commit("main")
+    assert repo.runs.get(KEY).owners == ("first",)
 
 
 def test_lines_of_the_index_that_lost_races_left_go_when_they_are_due():
