@@ -3,11 +3,12 @@
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import dagster as dg
 
 from dagster_graveler.resource import GravelerResource
+from graveler.errors import InvalidInputError
 from graveler.gates import Gate, Verdict, as_gate
 from graveler.gates.gate import Check
 
@@ -39,8 +40,17 @@ def graveler_gates(
         partitions_def: The asset's own; without it Dagster runs checks for no partition.
         deps: Other assets that the gates wait for.
         name: Of the step.
+
+    Raises:
+        InvalidInputError: Two gates would be one check, Dagster's names being narrower.
     """
-    by_check = {re.sub(r"\W+", "_", gate.name): gate for gate in map(as_gate, gates)}
+    by_check: dict[str, Gate] = {}
+    for gate in map(as_gate, gates):
+        other = by_check.setdefault(re.sub(r"\W+", "_", gate.name), gate)
+        if other is not gate:
+            raise InvalidInputError(
+                f"gates {other.name!r} and {gate.name!r} would be one check: rename one of them"
+            )
 
     def ask(
         context: dg.AssetCheckExecutionContext, graveler: GravelerResource
@@ -56,7 +66,7 @@ def graveler_gates(
                 passed=verdict is None or verdict.passed,
                 severity=_SEVERITIES[gate.severity],
                 description=verdict.reason if verdict and verdict.reason else None,
-                metadata=metadata,
+                metadata={**metadata, **(_facts(verdict) if verdict else {})},
             )
 
     with warnings.catch_warnings():
@@ -76,6 +86,16 @@ def graveler_gates(
     return dg.multi_asset_check(name=name, specs=specs)(ask)
 
 
+def _facts(verdict: Verdict) -> Mapping[str, Any]:
+    """Return what a gate has reported, and how long it took, for Dagster's metadata."""
+    facts = {f"graveler/facts/{name}": value for name, value in verdict.facts.items()}
+    plain = {
+        name: value if isinstance(value, int | float | str) else dg.MetadataValue.json(value)
+        for name, value in facts.items()
+    }
+    return {"graveler/seconds": verdict.seconds, **plain}
+
+
 def verdict_table(verdicts: Iterable[Verdict]) -> dg.TableMetadataValue:
     """Return verdicts as Dagster shows them."""
     return dg.MetadataValue.table(
@@ -86,6 +106,8 @@ def verdict_table(verdicts: Iterable[Verdict]) -> dg.TableMetadataValue:
                     "passed": verdict.passed,
                     "severity": verdict.severity,
                     "reason": verdict.reason,
+                    "died": verdict.died,
+                    "seconds": round(verdict.seconds, 3),
                 }
             )
             for verdict in verdicts
@@ -96,6 +118,8 @@ def verdict_table(verdicts: Iterable[Verdict]) -> dg.TableMetadataValue:
                 dg.TableColumn("passed", "bool"),
                 dg.TableColumn("severity"),
                 dg.TableColumn("reason"),
+                dg.TableColumn("died", "bool", description="it could not say anything"),
+                dg.TableColumn("seconds", "float"),
             ]
         ),
     )

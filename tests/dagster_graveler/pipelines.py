@@ -8,7 +8,9 @@ from pathlib import Path
 import dagster as dg
 
 from dagster_graveler import GravelerIOManager, GravelerResource, graveler_definitions
+from graveler.clock import SystemClock
 from graveler.config import environment
+from graveler.errors import FencedError
 from graveler.gates import gate
 
 __all__ = ["definitions", "job", "parts", "plain"]
@@ -58,11 +60,28 @@ def both(
     return b" and ".join((left, right.encode()))
 
 
+def _wait_for(what: str) -> None:
+    """Tell the test that we are here, and go on when it says so."""
+    folder = Path(environment("TEST_FOLDER"))
+    (folder / "waiting").write_text(str(os.getpid()))
+    clock = SystemClock()
+    while not (folder / what).exists():
+        clock.sleep(0.05)
+
+
 @dg.asset
 def first(context: dg.AssetExecutionContext, graveler: GravelerResource) -> str:
     _ran("first")
-    with graveler.step(context) as step:
-        step.put("first/beside", b"1")
+    waits = _is_asked_to("wait")
+    try:
+        with graveler.step(context) as step:
+            step.put("first/beside", b"1")
+            if waits:
+                _wait_for("go on")
+                step.put("first/late", b"1")
+    except FencedError:
+        (Path(environment("TEST_FOLDER")) / "fenced").touch()
+        raise
     return "first"
 
 

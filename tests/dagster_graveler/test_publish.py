@@ -8,9 +8,16 @@ from xml.etree import ElementTree as ET
 import dagster as dg
 import pytest
 
-from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
+from dagster_graveler import (
+    GravelerIOManager,
+    GravelerResource,
+    build_publish_asset,
+    graveler_gates,
+)
 from dagster_graveler.changes import change_metadata, changes_of
 from dagster_graveler.plot import Bar, plot
+from graveler.errors import InvalidInputError
+from graveler.gates import gate
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
@@ -140,3 +147,30 @@ def test_folders_of_any_name_are_drawn():
 
 def test_the_drawing_says_where_not_all_was_counted():
     assert "more than could be counted" in " ".join(texts(plot([Bar("a", 1, 0, 0)], more=True)))
+
+
+def test_a_check_shows_what_its_gate_has_reported(repo, resource, instance):
+    @gate("few files", prefix="one/")
+    def few(candidate):
+        candidate.report(files=len(list(candidate.changes())), kinds=["text"])
+
+    @dg.asset
+    def one() -> str:
+        return "1"
+
+    result = dg.materialize(
+        [one, graveler_gates([few], asset="one"), build_publish_asset("publish", [one])],
+        resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
+        instance=instance,
+    )
+    (check,) = result.get_asset_check_evaluations()
+    assert check.check_name == "few_files"
+    assert check.passed
+    assert check.metadata["graveler/facts/files"].value == 1
+    assert check.metadata["graveler/facts/kinds"].value == ["text"]
+    assert check.metadata["graveler/seconds"].value == pytest.approx(0, abs=600)
+
+
+def test_gates_that_would_be_one_check_are_refused():
+    with pytest.raises(InvalidInputError, match="'a b' and 'a-b' would be one check"):
+        graveler_gates([gate("a b")(print), gate("a-b")(print)], asset="one")

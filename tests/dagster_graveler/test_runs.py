@@ -1,14 +1,21 @@
 """Dagster runs that succeed, fail, are killed, retried and executed again."""
 
+import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import dagster as dg
 import pytest
 
 from dagster_graveler import GravelerIOManager, build_publish_asset, graveler_definitions
+from graveler.clock import SystemClock
 from graveler.errors import FencedError
 from graveler.gates import gate
 from tests.dagster_graveler.ending import ended
+from tests.dagster_graveler.flights import ROOT
 from tests.dagster_graveler.pipelines import definitions, job, not_too_much, parts, plain
 
 pytestmark = pytest.mark.filterwarnings(
@@ -357,6 +364,49 @@ def test_steps_in_processes_share_the_run_and_a_killed_one_is_made_again(
     assert ran(folder) == ["both"]
     assert tree(repo.ref("main")) == WHOLE
     assert repo.commit("main").metadata["graveler.attempt"] == "2"
+
+
+def until(what, process):
+    """Wait until a file is there, or the process that is to make it has ended."""
+    clock = SystemClock()
+    while not what.exists():
+        assert process is None or process.poll() is None, process.stderr.read()[-2000:]
+        clock.sleep(0.05)
+
+
+@pytest.mark.crash
+def test_an_orphaned_step_cannot_write_into_the_next_attempt(repo, instance, folder):
+    (folder / "home").mkdir()
+    (folder / "wait").touch()
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "tests.dagster_graveler.worker", str(folder / "home")],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with worker:
+        try:
+            until(folder / "waiting", worker)
+        finally:
+            worker.kill()
+        assert worker.stderr is not None
+        worker.stderr.close()
+    orphan = int((folder / "waiting").read_text())
+    try:
+        os.kill(orphan, 0)  # it is alive, and holds a step of attempt 1
+        result = plain().execute_in_process(instance=instance, tags={"dagster/partition": "x"})
+        assert result.success
+        whole = tree(repo.ref("main"))
+        assert sorted(whole) == ["first/beside", "plain/first/data", "plain/second/data"]
+        (folder / "go on").touch()
+        until(folder / "fenced", None)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(orphan, signal.SIGKILL)
+    assert tree(repo.ref("main")) == whole
+    assert repo.runs.get("dagster plain_job x").attempt == 2
+    assert branches(repo) == ["main"]
 
 
 def test_a_run_for_no_partition_is_found_again_by_its_re_execution(repo, instance, folder):
