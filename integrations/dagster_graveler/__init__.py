@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dagster_graveler.component import GravelerComponent
     from dagster_graveler.definitions import graveler_definitions
     from dagster_graveler.gates import graveler_gates
+    from dagster_graveler.ingesting import build_ingest_asset, build_ingest_schedule
     from dagster_graveler.io_manager import GravelerIOManager
     from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
     from dagster_graveler.pandas_io_manager import GravelerPandasIOManager
@@ -29,6 +30,8 @@ _HOMES = {
     "GravelerResource": "resource",
     "GravelerSparkIOManager": "spark_io_manager",
     "build_commit_sensor": "commit_sensor",
+    "build_ingest_asset": "ingesting",
+    "build_ingest_schedule": "ingesting",
     "build_lifecycle_sensors": "lifecycle",
     "build_publish_asset": "publish",
     "build_reaper_sensor": "lifecycle",
@@ -45,6 +48,8 @@ __all__ = [
     "GravelerResource",
     "GravelerSparkIOManager",
     "build_commit_sensor",
+    "build_ingest_asset",
+    "build_ingest_schedule",
     "build_lifecycle_sensors",
     "build_publish_asset",
     "build_reaper_sensor",

@@ -9,7 +9,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -20,6 +20,11 @@ from dagster_graveler.resource import GravelerResource
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.ingest import HourState, Tick
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.partitions.partitioned_schedule import (
+        UnresolvedPartitionedAssetScheduleDefinition,
+    )
 
 __all__ = ["build_ingest_asset", "build_ingest_schedule"]
 
@@ -93,7 +98,7 @@ def build_ingest_schedule(
     name: str | None = None,
     minute: int = 0,
     status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
-) -> dg.ScheduleDefinition | dg.UnresolvedPartitionedAssetScheduleDefinition:
+) -> "dg.ScheduleDefinition | UnresolvedPartitionedAssetScheduleDefinition":
     """Return the schedule that materializes an ingestion's asset once an hour.
 
     Args:
