@@ -118,7 +118,7 @@ def graveler_run(  # noqa: PLR0913 - each has a default
             if work and not opened.dag.fail_fast:  # which takes no other rule
                 merge.trigger_rule = TriggerRule.NONE_FAILED
         loosen(opened, [*work, merge])  # leaving the block may have set the merge behind it
-        closing.watch(merge)
+        closing.watch(merge, checks)
 
 
 def _is_gate_of(task: Any, opened: GravelerOpenRunOperator) -> bool:

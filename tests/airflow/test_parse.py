@@ -303,7 +303,8 @@ def test_the_dag_of_the_guide_is_one(home):
     file.write_text(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[0], "utf-8")
     found = home.ask(DAG_FILE, file)
     assert found["errors"] == []
-    assert ["events.curate", "events.merge"] in found["edges"]
+    assert ["events.curate", "events.no_empty_hours"] in found["edges"]
+    assert ["events.no_empty_hours", "events.merge"] in found["edges"]
 
 
 def test_a_dagrun_timeout_is_warned_of_since_it_skips_teardowns(shapes):

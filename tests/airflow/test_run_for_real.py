@@ -207,7 +207,8 @@ def test_a_gate_that_is_a_task_fails_at_once_and_one_that_warns_does_not(airflow
     assert tasks["scenarios.is_small"] == ("success", 1)
     assert tasks["scenarios.is_not_empty"] == ("failed", 1)
     assert tasks["scenarios.merge"][0] == "upstream_failed"
-    assert "scenarios.is_not_empty failed" in run_of(scenarios, "gated").reason
+    reason = run_of(scenarios, "gated").reason
+    assert "scenarios.is_not_empty failed (is_not_empty: it returned False)" in reason
     assert paths(scenarios.ref("main"), "gated/") == []
 
 

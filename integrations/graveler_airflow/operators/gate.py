@@ -1,7 +1,7 @@
 """A gate as a task of its own."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from airflow.sdk import BaseOperator, Context
 
@@ -12,7 +12,10 @@ from graveler_airflow.binding import attached
 from graveler_airflow.failing import final_failures
 from graveler_airflow.links import LINKS
 
-__all__ = ["GravelerGateOperator"]
+__all__ = ["REFUSAL", "GravelerGateOperator"]
+
+REFUSAL: Final = "graveler_refusal"
+"""The XCom in which a gate that refused says why, for the end of the run."""
 
 
 class GravelerGateOperator(BaseOperator):
@@ -51,6 +54,7 @@ class GravelerGateOperator(BaseOperator):
             refusals = [verdict for verdict in verdicts if verdict.refuses]
             if refusals:
                 said = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
+                context["ti"].xcom_push(key=REFUSAL, value=said)
                 raise GateFailedError(f"run {run.key!r} would be refused: {said}", verdicts)
             return [
                 {"gate": verdict.gate, "passed": verdict.passed, "reason": verdict.reason}

@@ -15,6 +15,7 @@ from graveler_airflow.context import run_key, run_metadata
 from graveler_airflow.failing import final_failures
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.links import LINKS, point_to
+from graveler_airflow.operators.gate import REFUSAL
 from graveler_airflow.wiring import check_failures_show
 
 __all__ = ["GravelerCloseRunOperator", "GravelerOpenRunOperator", "GravelerPublishRunOperator"]
@@ -157,10 +158,17 @@ class GravelerCloseRunOperator(BaseOperator):
         super().__init__(**kwargs)
         self.run = run
         self._merge = ""
+        self._gates: tuple[str, ...] = ()
 
-    def watch(self, merge: BaseOperator) -> None:
-        """Have the DAG refused, once it is whole, if the failure of `merge` could go under."""
+    def watch(self, merge: BaseOperator, gates: Iterable[Any]) -> None:
+        """Have the DAG refused, once it is whole, if the failure of `merge` could go under.
+
+        Args:
+            merge: The task that publishes the run.
+            gates: The gates that are tasks: if one of them refuses, its reason is the run's.
+        """
         self._merge = merge.task_id
+        self._gates = tuple(gate.task_id for gate in gates)
 
     def prepare_template(self) -> None:
         """Look at the whole DAG: Airflow calls this when it has read the file."""
@@ -198,8 +206,14 @@ class GravelerCloseRunOperator(BaseOperator):
         run = context["dag_run"]
         states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
         unhappy = [
-            f"{task_id} {state}"
+            f"{task_id} {state}{self._why(context, task_id)}"
             for task_id, state in sorted(states.get(run.run_id, {}).items())
             if state in ("failed", "upstream_failed", "skipped", "removed")
         ]
         return f"Airflow run {run.run_id}: {', '.join(unhappy) or 'ended before it was published'}"
+
+    def _why(self, context: Context, task_id: str) -> str:
+        if task_id not in self._gates:
+            return ""
+        said = context["ti"].xcom_pull(task_ids=task_id, key=REFUSAL)
+        return f" ({said})" if said else ""
