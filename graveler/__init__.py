@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from graveler import errors
     from graveler.gates import Candidate, Gate, Verdict, gate
-    from graveler.lake import Branch, Lake, Ref, Repository, Run, open  # noqa: A004
+    from graveler.lake import Branch, Lake, Origin, Ref, Repository, Run, open  # noqa: A004
     from graveler.model import Change, Commit, Conflict, Entry
 
 _HOMES = {
@@ -24,6 +24,7 @@ _HOMES = {
     "gate": "graveler.gates",
     "Branch": "graveler.lake",
     "Lake": "graveler.lake",
+    "Origin": "graveler.lake",
     "Ref": "graveler.lake",
     "Repository": "graveler.lake",
     "Run": "graveler.lake",
@@ -43,6 +44,7 @@ __all__ = [
     "Entry",
     "Gate",
     "Lake",
+    "Origin",
     "Ref",
     "Repository",
     "Run",

@@ -267,7 +267,6 @@ class Step(RunBranch):
         """
         with suppress(NoChangesError):
             self.commit(f"{self.step} (try {self.try_number})")
-        self._attempt.work(self._reads)
         with owned(self._name, self._fence):
             done = self.head
         joined = self._join(done)

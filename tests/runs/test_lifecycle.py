@@ -341,3 +341,35 @@ def test_gates_of_one_name_are_refused(repo):
             run.put("a", b"1")
     with pytest.raises(InvalidInputError, match="severity"):
         gate("x", severity="loud")(lambda _: None)
+
+
+def test_a_run_is_ended_from_outside_only_if_it_is_the_one_that_is_meant(repo):
+    for end, state in (("park", RunState.PARKED), ("abandon", RunState.REAPED)):
+        key = f"to {end}"
+        call = getattr(repo.runs, end)
+        repo.runs.open_or_attach(key, owner="first")
+        run = repo.runs.open_or_attach(key, owner="second")
+        for meant in ({"owner": "first"}, {"attempt": 1}, {"owner": "second", "attempt": 3}):
+            with pytest.raises(FencedError):
+                call(key, **meant)
+        assert run.state is RunState.OPEN
+        ended = call(key, owner="second", attempt=2, reason="it failed")
+        assert (ended.state, ended.reason) == (state, "it failed")
+        assert call(key).state is state
+        with pytest.raises(RunNotFoundError):
+            call("nobody")
+
+
+def test_closing_ends_an_attempt_as_its_opener_wished(repo):
+    for on_failure, state in (("park", RunState.PARKED), ("drop", RunState.REAPED)):
+        run = repo.runs.open(on_failure, on_failure=on_failure)
+        run.put(on_failure, b"1")
+        run.commit("a")
+        for _ in range(2):
+            closed = run.close("why")
+            assert (closed.state, closed.reason) == (state, "why")
+        again = repo.runs.open(on_failure)
+        assert run.close().attempt == 2  # of a newer attempt, which goes on
+        assert again.state is RunState.OPEN
+        again.publish()
+        assert again.close().state is RunState.PUBLISHED

@@ -11,7 +11,7 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.gates import gate
-from graveler.runs import RunState
+from graveler.runs import RunHandle, RunState
 from tests.engine.worlds import interleave
 from tests.engine.worlds import tree as tree_of
 
@@ -43,7 +43,7 @@ def test_two_runs_that_are_each_fine_and_together_wrong_are_stopped(repo, tree):
 
 def test_of_two_that_publish_at_the_same_moment_one_is_stopped_at_every_point():
     """What was judged before main moved is judged again."""
-    handles = []
+    handles: list[RunHandle] = []
 
     def prepare(repo):
         handles.clear()
@@ -124,7 +124,7 @@ def test_conflicts_and_protected_targets_are_refusals_too(repo):
 
 def test_what_one_key_publishes_lands_in_the_order_of_its_attempts():
     """An older attempt's publish never lands after a newer attempt has been opened."""
-    handles = []
+    handles: list[RunHandle] = []
 
     def prepare(repo):
         run = repo.runs.open(KEY)

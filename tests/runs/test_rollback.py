@@ -287,15 +287,22 @@ def test_who_has_read_it_is_found_with_one_walk_and_one_diff_however_many_runs_t
         with repo.run(f"reader {number:02}") as run:
             run.get("raw/05/3") if number % 2 else run.get("settled")
             run.put(f"out/{number}", b"1")
-    asked = []
+    asked: list[str] = []
+    compared: list[int] = []
     find = repo.stores.refs.commits.find
-    monkeypatch.setattr(
-        repo.stores.refs.commits, "find", lambda name: asked.append(name) or find(name)
-    )
-    compared = []
-    monkeypatch.setattr(readers, "diff", lambda *given: compared.append(given) or diff(*given))
-    ancestors = []
-    monkeypatch.setattr(readers, "is_ancestor", lambda *given: ancestors.append(given))
+
+    def finds(name):
+        asked.append(name)
+        return find(name)
+
+    def compares(*trees, **named):
+        compared.append(1)
+        return diff(*trees, **named)
+
+    monkeypatch.setattr(repo.stores.refs.commits, "find", finds)
+    monkeypatch.setattr(readers, "diff", compares)
+    ancestors: list[object] = []
+    monkeypatch.setattr(readers, "is_ancestor", ancestors.append)
     found = repo.runs.readers(KEY)
     assert [record.key for record in found] == [f"reader {n:02}" for n in range(1, 30, 2)]
     assert (len(compared), ancestors) == (1, [])

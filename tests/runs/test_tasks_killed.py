@@ -33,10 +33,15 @@ class Task:
             text=True,
         )
 
+    def hear(self):
+        """Wait for a line of what it says."""
+        assert self.process.stdout is not None
+        self.process.stdout.readline()
+
     def kill(self, lines, wait):
         """Kill it -9 when it has said so many lines, and a moment later."""
         for _ in range(lines):
-            self.process.stdout.readline()
+            self.hear()
         try:
             self.process.wait(wait)
         except subprocess.TimeoutExpired:
@@ -98,7 +103,7 @@ def test_the_run_holds_each_step_s_last_success_whole_and_nothing_else(tmp_path,
 
         # one is cleared alone, after the run had gone on; a zombie of the old attempt lives on
         zombie = start("ingest", 4)
-        zombie.process.stdout.readline()
+        zombie.hear()
         run.park("its orchestrator marked it failed")
         run = repo.runs.open(KEY)
         handle.write_text(run.handle.to_json())

@@ -117,7 +117,8 @@ def test_every_commit_of_a_run_says_who_made_it(repo):
         url="https://airflow/run/1",
         hour="2013-01-01T05:00Z",
     )
-    assert Origin.of(direct.metadata).url == "elsewhere"
+    assert Origin.of({**direct.metadata, "url": AIRFLOW.url}) == AIRFLOW
+    assert direct.metadata["url"] == "elsewhere"
     assert Origin.of(published.metadata) == AIRFLOW
     for commit in (step.result, direct, published):
         assert (commit.metadata["graveler.run"], commit.metadata["graveler.attempt"]) == (KEY, "1")
