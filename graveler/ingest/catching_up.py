@@ -1,8 +1,9 @@
 """Bringing an ingestion branch up to its target, by a merge that changes nothing there.
 
-Wanted where the target got something that the branch began with or is about to write again:
-what was released from quarantine. And once in a while, lest the two grow so far apart that to
-find what they have in common takes long.
+Wanted where the target was changed in what the branch has written or is about to write again:
+by a release from quarantine, or by a revert. Without it a path that the branch writes anew would
+conflict with it. And once in a while, lest the two grow so far apart that to find what they have
+in common takes long.
 """
 
 from dataclasses import replace
@@ -16,19 +17,28 @@ from graveler.repository.merging import merge_trees
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence
 
-__all__ = ["FAR", "catch_up", "is_far"]
+__all__ = ["FAR", "catch_up", "is_behind"]
 
 FAR: Final = 250
 """Generations between branch and target, from which on the branch is brought up to it."""
 _ATTEMPTS: Final = 200
+_REVERT: Final = "graveler.revert"
 
 
-def is_far(stores: Stores, branch: str, into: str) -> bool:
-    """Return whether the target has gone far ahead of the branch."""
+def is_behind(stores: Stores, branch: str, into: str) -> bool:
+    """Return whether the target has gone far ahead of the branch, or something was reverted."""
+    commits = stores.refs.commits
     head, target = (
-        stores.refs.commits.get(stores.refs.branches.get(name).commit_id) for name in (branch, into)
+        commits.get(stores.refs.branches.get(name).commit_id) for name in (branch, into)
     )
-    return target.generation - head.generation > FAR
+    if target.generation - head.generation > FAR:
+        return True
+    base = merge_base(commits, head.id, target.id)
+    while base is not None and target.parents and target.generation > base.generation:
+        if _REVERT in target.metadata:
+            return True
+        target = commits.get(target.parents[0])
+    return False
 
 
 def catch_up(stores: Stores, branch: str, into: str) -> None:

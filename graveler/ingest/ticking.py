@@ -13,7 +13,7 @@ from graveler.errors import (
     NoChangesError,
     ThrottledError,
 )
-from graveler.ingest.catching_up import catch_up, is_far
+from graveler.ingest.catching_up import catch_up, is_behind
 from graveler.ingest.hours import commit_hour, hours_of, late_hours
 from graveler.ingest.line import INGEST, Point, find_off, points, whole
 from graveler.ingest.publishing import Publisher, Said
@@ -59,7 +59,7 @@ class Ticker:
         """Commit what is staged as `hour`, once, and publish all that can be published."""
         self.quarantines.settle()
         self.releases.settle()
-        if is_far(self.stores, self.branch, self.into):
+        if is_behind(self.stores, self.branch, self.into):
             catch_up(self.stores, self.branch, self.into)
         self._commit(hour, metadata)
         self._publish(publisher)

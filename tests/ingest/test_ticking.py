@@ -211,3 +211,28 @@ def test_a_branch_that_fell_far_behind_is_brought_up_to_its_target(repo, holding
     assert ahead <= 5 + 3
     assert sorted(published(repo)) == [path(hour) for hour in range(5, 20)] + ["output"]
     assert len(publishing(repo)) == 15
+
+
+@pytest.mark.parametrize("body", [b"5", b"mended"])
+def test_an_hour_that_was_rolled_back_can_be_written_again(repo, holding, body):
+    holding.branch.put(path(5), b"5")
+    holding.branch.put(path(5, "b"), b"b")
+    published_by = holding.tick(FIVE).published
+    repo.revert(published_by.id, parent=1)
+    assert published(repo) == {}
+    holding.branch.put(path(5), body)
+    assert holding.tick(SIX).state is HourState.PUBLISHED
+    assert published(repo) == {path(5): body.decode()}
+    holding.branch.put(path(7), b"7")
+    holding.tick(SEVEN)
+    assert published(repo) == {path(5): body.decode(), path(7): "7"}
+    assert sum("graveler.caught-up" in one.metadata for one in repo.log("ingest")) == 1
+
+
+def test_a_hole_that_a_rollback_left_stays_while_nobody_writes_there(repo, holding):
+    holding.branch.put(path(5), b"5")
+    repo.revert(holding.tick(FIVE).published.id, parent=1)
+    holding.branch.put(path(6), b"6")
+    holding.tick(SIX)
+    assert published(repo) == {path(6): "6"}
+    assert tree(repo.branch("ingest")) == tree(repo.ref("main"))
