@@ -29,7 +29,8 @@ from graveler.records import (
     staged_value,
     value_identity,
 )
-from graveler.runs.record import RunRecord, _decode, _decode_try, _encode
+from graveler.runs.record import Input, Refusal, RunRecord
+from graveler.runs.records import _decode, _decode_try, _encode
 from graveler.runs.state import RunState
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "kv-layout.md"
@@ -69,7 +70,11 @@ RUN = RunRecord(
     base="1" * 64,
     created=WHEN,
     updated=WHEN,
+    lease_until=WHEN,
     owners=("a", "b"),
+    lease=timedelta(seconds=9.5),
+    inputs=(Input("2" * 64, "input/"),),
+    refusals=(Refusal(WHEN, "no rows", ("rows",)), Refusal(WHEN, "conflict")),
 )
 
 texts = st.text(max_size=10)
