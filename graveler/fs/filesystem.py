@@ -92,22 +92,22 @@ class GravelerFileSystem(ReadingFileSystem):
             entry = self.entry(path1)
         except IsADirectoryError:
             return  # folders come with the files in them
+        if self._links is not None and source.repository == dest.repository:
+            place = f"{dest.repository}/{dest.ref}"
+            self._links.setdefault(place, []).append(replace(entry, path=dest.path))
+            return
         with translated(dest.text):
             target = self._target(dest)
-            if source.repository != dest.repository:
-                store, key = self._repository(source.repository).stores.locate(entry.address)
-                with store.open(key) as body:
-                    target.put(dest.path, body)
+            if source.repository == dest.repository:
+                target.link_many([replace(entry, path=dest.path)])
                 return
-            copied = replace(entry, path=dest.path)
-            if self._links is None:
-                target.link_many([copied])
-            else:
-                self._links.setdefault(f"{dest.repository}/{dest.ref}", []).append(copied)
+            store, key = self._repository(source.repository).stores.locate(entry.address)
+            with store.open(key) as body:
+                target.put(dest.path, body)
 
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> None:
         """Copy files without copying bytes, staged all together."""
-        with self._linking_together():
+        with self._remembering(), self._linking_together():
             super().copy(path1, path2, *args, **kwargs)
 
     @contextmanager
@@ -138,15 +138,15 @@ class GravelerFileSystem(ReadingFileSystem):
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Delete files; with `recursive`, folders and what is in them."""
-        expanded = self.expand_path(path, recursive=recursive, maxdepth=maxdepth)
         files = []
-        for one in expanded:
-            try:
-                self.entry(one)
-                files.append(one)
-            except IsADirectoryError:
-                if not recursive:
-                    raise
+        with self._remembering():
+            for one in self.expand_path(path, recursive=recursive, maxdepth=maxdepth):
+                try:
+                    self.entry(one)
+                    files.append(one)
+                except IsADirectoryError:
+                    if not recursive:
+                        raise
         self._delete(files)
 
     def rm_file(self, path: str) -> None:

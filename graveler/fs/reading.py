@@ -3,7 +3,9 @@
 import errno
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime
+from glob import escape, has_magic
 from typing import Any, Final
 
 from graveler.errors import NotFoundError
@@ -15,7 +17,7 @@ from graveler.fs.trees import TreeFileSystem
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import value_identity
-from graveler.repository import View
+from graveler.repository import Stores, View
 
 __all__ = ["ReadingFileSystem"]
 
@@ -34,6 +36,11 @@ class ReadingFileSystem(TreeFileSystem):
             FileNotFoundError: There is nothing.
         """
         path = self._strip_protocol(path)
+        if self._seen is not None and path in self._seen:
+            seen = self._seen[path]
+            if seen is None:
+                raise IsADirectoryError(errno.EISDIR, "is a folder", path)
+            return seen
         address = Address.parse(path)
         with translated(path):
             if address.ref and address.path:
@@ -54,8 +61,18 @@ class ReadingFileSystem(TreeFileSystem):
         elif address.repository:
             self._repository(address.repository)
 
-    def info_of(self, path: str, entry: Entry) -> _Info:
+    @contextmanager
+    def _remembering(self) -> Iterator[None]:
+        """Have what `find` finds in the block not looked up again, file by file."""
+        self._seen = {}
+        try:
+            yield
+        finally:
+            self._seen = None
+
+    def info_of(self, path: str, entry: Entry, stores: Stores | None = None) -> _Info:
         """Return what ``info`` says of a file."""
+        stores = stores or self._repository(Address.parse(path).repository).stores
         return {
             "name": path,
             "size": entry.size,
@@ -64,7 +81,7 @@ class ReadingFileSystem(TreeFileSystem):
             "checksum": entry.checksum,
             "content_type": entry.content_type,
             "metadata": dict(entry.metadata),
-            "address": self._repository(Address.parse(path).repository).stores.uri(entry.address),
+            "address": stores.uri(entry.address),
         }
 
     def info(self, path: str, **_: Any) -> _Info:
@@ -103,12 +120,13 @@ class ReadingFileSystem(TreeFileSystem):
             for name in sorted({*branches, *repository.tags()}):
                 yield _folder(f"{address.repository}/{name}")
         else:
-            for item in self._view(address).list(address.folder, delimiter="/"):
+            view = self._view(address)
+            for item in view.list(address.folder, delimiter="/"):
                 name = address.tree + item.path
                 if isinstance(item, Prefix):
                     yield _folder(name.rstrip("/"))
                 else:
-                    yield self.info_of(name, item)
+                    yield self.info_of(name, item, view.repository)
 
     def find(
         self,
@@ -134,7 +152,10 @@ class ReadingFileSystem(TreeFileSystem):
         except NotFoundError:
             return found
         for entry in view.entries(address.folder):
-            found[address.tree + entry.path] = self.info_of(address.tree + entry.path, entry)
+            name = address.tree + entry.path
+            found[name] = self.info_of(name, entry, view.repository)
+            if self._seen is not None:
+                self._seen[name] = entry
         if withdirs:
             here = address.text
             folders = {here} if found else set()
@@ -142,9 +163,29 @@ class ReadingFileSystem(TreeFileSystem):
                 while (name := name.rpartition("/")[0]) not in folders and len(name) > len(here):
                     folders.add(name)
             found.update((name, _folder(name)) for name in folders)
+            if self._seen is not None:
+                self._seen.update(dict.fromkeys(folders))
         if not found and address.path and view.exists(address.path):
             found[address.text] = self.info_of(address.text, view.stat(address.path))
         return dict(sorted(found.items()))
+
+    def glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
+        """Return what matches a pattern, looking only into folders that match their part of it."""
+        parts = self._strip_protocol(path).split("/")
+        first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
+        if "**" in path or first >= len(parts) - 1:
+            return super().glob(path, maxdepth, **kwargs)
+        end = "/" if path.endswith("/") else ""
+        rest = "/".join(parts[first + 1 :]) + end
+        found: dict[str, _Info] = {}
+        detail = kwargs.pop("detail", False)
+        for folder in super().glob("/".join(parts[: first + 1]) + "/"):
+            if has_magic(folder):  # its name looks like a pattern: leave it to fsspec
+                found.update(super().glob(f"{escape(folder)}/{rest}", detail=True, **kwargs))
+            else:
+                found.update(self.glob(f"{folder}/{rest}", detail=True, **kwargs))
+        found = dict(sorted(found.items()))
+        return found if detail else list(found)
 
     def du(
         self,

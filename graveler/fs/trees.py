@@ -47,6 +47,7 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         self._lake: Lake | None = None
         self._repositories: dict[str, Repository] = {}
         self._run: Run | None = None
+        self._seen: dict[str, Entry | None] | None = None
         self._links: dict[str, list[Entry]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:

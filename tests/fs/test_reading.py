@@ -2,6 +2,7 @@
 
 import fsspec
 import pytest
+from fsspec import AbstractFileSystem
 
 HOUR = "input/2013/01/01/05:00"
 
@@ -95,6 +96,28 @@ def test_walking_finding_and_globbing_agree(grav, main):
     assert found == super(type(grav), grav).find(
         "flights/main/input/2013", withdirs=True, detail=True
     )
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "main/input/*/*/*/*/*.csv",
+        "main/input/2013/*/01/05:??/part-[0-9].csv",
+        "main/input/2013/0[12]/",
+        "main/*/2013/",
+        "ma?n/in*/2013/01/01/06:00/*",
+        "main/input/20*/nowhere/*.csv",
+        "main/input/**/*.csv",
+        "main/in[[]put/*/*",
+        "*/a[*]b/*",
+        "main/input/2013/*",
+    ],
+)
+def test_a_pattern_matches_what_it_matches_everywhere(grav, main, pattern):
+    main.put("a*b/file", b"")
+    everywhere = AbstractFileSystem.glob(grav, f"flights/{pattern}", detail=True)
+    assert grav.glob(f"flights/{pattern}", detail=True) == everywhere
+    assert grav.glob(f"grav://flights/{pattern}") == list(everywhere)
 
 
 def test_a_file_says_what_is_known_of_it(grav, main, repo):

@@ -4,6 +4,7 @@ import pytest
 
 from graveler.errors import ProtectedBranchError
 from graveler.fs import GravelerFileSystem, storage_options, url
+from graveler.model import Entry
 
 
 def contents(view):
@@ -124,6 +125,24 @@ def test_names_are_given_without_copying_bytes(grav, repo):
     with pytest.raises(FileNotFoundError):
         grav.mv("flights/dev/nowhere", "flights/dev/out/x")
     assert not grav.exists("flights/dev/out/x")
+
+
+def test_a_thousand_files_move_in_a_few_calls(grav, repo, lake):
+    repo.branch("dev").link_many(
+        Entry(f"in/{number % 10}/{number}", address=f"data/{number}", size=1)
+        for number in range(1000)
+    )
+    with grav.transaction as transaction:
+        grav.mv("flights/dev/in", "flights/dev/out", recursive=True)
+    assert transaction.commits["flights/dev"].message == "write 2000 files (in/0/0, …)"
+    calls = []
+    kv = repo.stores.kv
+    get = kv.get
+    kv.get = lambda *key: (calls.append(key), get(*key))[1]  # type: ignore[func-returns-value]
+    grav.mv("flights/dev/out", "flights/dev/back", recursive=True)
+    assert len(grav.find("flights/dev/back")) == 1000
+    assert len(calls) < 60
+    assert grav.ls("flights/dev", detail=False) == ["flights/dev/back"]
 
 
 def test_into_another_repository_bytes_are_copied(grav, repo, lake):
