@@ -300,6 +300,9 @@ ELSEWHERE = {
     ("GarbageCollector", "run"),  # a mark and sweeps
     ("Lake", "restore_repository"),  # of many refs, one after another: tests.engine.test_dump
     ("Repository", "restore_refs"),
+    ("Branch", "commit_changes"),  # tests.fs.test_transaction
+    ("Branch", "upload"),
+    ("Repository", "ingestion"),  # tests.ingest.test_ingest_faults
     ("Repository", "accept_kv"),  # of stores that outlive a process: tests.engine.test_forgetful_kv
 }
 """Public methods whose faults have tests of their own."""
