@@ -8,9 +8,8 @@ from typing import Any
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowException
 
-from graveler.errors import GravelerError, InvalidInputError, RunNotFoundError
+from graveler.errors import GravelerError, InvalidInputError
 from graveler.lake import RunRecord, RunState
-from graveler_airflow.context import run_key
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.pages import dag_run_page
 
@@ -20,7 +19,7 @@ _TIMEOUT = 30
 
 
 class GravelerNotifier(BaseNotifier):
-    """Says what became of the graveler run of a DAG run: its branch, why it was refused.
+    """Says what became of the graveler runs of a DAG run: their branches, why they were refused.
 
     ::
 
@@ -33,7 +32,6 @@ class GravelerNotifier(BaseNotifier):
         repo: The repository; the connection's where not given.
         send: A function that takes the text to wherever people read it.
         webhook: An address that takes ``{"text": "…"}`` by POST, as chat programs do.
-        group_id: That of the `graveler_run`, where one was given.
         graveler_conn_id: The connection that says where the lake is.
     """
 
@@ -45,14 +43,12 @@ class GravelerNotifier(BaseNotifier):
         repo: str = "",
         send: Callable[[str], Any] | None = None,
         webhook: str = "",
-        group_id: str = "",
         graveler_conn_id: str = GravelerHook.default_conn_name,
     ) -> None:
         super().__init__()
         self.repo = repo
         self.send = send
         self.webhook = webhook
-        self.group_id = group_id
         self.graveler_conn_id = graveler_conn_id
 
     def notify(self, context: Any) -> None:
@@ -66,19 +62,23 @@ class GravelerNotifier(BaseNotifier):
             self.log.warning("%s", text)
 
     def text(self, context: Any) -> str:
-        """Return what there is to say of the DAG run's graveler run."""
-        run = context["dag_run"]
-        lines = [f"{run.dag_id}, run {run.run_id}"]
-        # a callback's context does not always name the partition, but its run does
-        key = run_key({**context, "partition_key": run.partition_key}, self.group_id)
+        """Return what there is to say of the DAG run's graveler runs."""
+        # the least that Airflow gives to the callback of a DAG
+        dag_id, run_id = context["dag"].dag_id, context["run_id"]
+        lines = [f"{dag_id}, run {run_id}"]
+        mine = {"airflow.dag_id": dag_id, "airflow.run_id": run_id}
         try:
             with GravelerHook(self.graveler_conn_id).repository(self.repo) as repository:
-                lines += _told(repository.runs.get(key), repository.name)
-        except RunNotFoundError:
-            lines.append("It has opened no graveler run")
+                told = [
+                    line
+                    for record in repository.runs.list()
+                    if mine.items() <= record.metadata.items()
+                    for line in _told(record, repository.name)
+                ]
+            lines += told or ["It has opened no graveler run"]
         except (GravelerError, AirflowException) as error:
             lines.append(f"The lake cannot be asked what became of it: {error}")
-        if url := dag_run_page(run.dag_id, run.run_id):
+        if url := dag_run_page(dag_id, run_id):
             lines.append(url)
         return "\n".join(lines)
 

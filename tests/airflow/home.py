@@ -19,7 +19,7 @@ from graveler.config import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 AIRFLOW = Path(sys.executable).with_name("airflow")
-PATIENCE = 300  # seconds; a machine that is busy with other tests is slow, not broken
+PATIENCE = 600  # seconds; a machine that is busy with other tests is slow, not broken
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ import pytest
 import graveler
 from graveler.clock import SystemClock
 from graveler.errors import GateFailedError
-from graveler.runs import RunState
+from graveler.runs import Origin, RunState
 from tests.airflow.home import AIRFLOW
 
 NOTIFIER = """
 import json, sys, threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from types import SimpleNamespace
+from airflow.sdk import DAG
 from graveler_airflow import GravelerNotifier
 
-posted = []
+posted, dag = [], DAG("told")
 
 class Chat(BaseHTTPRequestHandler):
     def do_POST(self):
@@ -29,17 +29,17 @@ class Chat(BaseHTTPRequestHandler):
 server = HTTPServer(("127.0.0.1", 0), Chat)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
-def said(run_id, partition=None, **options):
+def said(run_id, **options):
     texts = []
-    run = SimpleNamespace(dag_id="told", run_id=run_id, partition_key=partition)
-    GravelerNotifier(send=texts.append, repo="{{ 'tel' + 'ling' }}", **options)({"dag_run": run})
+    told = GravelerNotifier(send=texts.append, repo="{{ 'tel' + 'ling' }}", **options)
+    told({"dag": dag, "run_id": run_id})
     return texts
 
 chat = f"http://127.0.0.1:{server.server_port}/hook"
 found = {
-    "refused": said("r1", "2013-01-01T05:00", webhook=chat),
+    "refused": said("r1", webhook=chat),
     "published": said("r2"),
-    "named": said("r3", group_id="second"),
+    "failed": said("r3"),
     "unknown": said("r4"),
     "away": said("r5", graveler_conn_id="nowhere"),
 }
@@ -63,17 +63,18 @@ def repository(home):
 def told(repository):
     """Runs of which there is something to tell."""
 
-    def opened(key, **terms):
-        run = repository.runs.open(key, **terms)
+    def opened(key, run_id="", **terms):
+        origin = Origin("airflow", job="told", run_id=run_id)
+        run = repository.runs.open(key, metadata=origin.metadata(), **terms)
         with run.step("s") as step:
             step.put(f"told/{key}", b"x")
         return run
 
-    refused = opened("told 2013-01-01T05:00")
+    refused = opened("told 2013-01-01T05:00", "r1")
     with pytest.raises(GateFailedError):
         refused.publish([graveler.gate("no duplicates")(lambda _: "5 rows twice")])
-    opened("told r2").publish()
-    opened("told r3 second").close("Airflow run r3: second.work failed")
+    opened("told r2", "r2").publish()
+    opened("told r3 second", "r3").close("Airflow run r3: second.work failed")
     opened("silent", lease=timedelta(seconds=1))
     SystemClock().sleep(1.5)  # its lease, and by how much clocks may differ
 
@@ -107,7 +108,9 @@ def notified(home, told):
 def test_the_notifier_says_the_branch_and_who_refused(notified, repository):
     (text,) = notified["refused"]
     record = repository.runs.get("told 2013-01-01T05:00")
-    assert text.splitlines()[1:] == [
+    *said, link = text.splitlines()[1:]
+    assert link.endswith("/dags/told/runs/r1")
+    assert said == [
         f"PARKED on branch {record.branch} of telling, attempt 1; main has not moved",
         "Refused by no duplicates: 5 rows twice",
     ]
@@ -116,7 +119,7 @@ def test_the_notifier_says_the_branch_and_who_refused(notified, repository):
 
 def test_the_notifier_says_what_was_published_or_why_not(notified, repository):
     assert repository.commit("main").id in notified["published"][0]
-    assert "second.work failed" in notified["named"][0]
+    assert "second.work failed" in notified["failed"][0]
 
 
 def test_the_notifier_says_so_when_there_is_nothing_to_say(notified):

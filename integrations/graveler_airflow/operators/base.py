@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator, Context
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Branch, Repository
 from graveler.model import Commit
-from graveler_airflow.binding import attached
+from graveler_airflow.binding import attached, connection_of
 from graveler_airflow.context import step_name, task_metadata
 from graveler_airflow.failing import final_failures
 from graveler_airflow.hook import GravelerHook
@@ -100,7 +100,11 @@ class GravelerWritingOperator(GravelerOperator):
         with final_failures(), attached(self.run) as run, run.renewing():
             with run.step(name, try_number=tried, metadata=metadata) as step:
                 self.log.info("%s, on %s", self.write(step), run.branch)
-            return step.result.id if step.result is not None else None
+            if step.result is None:
+                return None
+            repo = run.handle.repository
+            point_to(self, conn_id=connection_of(self.run), repo=repo, commit=step.result)
+            return step.result.id
 
     def act(self, repository: Repository, context: Context) -> Commit | None:
         """Write on the branch and commit."""

@@ -106,9 +106,10 @@ class GravelerRevertOperator(GravelerOperator):
     def act(self, repository: Repository, context: Context) -> Commit:
         """Revert, unless an earlier try has."""
         target = repository.commit(self.commit)
-        earlier = own_commit(repository, self.on, context)
-        if earlier is not None and earlier.metadata.get("graveler.revert") == target.id:
-            return earlier
+        if context["ti"].try_number > 1:
+            earlier = own_commit(repository, self.on, context)
+            if earlier is not None and earlier.metadata.get("graveler.revert") == target.id:
+                return earlier
         return repository.revert(
             target.id,
             self.on,

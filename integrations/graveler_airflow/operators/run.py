@@ -172,7 +172,7 @@ class GravelerCloseRunOperator(BaseOperator):
 
     def prepare_template(self) -> None:
         """Look at the whole DAG: Airflow calls this when it has read the file."""
-        if self._merge:
+        if self.dag.has_task(self._merge):
             check_failures_show(self.dag.get_task(self._merge))
 
     @property
