@@ -41,7 +41,7 @@ __all__ = ["Storm", "main"]
 WRITERS = 4
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR_S = 0.02
-PAUSE_S = 0.005  # of a writer between two files, lest the hours grow long
+PAUSE_S = 0.02  # of a writer between two files, lest the hours grow long
 
 
 class _DeadlyLake(Lake):
@@ -97,6 +97,7 @@ class Storm:
         self.folder, self.policy, self.stride = Path(folder), policy, stride
         self.killed: Counter[str] = Counter()
         self.hours = 0
+        self._parent = os.getpid()
         self._now = mmap.mmap(-1, 8)  # shared with the writers: which hour it is
         with graveler.open(self.folder / "lake") as lake:
             repo = lake.create_repository("flights")
@@ -123,7 +124,9 @@ class Storm:
         with (self.folder / f"writer{number}").open("wb", buffering=0) as log:
             repo = graveler.open(self.folder / "lake").repository("flights")
             branch = repo.ingestion().branch
-            for count in range(10**9):
+            count = 0
+            while os.getppid() == self._parent:  # else nobody is left to stop it
+                count += 1
                 late = count % 7 == 0
                 hour = self._hour() - (1 if late else 0)
                 path = f"{_folder(START + timedelta(hours=hour))}/w{number}-{count}"

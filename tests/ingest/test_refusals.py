@@ -1,8 +1,11 @@
 """What happens when a gate refuses an hour: publishing is held, or the hour is set aside."""
 
+from dataclasses import replace
+
 import pytest
 
 from graveler.errors import (
+    CorruptionError,
     GateFailedError,
     MergeConflictError,
     NotFoundError,
@@ -10,7 +13,7 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.gates import gate
-from graveler.ingest import HourState
+from graveler.ingest import HourState, Ingestion
 from tests.engine.worlds import tree
 
 FIVE = "2013-01-01T05:00Z"
@@ -352,3 +355,37 @@ def test_somebody_who_reset_the_branch_has_dropped_the_hour(repo, holding, quara
     assert published(repo) == {path(6): "6a"}
     assert quarantining.quarantined() == ()
     assert holding.status().held is None
+
+
+def test_gates_that_the_target_requires_are_asked_by_ticks_and_releases(repo):
+    asked = []
+
+    def required(stores, action, branch, candidate, head):
+        asked.append((action, branch))
+        assert candidate.parents[0] == head.id
+        if any(change.path.endswith(".bad") for change in repo.diff(head.id, candidate.id)):
+            raise GateFailedError("required: no")
+
+    ingestion = Ingestion(replace(repo.stores, judge=required), on_refusal="quarantine")
+    stage(ingestion, 5, "x.bad")
+    tick = ingestion.tick(FIVE)
+    assert tick.refused is not None
+    assert (tick.state, tick.refused.reason) == (HourState.QUARANTINED, "required: no")
+    with pytest.raises(GateFailedError):
+        ingestion.release(SHELF)
+    stage(ingestion, 6, "a")
+    assert ingestion.tick(SIX).state is HourState.PUBLISHED
+    assert set(asked) == {("publish", "main")}
+
+
+@pytest.mark.parametrize("kind", ["standing/ingest", f"hour/ingest/{FIVE}", "quarantine/ingest/x"])
+@pytest.mark.parametrize("value", [b"{", b"{}", b'{"held":7}'])
+def test_a_record_that_is_damaged_is_told_of_and_left_as_it_is(repo, holding, kind, value):
+    holding.tick("2013-01-01T04:00Z")
+    partition = f"ingest:{repo.stores.uid}"
+    repo.stores.kv.set(partition, kind.encode(), value)
+    stage(holding, 5, "a")
+    with pytest.raises(CorruptionError):
+        holding.tick(FIVE)
+    assert repo.stores.kv.get(partition, kind.encode()).value == value
+    assert path(5) in tree(repo.branch("ingest"))
