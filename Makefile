@@ -18,7 +18,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: help demo test simulate check lint types floors bench storm torture docs lock clean
-.PHONY: chaos-airflow chaos-dagster
+.PHONY: chaos-airflow chaos-dagster screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,9 @@ chaos-airflow: $(READY) ## Airflow for real, every failure once, then HOURS=200 
 chaos-dagster: $(READY) ## the same with Dagster
 	$(if $(SEED),,$(BIN)/python -m tests.chaos dagster --matrix --page $(PAGE))
 	$(BIN)/python -m tests.chaos dagster $(HOURS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+screenshots: $(READY) ## the pictures in docs/images, of real orchestrators; needs Chromium on the PATH
+	$(BIN)/python -m tests.screenshots $(ARGS)
 
 # mkdocs wants neither its pages beside its configuration nor its output among its pages,
 # and the pages lie best at docs/: so it builds from a copy.

@@ -1,0 +1,1 @@
+"""The pictures of the documentation: real orchestrators, photographed by a headless browser."""

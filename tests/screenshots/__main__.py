@@ -1,0 +1,10 @@
+"""Takes all pictures of the documentation: ``python -m tests.screenshots [airflow] [dagster]``."""
+
+import sys
+
+from tests.screenshots import of_airflow, of_dagster
+
+_ALL = {"airflow": of_airflow.main, "dagster": of_dagster.main}
+
+for name in sys.argv[1:] or _ALL:
+    _ALL[name]()
