@@ -16,7 +16,7 @@ __all__ = ["DagsterChaos"]
 _OVER = ("SUCCESS", "FAILURE", "CANCELED")
 _STEPS = ("ingest", "left", "right", "curate", "hours_gates", "hours_publish")
 _AT_ONCE = 4
-_LONGEST = 150
+_LONGEST = 240
 """Seconds after which Dagster gives up a run whose processes are gone."""
 
 _SENSOR = 20

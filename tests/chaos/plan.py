@@ -148,7 +148,7 @@ AIRFLOW: dict[str, Kind] = {
 DAGSTER: dict[str, Kind] = {
     **_COMMON,
     "SIGKILL of the publisher, before main moves": _strike(
-        "kill", task="hours_publish", number=1, on="branch/main", times=9
+        "kill", task="hours_publish", number=1, on="branch/main"
     ),
     "SIGKILL of the publisher, after main moved": _strike(
         "kill", task="hours_publish", number=1, on="branch/main", after=True
