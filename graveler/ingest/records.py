@@ -51,10 +51,6 @@ class IngestRecords:
         """Return what the ticks of an hour did, or None where there was none."""
         return self._get(self._name("hour", hour), decode_hour)
 
-    def hours(self) -> Iterator[HourRecord]:
-        """Yield what is kept of every hour, earliest first."""
-        return self._all(self._name("hour", ""), decode_hour)
-
     def change_hour(self, hour: str, change: Callable[[HourRecord], HourRecord]) -> HourRecord:
         """Replace the record of an hour by ``change(record)`` in one atomic step and return it."""
         return self._update(
