@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Thread
+from typing import Final
 
 from graveler.errors import FencedError, GravelerError
 from graveler.model import Commit, Entry
@@ -20,6 +21,7 @@ from graveler.runs.records import RunRecords
 
 __all__ = ["Attempt", "RunBranch", "RunView"]
 
+_PATIENCE_S: Final = 10
 _log = logging.getLogger(__name__)
 
 
@@ -96,7 +98,7 @@ class Attempt:
         finally:
             if os.getpid() == process:  # a fork has not brought the thread along
                 over.set()
-                thread.join()
+                thread.join(_PATIENCE_S)  # the store may hang
 
 
 class RunView(Ref):

@@ -84,6 +84,26 @@ def test_of_an_hour_that_was_published_twice_the_last_publish_is_taken_back_firs
     assert done.record.commit != first.commit
 
 
+def test_a_step_that_runs_again_after_a_rollback_replaces_what_is_on_the_target(repo, tree):
+    """Its files have other names in each round: none of an earlier round may stay beside them."""
+    commits = [publish(repo, KEY, {f"out/{number}": "x"}).commit for number in range(4)]
+    assert tree(repo.ref("main")) == {"settled": "0", "out/3": "x"}
+    repo.runs.rollback(KEY)
+    assert tree(repo.ref("main")) == {"settled": "0", "out/2": "x"}
+    publish(repo, KEY, {"out/4": "x"})
+    assert tree(repo.ref("main")) == {"settled": "0", "out/4": "x"}
+    repo.runs.rollback(KEY)
+    repo.runs.rollback(commits[2])
+    assert tree(repo.ref("main")) == {"settled": "0", "out/1": "x"}
+    publish(repo, KEY, {"out/5": "x"})
+    assert tree(repo.ref("main")) == {"settled": "0", "out/5": "x"}
+    for commit in (repo.runs.get(KEY).commit, commits[1], commits[0]):
+        repo.runs.rollback(commit)
+    assert tree(repo.ref("main")) == {"settled": "0"}
+    publish(repo, KEY, {"out/6": "x"})
+    assert tree(repo.ref("main")) == {"settled": "0", "out/6": "x"}
+
+
 def test_later_changes_that_overlap_are_listed_and_nothing_moves(repo, tree):
     publish(repo, KEY, {"a": "1", "b": "1", "c": "1"})
     publish(repo, "fix of a", {"a": "2"})
