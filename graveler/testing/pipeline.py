@@ -2,8 +2,8 @@
 
 The pipeline is run once, undisturbed, and its calls to the key-value store and the object store
 are counted. Then, from the same beginning each time, it is run again for every one of them: it
-dies before the call, or after it; or the stores do not answer that call; or, while it hangs
-there, an orchestrator that takes it for dead runs the next attempt from beginning to end. After
+dies before the call, or after it; or the store does not answer it, before or after its effect; or,
+while it hangs there, an orchestrator that takes it for dead runs the next attempt from beginning to end. After
 that the pipeline is run again as an orchestrator would, and the lake is judged.
 """
 
@@ -19,7 +19,7 @@ from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.lake import Repository
-from graveler.testing.faults import ProcessDied, unavailable
+from graveler.testing.faults import ProcessDied, lost_reply, unavailable
 from graveler.testing.judging import Verdict, differences, leftovers
 from graveler.testing.observing import Observer, Same, contents
 from graveler.testing.watching import Call, Process
@@ -30,9 +30,16 @@ __all__ = ["Pipeline", "Simulation", "SimulationError", "simulate"]
 Pipeline = Callable[[Any], object]
 """Called with a repository, or with a run where `simulate` was given its key."""
 
-Kind = Literal["dies-before", "dies-after", "unavailable", "overtaken"]
-KINDS: Final[tuple[Kind, ...]] = ("dies-before", "dies-after", "unavailable", "overtaken")
+Kind = Literal["dies-before", "dies-after", "unavailable", "lost-reply", "overtaken"]
+KINDS: Final[tuple[Kind, ...]] = (
+    "dies-before",
+    "dies-after",
+    "unavailable",
+    "lost-reply",
+    "overtaken",
+)
 
+_OF_WRITES: Final = frozenset({"dies-after", "lost-reply"})
 _REPOSITORY: Final = "simulated"
 _ATTEMPTS: Final = 3
 _NEAR: Final = 3
@@ -171,7 +178,8 @@ def simulate(  # noqa: PLR0913 - what can be said of a pipeline
         publishes: How often an undisturbed run may move the branch.
         same: Says of a tree what counts; the bytes of every file where not given.
         kinds: How to disturb: ``dies-before`` and ``dies-after`` a call, ``unavailable`` (the
-            store does not answer once), ``overtaken`` (the next attempt runs meanwhile).
+            store does not answer once), ``lost-reply`` (it did it, and the answer is lost),
+            ``overtaken`` (the next attempt runs meanwhile).
         most: Disturbances at the most; where there are more, those around the moves of the
             branch and as many others by chance.
         seed: Of that chance.
@@ -253,8 +261,8 @@ def _points(calls: Sequence[Call], kinds: Sequence[Kind]) -> Iterator[Point]:
         raise InvalidInputError(f"kinds {sorted(unknown)}: give some of {KINDS}")
     for kind in kinds:
         for call in calls:
-            if kind == "dies-after" and not call.writes:
-                continue  # the same as dying before the next one
+            if kind in _OF_WRITES and not call.writes:
+                continue  # the same as the one before it, or before the next call
             yield Point(kind, call)
 
 
@@ -285,13 +293,16 @@ def _disturbed(scene: _Scene, point: Point, expected: Verdict) -> list[str]:
     """Run the pipeline with one disturbance, then again; return what is wrong."""
     observer = scene.begin()
     process = Process(observer.seen)
-    moment: Literal["before", "after"] = "after" if point.kind == "dies-after" else "before"
     overtaking: list[BaseException | None] = []
     match point.kind:
-        case "dies-before" | "dies-after":
-            process.strike(point.call.number, process.die, moment=moment)
+        case "dies-before":
+            process.strike(point.call.number, process.die)
+        case "dies-after":
+            process.strike(point.call.number, process.die, moment="after")
         case "unavailable":
             process.strike(point.call.number, unavailable)
+        case "lost-reply":
+            process.strike(point.call.number, lost_reply, moment="after")
         case "overtaken":
             process.strike(
                 point.call.number, lambda _: overtaking.append(scene.run_again(observer))

@@ -148,7 +148,7 @@ def _where() -> str:
             return ""  # who is behind it has called simulate, and no store
         if not file.startswith((_OURS, _LIBRARY, "<")) and "site-packages" not in file:
             line = linecache.getline(file, frame.f_lineno).strip().rstrip(":")
-            return f"{Path(file).name}:{frame.f_lineno} in {frame.f_code.co_name}: {line}"
+            return f"{Path(file).name}:{frame.f_lineno} in {frame.f_code.co_name}, `{line}`"
         frame = frame.f_back
     return ""
 

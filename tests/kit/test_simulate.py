@@ -52,7 +52,7 @@ def test_an_attempt_that_is_overtaken_while_it_hangs_changes_nothing():
 
 
 def test_a_store_that_does_not_answer_for_once_changes_nothing():
-    simulate(steps, prepare=yesterday, kinds=["unavailable"], most=40)
+    simulate(steps, prepare=yesterday, kinds=["unavailable", "lost-reply"], most=40)
 
 
 def test_a_function_of_a_run_is_published_behind_its_gates():
@@ -102,7 +102,7 @@ def test_writing_to_main_is_found_at_once_and_by_its_line():
         simulate(direct)
     told = str(found.value)
     assert "writes to main directly" in told
-    assert 'in direct: main.put("a", b"one")' in told
+    assert 'in direct, `main.put("a", b"one")`' in told
     assert found.value.point == ""
 
 
