@@ -12,13 +12,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from graveler import errors
-    from graveler.gates import Candidate, Gate, Verdict, gate
+    from graveler.gates import Candidate, Gate, Verdict, checks, gate
     from graveler.lake import Branch, Lake, Origin, Ref, Repository, Run, open  # noqa: A004
     from graveler.model import Change, Commit, Conflict, Entry
 
 _HOMES = {
     "errors": "graveler.errors",
     "Candidate": "graveler.gates",
+    "checks": "graveler.gates.checks",
     "Gate": "graveler.gates",
     "Verdict": "graveler.gates",
     "gate": "graveler.gates",
@@ -35,6 +36,8 @@ _HOMES = {
     "Entry": "graveler.model",
 }
 
+_MODULES = frozenset({"checks", "errors"})
+
 __all__ = [
     "Branch",
     "Candidate",
@@ -50,6 +53,7 @@ __all__ = [
     "Run",
     "Verdict",
     "__version__",
+    "checks",
     "errors",
     "gate",
     "open",
@@ -61,7 +65,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'graveler' has no attribute {name!r}")
     module = import_module(home)
-    value = module if name == "errors" else getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

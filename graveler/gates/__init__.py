@@ -3,6 +3,8 @@
 from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.gate import Check, Gate, as_gate, gate
 from graveler.gates.judgement import Judgement
+from graveler.gates.named import NamedGate, named
+from graveler.gates.required import RequiredGates, combined
 from graveler.gates.runner import judge, known_verdicts
 from graveler.gates.verdict import Verdict
 from graveler.gates.verdicts import Verdicts
@@ -12,11 +14,15 @@ __all__ = [
     "Check",
     "Gate",
     "Judgement",
+    "NamedGate",
+    "RequiredGates",
     "RunContext",
     "Verdict",
     "Verdicts",
     "as_gate",
+    "combined",
     "gate",
     "judge",
     "known_verdicts",
+    "named",
 ]

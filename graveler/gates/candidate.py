@@ -3,10 +3,14 @@
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Self
 
 from graveler.gates.facts import plain
+from graveler.gates.footers import Footer
+from graveler.gates.history import Past, brought, past, seen_key
 from graveler.gates.read_only import read_only
+from graveler.gates.statistics import Statistics, statistics
 from graveler.model import Change, Commit
 from graveler.repository.diffing import diff_commits
 from graveler.repository.ref import Ref
@@ -65,10 +69,38 @@ class Candidate(Ref):
         self.action = action
         self.facts: dict[str, Any] = {}
         self.seen: dict[str, Any] = {}
+        self._footers: dict[str, Footer] = {}
 
     def changes(self, prefix: str = "") -> Iterator[Change]:
         """Yield what publishing would change on the target, below `prefix`."""
         return diff_commits(self.repository, self.target, self.commit, prefix=prefix)
+
+    def stats(self, prefix: str = "") -> Statistics:
+        """Return statistics of all files below `prefix`, from the footers of Parquet files.
+
+        Raises:
+            CorruptionError: A file is not what its name says.
+        """
+        return statistics(self.repository, self.entries(prefix), self._footers)
+
+    def added(self, prefix: str = "") -> Statistics:
+        """Return statistics of the files below `prefix` that publishing would add or replace."""
+        found = statistics(self.repository, brought(self.changes(prefix)), self._footers)
+        self.seen[seen_key(self.commit_id, prefix)] = found.encode()
+        return found
+
+    def history(self, prefix: str = "", limit: int = 20) -> list[Past]:
+        """Return statistics of what earlier commits on the branch brought below `prefix`.
+
+        They are kept when they were looked up once, so that they can be told when the data is
+        long gone; of commits that nobody looked at footers are read now.
+
+        Args:
+            prefix: Where.
+            limit: Of at most so many commits, the latest first, those that brought no file
+                there left out; found among the latest 1,000.
+        """
+        return list(islice(past(self.repository, self.target, prefix, self.seen), max(limit, 0)))
 
     def afresh(self) -> Self:
         """Return the same candidate for another gate: nothing is reported yet."""

@@ -14,7 +14,7 @@ from graveler.gates.fingerprint import fingerprint
 __all__ = ["Check", "Gate", "as_gate", "gate"]
 
 _SEVERITIES: Final = ("error", "warn")
-_READS: Final = ("content", "changes")
+_READS: Final = ("content", "changes", "anything")
 _LEAST_MEMORY: Final = 1 << 20
 _LONGEST_S: Final = 3600.0
 
@@ -37,7 +37,8 @@ class Gate:
         also: Other prefixes that the check reads.
         reads: ``content``: the verdict holds while what lies below the prefixes stays the
             same; ``changes``: the check looks at the change set alone, and its verdict holds
-            while that stays the same, whatever else is on the target.
+            while that stays the same, whatever else is on the target; ``anything``: what it says
+            is not kept, for it looks at the time, or at other things than the lake.
     """
 
     name: str

@@ -14,8 +14,13 @@ from graveler.repository.stores import Stores
 __all__ = ["content", "inputs"]
 
 
-def inputs(candidate: Candidate, gate: Gate) -> str:
-    """Return the hash of what a gate reads: its code, the content below its prefixes, the run."""
+def inputs(candidate: Candidate, gate: Gate) -> str | None:
+    """Return the hash of what a gate reads: its code, the content below its prefixes, the run.
+
+    None for a gate that may read anything.
+    """
+    if gate.reads == "anything":
+        return None
     stores = candidate.repository
     read = (
         _changes(candidate, gate)

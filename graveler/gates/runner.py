@@ -9,9 +9,11 @@ from graveler.gates.answer import ask
 from graveler.gates.candidate import Candidate
 from graveler.gates.facts import plain
 from graveler.gates.gate import Gate
+from graveler.gates.history import keep_statistics
 from graveler.gates.inputs import inputs
 from graveler.gates.isolation import ask_elsewhere
 from graveler.gates.judgement import Judgement
+from graveler.gates.required import combined
 from graveler.gates.verdict import Verdict
 from graveler.gates.verdicts import Verdicts
 from graveler.repository.stores import Stores
@@ -23,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[Verdict, ...]:
     """Return what each gate says of the candidate, in their order; all of them are asked.
+
+    Those that the branch requires are asked as well.
 
     A verdict is kept under the gate, its code and what it reads: the content below the
     gate's prefix in the candidate and in the target, and the run. A check that died, rather
@@ -36,7 +40,7 @@ def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[
     Raises:
         InvalidInputError: Two gates have one name.
     """
-    gates = list(gates)
+    gates = combined(stores, candidate.into, gates)
     names = [gate.name for gate in gates]
     if len(set(names)) != len(names):
         raise InvalidInputError(f"gates {sorted(names)}: names must differ")
@@ -48,10 +52,10 @@ def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[
     reused: list[str] = []
     for gate in gates:
         judged = inputs(candidate, gate)
-        verdict = kept.find(judged)
+        verdict = None if judged is None else kept.find(judged)
         if verdict is None:
             verdict = _ask(stores, candidate, gate)
-            if not verdict.died:
+            if judged is not None and not verdict.died:
                 new[judged] = verdict
         else:
             reused.append(gate.name)
@@ -67,11 +71,12 @@ def known_verdicts(
 
     None where a gate's inputs are new to it.
     """
-    gates = list(gates)
+    gates = combined(stores, candidate.into, gates)
     kept = Verdicts(stores.kv, stores.uid)
     verdicts = []
     for gate in gates:
-        verdict = kept.find(inputs(candidate, gate))
+        judged = inputs(candidate, gate)
+        verdict = None if judged is None else kept.find(judged)
         if verdict is None:
             return None
         verdicts.append(verdict)
@@ -86,6 +91,7 @@ def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> Verdict:
         answer = ask_elsewhere(gate, candidate, stores)
     else:
         answer = ask(gate.name, gate.check, candidate.afresh())
+    keep_statistics(stores, answer.seen)
     if answer.died:
         _log.warning("gate %s died: %s", gate.name, answer.reason)
     return Verdict(

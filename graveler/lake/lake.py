@@ -20,6 +20,7 @@ from graveler.errors import (
     PreconditionFailedError,
     RepositoryNotFoundError,
 )
+from graveler.gates.enforcing import enforce
 from graveler.kv.store import ABSENT, KVStore
 from graveler.lake.gating import elsewhere
 from graveler.lake.repository import Repository
@@ -261,6 +262,7 @@ class Lake:
             clock=self._clock,
             ids=self._ids,
             open_store=self._open_store,
+            judge=enforce,
             elsewhere=elsewhere(self._config, name, storage, settings),
         )
         return Repository(self, stores, witness)

@@ -11,6 +11,7 @@ from graveler.config import default_committer
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
+from graveler.lake.requiring import Gates
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
 from graveler.refs import (
@@ -77,6 +78,11 @@ class Repository:
         from graveler.lake.collecting import collector  # noqa: PLC0415 - only who collects waits
 
         return collector(self)
+
+    @property
+    def gates(self) -> "Gates":
+        """What gates have said, and which ones branches require."""
+        return Gates(self.stores)
 
     @property
     def storage(self) -> str:

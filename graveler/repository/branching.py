@@ -30,8 +30,11 @@ def create_branch(
 
     Raises:
         AlreadyExistsError: The name is taken, and `exist_ok` is not set.
+        GateFailedError: A gate that branches of the name require refuses what it would hold.
     """
     head = resolve_to_name(stores.refs, source)
+    if stores.refs.branches.find(name) is None:
+        stores.ask_gates("create", name, head, head)
     try:
         return stores.refs.branches.create(
             BranchRecord(

@@ -19,6 +19,7 @@ from typing import Final
 
 from graveler.committed import StagedChange, apply, differing_spans, reapply
 from graveler.errors import (
+    GateFailedError,
     NoChangesError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -34,11 +35,12 @@ from graveler.repository.writing import check_fence, owned
 __all__ = ["MOST_SEALED", "commit", "overlap"]
 
 _ATTEMPTS: Final = 200
+_MOST_REFUSED: Final = 64
 MOST_SEALED: Final = 8
 """Sealed tokens of a branch, at most: a committer that finds as many commits them first."""
 
 
-def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, BranchRecord]:
+def _seal(stores: Stores, name: str, fence: str, most: int) -> tuple[BranchRecord, BranchRecord]:
     """Give the branch a new live token and put the old one behind the sealed ones.
 
     Returns:
@@ -52,7 +54,7 @@ def _seal(stores: Stores, name: str, fence: str) -> tuple[BranchRecord, BranchRe
         check_fence(record, fence)
         looks.append(record)
         live = record.staging_token
-        if len(record.sealed_tokens) >= MOST_SEALED or stores.staging.is_empty(live):
+        if len(record.sealed_tokens) >= most or stores.staging.is_empty(live):
             return record
         return replace(
             record,
@@ -97,6 +99,8 @@ def commit(  # noqa: PLR0913 - the fields of a commit
         NoChangesError: Nothing is staged that differs from the head.
         ProtectedBranchError: The branch takes no commits.
         FencedError: A newer attempt of the run owns the branch.
+        GateFailedError: A gate that the branch requires refuses: the writes stay staged, to be
+            mended by others or discarded with `reset`.
     """
     if not fence:
         stores.refs.protection.check(name, "commit")
@@ -107,15 +111,21 @@ def commit(  # noqa: PLR0913 - the fields of a commit
 
 def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
     earlier = None
+    most = MOST_SEALED
     for _ in range(_ATTEMPTS):
-        seen, sealed = _seal(stores, name, fence)
+        seen, sealed = _seal(stores, name, fence, most)
         work = _Committer(stores, name, fence, details, seen, sealed)
-        full = len(sealed.sealed_tokens) >= MOST_SEALED
+        full = len(sealed.sealed_tokens) >= most
         if not full or sealed.staging_token != seen.staging_token:
             break
         # what committers that died left behind lands first, so that it grows no more; what is
         # live, our own writes among it, is sealed after that
-        earlier = _found(work) or earlier
+        try:
+            earlier = _found(work) or earlier
+        except GateFailedError:
+            if most >= _MOST_REFUSED:
+                raise
+            most *= 2  # what was refused is sealed, and what mends it must get in behind
     else:
         raise ThrottledError(f"branch {name!r} is busy: {MOST_SEALED} commits are under way")
     try:
@@ -203,6 +213,8 @@ class _Committer:
             tokens=tokens,
             spans=differing_spans(stores.ranges, parent.metarange, tree),
         )
+        if not self._fence:
+            stores.ask_gates("commit", self._name, made, parent)
         moved = replace(rest, commit_id=made.id)
         if not advance(stores.refs, moved, predicate, action="commit"):
             return None

@@ -194,6 +194,7 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
         ProtectedBranchError: The branch takes no merges.
+        GateFailedError: A gate that the branch requires refuses; it did not move.
     """
     refs = stores.refs
     refs.protection.check(into, "merge")
@@ -216,6 +217,7 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
             )
             if made is None:
                 return MergeResult(dest, already=True)
+            stores.ask_gates("merge", into, made, dest)
             if advance(refs, replace(record, commit_id=made.id), predicate, action="merge"):
                 return MergeResult(made, already=False)
             backoff(stores.clock, stores.ids, attempt)

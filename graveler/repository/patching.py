@@ -39,6 +39,7 @@ def commit_changes(  # noqa: PLR0913 - the fields of a commit
         NoChangesError: The head is so already.
         ProtectedBranchError: The branch takes no writes or no commits.
         FencedError: A newer attempt of the run owns the branch.
+        GateFailedError: A gate that the branch requires refuses; it did not move.
     """
     if not fence:
         for action in ("write", "commit"):
@@ -63,6 +64,8 @@ def commit_changes(  # noqa: PLR0913 - the fields of a commit
                 metadata=metadata,
                 spans=differing_spans(stores.ranges, head.metarange, tree),
             )
+            if not fence:
+                stores.ask_gates("commit", name, made, head)
             moved = replace(record, commit_id=made.id)
             if advance(refs, moved, predicate, action="commit"):
                 _overrule(stores, record, fence, writes)

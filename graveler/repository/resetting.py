@@ -30,6 +30,7 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
         ProtectedBranchError: The branch may not be moved so.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
+        GateFailedError: A gate that the branch requires refuses; it did not move.
     """
     refs = stores.refs
     refs.protection.check(name, "reset")
@@ -43,7 +44,10 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
         check_fence(record, "")
         seen = record.moves[-1] if record.moves else None
         target = resolve_to_name(refs, to)
-        refuse_unpublished(stores, target, refs.commits.get(record.commit_id))
+        head = refs.commits.get(record.commit_id)
+        refuse_unpublished(stores, target, head)
+        if target.id != head.id:
+            stores.ask_gates(_ACTION, name, target, head)
         dropped = (record.staging_token, *record.sealed_tokens)
         token = stores.ids.unique()
         return replace(record, commit_id=target.id, staging_token=token, sealed_tokens=())

@@ -146,6 +146,7 @@ def _land(
                 refuse_unpublished(stores, commit, head)
                 refs.expired.check_nameable(commit.id)
             made = _build(stores, head, f"{action} on {name}", base, source, wanted)
+            stores.ask_gates(action, name, made, head)
             if advance(refs, replace(record, commit_id=made.id), predicate, action=action):
                 return made
             backoff(stores.clock, stores.ids, attempt)

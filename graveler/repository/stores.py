@@ -70,6 +70,15 @@ class Stores:
         """Root URI of the repository's own storage."""
         return self.objects.root
 
+    def ask_gates(self, action: str, branch: str, commit: Commit, head: Commit) -> None:
+        """Let the gates that a branch requires judge what it would become, before it does.
+
+        Raises:
+            GateFailedError: One refuses.
+        """
+        if self.judge is not None:
+            self.judge(self, action, branch, commit, head)
+
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of an entry's address.
 

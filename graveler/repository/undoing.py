@@ -34,6 +34,7 @@ def undo(stores: Stores, name: str, to: int) -> Commit:
         PreconditionFailedError: The branch was moved meanwhile; it stays where it is.
         FencedError: The branch is or was a run's.
         ProtectedBranchError: The branch may not be moved so.
+        GateFailedError: A gate that the branch requires refuses; it did not move.
     """
     if to < 1:
         raise InvalidInputError(f"undo of {name!r} to {to}: give how many moves ago, from 1")
@@ -58,7 +59,10 @@ def undo(stores: Stores, name: str, to: int) -> Commit:
                 f"undo of {name!r}: the branch was moved meanwhile and stays where it is; "
                 f"look at `graveler reflog {name}`, then try again"
             )
-        return there if there.commit_id == target.id else replace(there, commit_id=target.id)
+        if there.commit_id == target.id:
+            return there
+        stores.ask_gates(_ACTION, name, target, stores.refs.commits.get(there.commit_id))
+        return replace(there, commit_id=target.id)
 
     def landed(now: BranchRecord) -> bool:
         since = now.moves.index(seen) + 1 if seen in now.moves else 0
@@ -85,6 +89,7 @@ def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
             f"undo of {name!r}: the branch was a run's: open the run again, or make a branch of "
             f"your own from commit {target.id[:12]}"
         )
+    stores.ask_gates(_ACTION, name, target, target)
     record = BranchRecord(
         name=name,
         commit_id=target.id,

@@ -15,7 +15,15 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.gates import Candidate, Gate, RunContext, Verdict, judge, known_verdicts
+from graveler.gates import (
+    Candidate,
+    Gate,
+    RunContext,
+    Verdict,
+    combined,
+    judge,
+    known_verdicts,
+)
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
 from graveler.refs import advance, backoff, move
@@ -100,11 +108,12 @@ def _publish(
         _check_takes_merges(stores, records, record)
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         head = _freeze(stores, run)
-        attempt = _Attempt(stores, records, record, run, head, gates, strategy)
+        everyone = combined(stores, record.into, gates)
+        attempt = _Attempt(stores, records, record, run, head, everyone, strategy)
         try:
             # who judges for long does so beside the others; who was overtaken while he judged,
             # again and again, or has nothing to judge, keeps his turn all the while
-            if gates and number < _OVERTAKEN:
+            if everyone and number < _OVERTAKEN:
                 result, earlier = attempt.beside_others(earlier)
             else:
                 result, earlier = attempt.in_turn(earlier)

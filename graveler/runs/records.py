@@ -19,6 +19,7 @@ from graveler.errors import (
 )
 from graveler.gates import Verdict
 from graveler.identity import unix_us
+from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.names import run_branch
 from graveler.records import decode_json, encode_json, from_unix_us
@@ -158,6 +159,7 @@ class RunRecords:
         `change` runs again after a lost race; what it raises ends the update. Returning the
         record it was given ends the update with nothing written.
         """
+        refuse_writes(f"run {key!r}")
         name = _RUN + run_branch(key).encode()
         for attempt in range(_ATTEMPTS):
             stored = self._kv.get(self._partition, name)

@@ -137,3 +137,15 @@ class AtLeast:
 
     def __call__(self, candidate):
         return len(list(candidate.entries())) >= self.files
+
+
+@graveler.gate(prefix="bad/")
+def no_bad_files(candidate):
+    found = [entry.path for entry in candidate.entries("bad/")]
+    return f"there are {', '.join(found)}" if found else None
+
+
+@graveler.gate(prefix="x/")
+def at_most_two_files(candidate):
+    found = len(list(candidate.entries("x/")))
+    return found <= 2 or f"{found} files"

@@ -1,0 +1,288 @@
+"""Built-in checks: functions that each return a gate.
+
+All take ``prefix`` first, the folder that they judge, and as named options the fields of a gate:
+``name``, ``severity``, ``timeout``, ``isolated``, ``memory``. With ``scope="changes"`` a check
+looks at the files that a run adds or replaces, with ``scope="all"`` at all that would be there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from graveler.gates.checks.base import BuiltIn
+from graveler.gates.checks.columns import InRange, NotNull, Unique
+from graveler.gates.checks.files import FileFormat, FileSize, Freshness
+from graveler.gates.checks.paths import NothingDeletedOutside, OnlyWithin
+from graveler.gates.checks.references import RefersTo
+from graveler.gates.checks.rows import RowCount, RowCountChange
+from graveler.gates.checks.schemas import Schema
+from graveler.gates.gate import Gate
+
+__all__ = [
+    "file_format",
+    "file_size",
+    "freshness",
+    "in_range",
+    "not_null",
+    "nothing_deleted_outside",
+    "only_within",
+    "refers_to",
+    "row_count",
+    "row_count_change",
+    "schema",
+    "unique",
+]
+
+
+def _gate(check: BuiltIn, options: Mapping[str, Any]) -> Gate:
+    return replace(check.gate(), **options)
+
+
+def schema(
+    prefix: str = "",
+    columns: Mapping[str, str] | None = None,
+    *,
+    evolution: str = "add",
+    scope: str = "changes",
+    **options: Any,
+) -> Gate:
+    """Files have the columns, and the types, that are expected.
+
+    Cost: a footer for each file; of CSV the first line, whose columns have names but no types.
+
+    Args:
+        prefix: Where.
+        columns: Types by name, as Arrow writes them (``int64``, ``string``, ``timestamp[us]``);
+            "" for any type. Where not given: those of the newest file that is on the target.
+        evolution: ``none`` allows the same columns only; ``add`` new ones, too; ``widen`` also
+            wider types (int32 to int64, float to double).
+        scope: ``changes`` or ``all``.
+        options: Fields of the gate.
+    """
+    pairs = tuple((columns or {}).items())
+    return _gate(Schema(prefix, scope, columns=pairs, evolution=evolution), options)
+
+
+def row_count(
+    prefix: str = "",
+    at_least: int | None = 1,
+    at_most: int | None = None,
+    *,
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Gate:
+    """As many rows as expected, all files together.
+
+    Cost: a footer for each Parquet file; CSV is read whole.
+
+    Args:
+        prefix: Where.
+        at_least: Rows.
+        at_most: Rows.
+        scope: ``changes`` or ``all``.
+        missing: Whether a run that brings nothing there is to ``refuse`` or to ``pass``; give
+            ``pass`` where several pipelines publish to one branch that requires this.
+        options: Fields of the gate.
+    """
+    check = RowCount(prefix, scope, at_least=at_least, at_most=at_most, missing=missing)
+    return _gate(check, options)
+
+
+def row_count_change(
+    prefix: str = "",
+    *,
+    less: float | None = 0.5,
+    more: float | None = None,
+    history: int = 20,
+    enough: int = 3,
+    **options: Any,
+) -> Gate:
+    """About as many rows as earlier runs brought: their median is what is usual.
+
+    Cost: a footer for each file that the run brings; earlier ones are looked up once and kept.
+
+    Args:
+        prefix: Where.
+        less: The share by which there may be fewer; None for any.
+        more: The share by which there may be more.
+        history: With how many commits to compare.
+        enough: With fewer than that there is nothing to compare with, and it passes.
+        options: Fields of the gate.
+    """
+    return _gate(RowCountChange(prefix, less, more, history, enough), options)
+
+
+def not_null(
+    prefix: str,
+    *columns: str,
+    share: float = 0.0,
+    scope: str = "changes",
+    **options: Any,
+) -> Gate:
+    """No nulls in columns.
+
+    Cost: a footer for each Parquet file, the column where a footer does not say; CSV is read
+    whole, and its empty fields are null.
+
+    Args:
+        prefix: Where.
+        columns: Which; ``a.b`` within a struct.
+        share: The share of nulls that is allowed, 0.01 for one in a hundred.
+        scope: ``changes`` or ``all``.
+        options: Fields of the gate.
+    """
+    return _gate(NotNull(prefix, scope, columns=columns, share=share), options)
+
+
+def unique(prefix: str, *columns: str, scope: str = "all", **options: Any) -> Gate:
+    """No two rows have the same values in columns.
+
+    Cost: exact, so these columns of all the files are read and held in memory together.
+
+    Args:
+        prefix: Where.
+        columns: Which, together.
+        scope: ``all``, or ``changes`` where files cannot repeat one another.
+        options: Fields of the gate.
+    """
+    return _gate(Unique(prefix, scope, columns=columns), options)
+
+
+def in_range(
+    prefix: str,
+    column: str,
+    at_least: float | str | date | datetime | None = None,
+    at_most: float | str | date | datetime | None = None,
+    *,
+    nan: bool = False,
+    scope: str = "changes",
+    **options: Any,
+) -> Gate:
+    """Values of a column lie between bounds, nulls left aside.
+
+    Cost: a footer for each Parquet file; the column where a footer does not say, and where it is
+    of floating point, of which footers leave out NaN, unless NaN is allowed; CSV is read whole.
+
+    Args:
+        prefix: Where.
+        column: Which.
+        at_least: Numbers, texts; times as such or as ISO 8601.
+        at_most: The same.
+        nan: Whether NaN is allowed.
+        scope: ``changes`` or ``all``.
+        options: Fields of the gate.
+    """
+    check = InRange(prefix, scope, column=column, at_least=at_least, at_most=at_most, nan=nan)
+    return _gate(check, options)
+
+
+def freshness(
+    prefix: str = "",
+    max_age: float | timedelta = timedelta(days=1),
+    *,
+    column: str = "",
+    scope: str = "all",
+    **options: Any,
+) -> Gate:
+    """The newest file is new enough, or the newest time in a column is.
+
+    What it says is not kept for a later candidate. Cost: no file is read without `column`.
+
+    Args:
+        prefix: Where.
+        max_age: At most so old, a timedelta or seconds.
+        column: Of times or dates; those without a zone are UTC.
+        scope: ``changes`` or ``all``.
+        options: Fields of the gate.
+    """
+    seconds = max_age.total_seconds() if isinstance(max_age, timedelta) else float(max_age)
+    return _gate(Freshness(prefix, scope, max_age=seconds, column=column), options)
+
+
+def file_format(
+    prefix: str = "",
+    *formats: str,
+    scope: str = "changes",
+    **options: Any,
+) -> Gate:
+    """Files are of these formats, by name and by content; ``parquet`` where none is named.
+
+    Cost: the footer of Parquet, the beginning of CSV and JSON.
+
+    Args:
+        prefix: Where.
+        formats: Of ``parquet``, ``csv``, ``json`` (which is JSON lines, too).
+        scope: ``changes`` or ``all``.
+        options: Fields of the gate.
+    """
+    return _gate(FileFormat(prefix, scope, formats=formats or ("parquet",)), options)
+
+
+def file_size(
+    prefix: str = "",
+    at_least: int | None = 1,
+    at_most: int | None = None,
+    *,
+    files_at_most: int | None = None,
+    scope: str = "changes",
+    **options: Any,
+) -> Gate:
+    """Files are neither empty nor huge, nor too many. Cost: no file is read.
+
+    Args:
+        prefix: Where.
+        at_least: Bytes.
+        at_most: Bytes.
+        files_at_most: Files.
+        scope: ``changes`` or ``all``.
+        options: Fields of the gate.
+    """
+    check = FileSize(prefix, scope, at_least=at_least, at_most=at_most, files_at_most=files_at_most)
+    return _gate(check, options)
+
+
+def only_within(*prefixes: str, **options: Any) -> Gate:
+    """A run touches nothing but its partition. Cost: no file is read.
+
+    Args:
+        prefixes: Where it may; ``{hour}`` stands for what the run's metadata says of it.
+        options: Fields of the gate.
+    """
+    return _gate(OnlyWithin(prefixes), options)
+
+
+def nothing_deleted_outside(*prefixes: str, **options: Any) -> Gate:
+    """A run deletes nothing but below prefixes. Cost: no file is read.
+
+    Args:
+        prefixes: Where it may; ``{hour}`` stands for what the run's metadata says of it.
+        options: Fields of the gate.
+    """
+    return _gate(NothingDeletedOutside(prefixes), options)
+
+
+def refers_to(
+    prefix: str,
+    column: str,
+    other: str,
+    other_column: str = "",
+    *,
+    scope: str = "changes",
+    **options: Any,
+) -> Gate:
+    """Every value of a column is there in another one, nulls left aside.
+
+    Cost: both columns are read, and their distinct values held in memory.
+
+    Args:
+        prefix: Where.
+        column: Which.
+        other: Prefix of the files that it refers to.
+        other_column: Column of these; the same name where not given.
+        scope: ``changes`` or ``all``: of the files below `prefix`.
+        options: Fields of the gate.
+    """
+    check = RefersTo(prefix, scope, column=column, other=other, other_column=other_column)
+    return _gate(check, options)

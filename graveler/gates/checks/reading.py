@@ -1,0 +1,102 @@
+"""Columns of files, read where footers do not suffice."""
+
+import gzip
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from graveler.errors import CorruptionError, InvalidInputError, MissingDependencyError
+from graveler.gates.footers import Footer, open_parquet, read_footer
+from graveler.gates.statistics import kind_of
+from graveler.model import Entry
+from graveler.repository.stores import Stores
+
+__all__ = ["footer_of", "has_column", "table"]
+
+
+def footer_of(stores: Stores, entry: Entry) -> Footer | None:
+    """Return the footer of a Parquet file, None of another one."""
+    return read_footer(stores, entry) if kind_of(entry) == "parquet" else None
+
+
+def has_column(footer: Footer, name: str) -> bool:
+    """Return whether a file has a leaf column of that path; refuse one within a list or a map."""
+    column = footer.columns.get(name)
+    if column is not None and column.repeated:
+        raise InvalidInputError(
+            f"column {name!r} lies within a list or a map: name one that has a value for each row"
+        )
+    return column is not None or name in footer.fields
+
+
+def table(stores: Stores, entry: Entry, columns: Sequence[str]) -> Any:
+    """Return columns of a file as an Arrow table; of Parquet nothing else is read.
+
+    A column within a struct (``a.b``) comes under that name.
+
+    Raises:
+        CorruptionError: The file is damaged, or of a kind that has no columns.
+        InvalidInputError: It has no such column.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
+    except ImportError as error:
+        raise MissingDependencyError(
+            "this check reads columns, which needs pyarrow: install graveler[gates]"
+        ) from error
+    match kind_of(entry):
+        case "parquet":
+            found = _parquet(stores, entry, columns)
+        case "csv":
+            found = _csv(stores, entry, columns)
+        case _:
+            raise CorruptionError(
+                f"{entry.path!r} is neither Parquet nor CSV by its name: its columns cannot be "
+                "read; give a narrower prefix, or a check of your own"
+            )
+    arrays = [_leaf(found, entry, name) for name in columns]
+    return pa.table(arrays, names=list(columns))
+
+
+def _parquet(stores: Stores, entry: Entry, columns: Sequence[str]) -> Any:
+    file = open_parquet(stores, entry)
+    try:
+        return file.read(columns=list(columns), use_threads=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CorruptionError(
+            f"{entry.path!r} cannot be read as Parquet: {str(error).splitlines()[0][:200]}"
+        ) from error
+
+
+def _csv(stores: Stores, entry: Entry, columns: Iterable[str]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.csv  # noqa: PLC0415
+
+    store, key = stores.locate(entry.address)
+    raw = store.get(key)
+    try:
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+        options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+        found = pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)
+    except (pa.ArrowInvalid, OSError, EOFError) as error:
+        raise CorruptionError(
+            f"{entry.path!r} cannot be read as CSV: {str(error).splitlines()[0][:200]}"
+        ) from error
+    return found
+
+
+def _leaf(found: Any, entry: Entry, name: str) -> Any:
+    if name in found.column_names:
+        return found.column(name)
+    top, *inner = name.split(".")
+    if top not in found.column_names:
+        raise InvalidInputError(
+            f"{entry.path!r} has no column {name!r}: it has {', '.join(found.column_names)}"
+        )
+    import pyarrow.compute  # noqa: PLC0415
+
+    try:
+        return pyarrow.compute.struct_field(found.column(top), inner)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InvalidInputError(f"{entry.path!r} has no column {name!r}: {error}") from error

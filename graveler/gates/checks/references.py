@@ -1,0 +1,61 @@
+"""Values that must be found elsewhere."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from graveler.errors import InvalidInputError
+from graveler.gates.candidate import Candidate
+from graveler.gates.checks.reading import table
+from graveler.gates.checks.scope import Scoped, files_of
+from graveler.gates.gate import Gate
+
+__all__ = ["RefersTo"]
+
+
+@dataclass(frozen=True)
+class RefersTo(Scoped):
+    """Every value of a column is a value of another one below another prefix; both are read."""
+
+    kind: ClassVar[str] = "refers_to"
+
+    column: str = ""
+    other: str = ""
+    other_column: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.column and self.other):
+            raise InvalidInputError(
+                f"check {self.kind}: name a column, and the other prefix that it refers to"
+            )
+
+    def gate(self) -> Gate:
+        """Return the gate; it reads both prefixes."""
+        return Gate(
+            f"{self.kind} {self.prefix} {self.other}",
+            self,
+            prefix=self.prefix,
+            also=(self.other,),
+        )
+
+    def __call__(self, candidate: Candidate) -> str | None:
+        """Return why not, or None."""
+        there = self.other_column or self.column
+        mine = _values(candidate, self.prefix, self.scope, self.column)
+        lost = mine - _values(candidate, self.other, "all", there) if mine else mine
+        candidate.report(values=len(mine), lost=len(lost))
+        if not lost:
+            return None
+        shown = ", ".join(repr(value) for value in sorted(lost, key=repr)[:5])
+        return (
+            f"{len(lost)} values of {self.column!r} below {self.prefix!r} are not in {there!r} "
+            f"below {self.other!r}: {shown}"
+        )
+
+
+def _values(candidate: Candidate, prefix: str, scope: str, column: str) -> set[Any]:
+    found: set[Any] = set()
+    for entry in files_of(candidate, prefix, scope):
+        values = table(candidate.repository, entry, [column]).column(column)
+        found.update(values.drop_null().unique().to_pylist())
+    return found

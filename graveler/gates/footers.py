@@ -1,0 +1,192 @@
+"""Footers of Parquet files, read without reading data."""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graveler.errors import CorruptionError, MissingDependencyError
+from graveler.model import Entry
+from graveler.objects.store import ObjectStore
+from graveler.repository.stores import Stores
+
+__all__ = ["Column", "Footer", "RangedFile", "arrow", "merged", "open_parquet", "read_footer"]
+
+_DAMAGE: Final = (OSError, ValueError, RuntimeError)
+
+
+class RangedFile(io.RawIOBase):
+    """An object as a file that reads the ranges that are asked for, and no more."""
+
+    def __init__(self, store: ObjectStore, key: str, size: int) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return where the next read begins."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Set where the next read begins."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(start + offset, 0)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer."""
+        view = memoryview(buffer).cast("B")
+        length = min(len(view), max(self._size - self._position, 0))
+        if not length:
+            return 0
+        piece = self._store.get_range(self._key, self._position, length)
+        view[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a footer says of a leaf column.
+
+    Attributes:
+        type: Physical or logical type, as text.
+        nulls: How many values are null; None where the footer does not say.
+        least: Smallest value; None where the footer does not say, or all are null.
+        greatest: Largest value.
+        values: How many values there are, nulls among them.
+        repeated: It lies within a list or a map.
+    """
+
+    type: str
+    nulls: int | None
+    least: Any
+    greatest: Any
+    values: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What the footer of a Parquet file says.
+
+    Attributes:
+        rows: How many rows it has.
+        fields: Types of the top-level columns by name, as Arrow writes them, in order.
+        nullable: Whether each may be null.
+        columns: Leaf columns by path (``a.b`` within a struct).
+    """
+
+    rows: int
+    fields: Mapping[str, str]
+    nullable: Mapping[str, bool]
+    columns: Mapping[str, Column]
+
+
+def arrow() -> Any:
+    """Return ``pyarrow.parquet``, or raise MissingDependencyError."""
+    try:
+        import pyarrow.parquet  # noqa: PLC0415 - an extra, and slow to load
+    except ImportError as error:
+        raise MissingDependencyError(
+            "this check reads Parquet, which needs pyarrow: install graveler[gates]"
+        ) from error
+    return pyarrow.parquet
+
+
+def open_parquet(stores: Stores, entry: Entry) -> Any:
+    """Return a ``pyarrow.parquet.ParquetFile`` that reads ranges of an entry's object.
+
+    Raises:
+        CorruptionError: It is not a Parquet file, or damaged.
+    """
+    parquet = arrow()
+    store, key = stores.locate(entry.address)
+    try:
+        return parquet.ParquetFile(RangedFile(store, key, entry.size))
+    except _DAMAGE as error:
+        raise CorruptionError(
+            f"{entry.path!r} cannot be read as Parquet: {str(error).splitlines()[0][:200]}"
+        ) from error
+
+
+def read_footer(stores: Stores, entry: Entry) -> Footer:
+    """Return what the footer of an entry's Parquet file says; no data is read.
+
+    Raises:
+        CorruptionError: It is not a Parquet file, or damaged.
+    """
+    file = open_parquet(stores, entry)
+    try:
+        metadata, schema = file.metadata, file.schema_arrow
+        columns: dict[str, Column] = {}
+        for group in range(metadata.num_row_groups):
+            for number in range(metadata.num_columns):
+                leaf = file.schema.column(number)
+                chunk = metadata.row_group(group).column(number)
+                columns[leaf.path] = merged(columns.get(leaf.path), _column(leaf, chunk))
+        return Footer(
+            rows=metadata.num_rows,
+            fields={field.name: str(field.type) for field in schema},
+            nullable={field.name: bool(field.nullable) for field in schema},
+            columns=columns,
+        )
+    except _DAMAGE as error:
+        raise CorruptionError(
+            f"the footer of {entry.path!r} is damaged: {str(error).splitlines()[0][:200]}"
+        ) from error
+
+
+def _column(leaf: Any, chunk: Any) -> Column:
+    said = chunk.statistics if chunk.is_stats_set else None
+    bounds = said is not None and said.has_min_max
+    logical = str(leaf.logical_type)
+    return Column(
+        type=leaf.physical_type if logical == "None" else logical,
+        nulls=said.null_count if said is not None and said.has_null_count else None,
+        least=said.min if said is not None and bounds else None,
+        greatest=said.max if said is not None and bounds else None,
+        values=chunk.num_values,
+        repeated=leaf.max_repetition_level > 0,
+    )
+
+
+def merged(earlier: Column | None, column: Column) -> Column:
+    """Return what is known of both parts of a column."""
+    if earlier is None:
+        return column
+    return Column(
+        type=column.type,
+        nulls=None
+        if earlier.nulls is None or column.nulls is None
+        else earlier.nulls + column.nulls,
+        least=_bound(min, earlier, column, "least"),
+        greatest=_bound(max, earlier, column, "greatest"),
+        values=earlier.values + column.values,
+        repeated=column.repeated,
+    )
+
+
+def _bound(choose: Any, one: Column, other: Column, which: str) -> Any:
+    """Return the bound of both; None where one has values of which it does not tell it."""
+    known = []
+    for column in (one, other):
+        value = getattr(column, which)
+        if value is not None:
+            known.append(value)
+        elif column.nulls is None or column.nulls < column.values:
+            return None
+    try:
+        return choose(known) if known else None
+    except TypeError:
+        return None

@@ -1,0 +1,171 @@
+"""Statistics of files: how many, how large, how many rows, the bounds of their columns."""
+
+import csv
+import gzip
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, BinaryIO, Final
+
+from graveler.errors import CorruptionError
+from graveler.gates.facts import plain
+from graveler.gates.footers import Column, Footer, merged, read_footer
+from graveler.model import Entry
+from graveler.repository.stores import Stores
+
+__all__ = ["ColumnStatistics", "Statistics", "counts", "csv_header", "kind_of", "statistics"]
+
+_MOST_COLUMNS: Final = 200
+_HEADER_BYTES: Final = 1 << 20
+_TEXT: Final = 64
+_KINDS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv"}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Of a column: what footers say.
+
+    Attributes:
+        nulls: How many values are null; None where a file does not say.
+        least: Smallest value, times and decimals as text; None where a file does not say.
+        greatest: Largest value.
+    """
+
+    nulls: int | None = None
+    least: Any = None
+    greatest: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of some files.
+
+    Attributes:
+        files: How many, those left out whose name begins with ``_`` or ``.``.
+        bytes: Their size.
+        rows: Their rows; None where one is of a kind whose rows are not counted.
+        columns: By name (``a.b`` within a struct), of Parquet files; at most 200.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = 0
+    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+
+    def encode(self) -> dict[str, Any]:
+        """Return them as JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def decode(cls, raw: Mapping[str, Any]) -> "Statistics":
+        """Return what JSON has, or raise CorruptionError."""
+        try:
+            columns = {name: ColumnStatistics(**said) for name, said in raw["columns"].items()}
+            return cls(raw["files"], raw["bytes"], raw["rows"], columns)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CorruptionError(f"statistics cannot be read: {str(raw)[:120]}") from error
+
+
+def counts(entry: Entry) -> bool:
+    """Return whether a file holds data, by its name: not ``_SUCCESS``, nor a hidden one."""
+    return not entry.path.rpartition("/")[2].startswith(("_", "."))
+
+
+def kind_of(entry: Entry) -> str:
+    """Return ``parquet``, ``csv`` or "", by the name of a file."""
+    name = entry.path.rpartition("/")[2].lower()
+    return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), "")
+
+
+def statistics(stores: Stores, entries: Iterable[Entry], footers: dict[str, Footer]) -> Statistics:
+    """Return the statistics of files; of Parquet only footers are read, CSV is read whole.
+
+    Args:
+        stores: Where they are.
+        entries: The files.
+        footers: Those that were read before, by path; what is read is added.
+    """
+    files = size = 0
+    rows: int | None = 0
+    columns: dict[str, Column] = {}
+    for entry in entries:
+        if not counts(entry):
+            continue
+        files += 1
+        size += entry.size
+        match kind_of(entry):
+            case "parquet":
+                footer = _footer(stores, entry, footers)
+                rows = None if rows is None else rows + footer.rows
+                for name, column in footer.columns.items():
+                    if name in columns or len(columns) < _MOST_COLUMNS:
+                        columns[name] = merged(columns.get(name), column)
+            case "csv":
+                rows = None if rows is None else rows + _csv_rows(stores, entry)
+            case _:
+                rows = None
+    return Statistics(files, size, rows, {name: _plain(one) for name, one in columns.items()})
+
+
+def _footer(stores: Stores, entry: Entry, footers: dict[str, Footer]) -> Footer:
+    key = f"{entry.address}\0{entry.size}"
+    found = footers.get(key)
+    if found is None:
+        found = footers[key] = read_footer(stores, entry)
+    return found
+
+
+def _plain(column: Column) -> ColumnStatistics:
+    return ColumnStatistics(column.nulls, _bound(column.least), _bound(column.greatest))
+
+
+def _bound(value: Any) -> Any:
+    match value:
+        case bool() | int() | float() | None:
+            return plain({"value": value})["value"]
+        case str():
+            return value[:_TEXT]
+        case datetime() | date() | time():
+            return value.isoformat()
+        case Decimal() | timedelta():
+            return str(value)
+        case _:
+            return None
+
+
+def csv_header(stores: Stores, entry: Entry) -> list[str]:
+    """Return the names in the first line of a CSV file; only its beginning is read.
+
+    Raises:
+        CorruptionError: It has no first line, or is not UTF-8.
+    """
+    store, key = stores.locate(entry.address)
+    raw = store.get_range(key, 0, min(entry.size, _HEADER_BYTES)) if entry.size else b""
+    try:
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).readline()
+        first = raw.splitlines()[0] if raw else b""
+        names = next(csv.reader([first.decode("utf-8-sig")]), [])
+    except (UnicodeDecodeError, csv.Error, OSError, EOFError) as error:
+        raise CorruptionError(f"{entry.path!r} cannot be read as CSV: {error}") from error
+    if not names:
+        raise CorruptionError(f"{entry.path!r} cannot be read as CSV: it has no header")
+    return names
+
+
+def _csv_rows(stores: Stores, entry: Entry) -> int:
+    store, key = stores.locate(entry.address)
+    try:
+        with store.open(key) as file:
+            return max(sum(1 for row in csv.reader(_text(file)) if row) - 1, 0)
+    except (UnicodeDecodeError, csv.Error, OSError, EOFError) as error:
+        raise CorruptionError(f"{entry.path!r} cannot be read as CSV: {error}") from error
+
+
+def _text(file: BinaryIO) -> io.TextIOWrapper:
+    packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    opened: Any = gzip.GzipFile(fileobj=file) if packed else file
+    return io.TextIOWrapper(opened, encoding="utf-8-sig", newline="")

@@ -1,0 +1,485 @@
+"""The built-in checks, each at a table of files: what passes, what is refused, what is odd."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from graveler import checks
+from graveler.errors import GateFailedError, InvalidInputError
+from tests.gates.parquet import parquet, rows
+
+DAMAGED = rows(3)[:-20] + b"\0" * 16 + b"PAR1"
+HUGE = 2**62
+NESTED = [{"fare": {"amount": 1, "tip": None}}, {"fare": {"amount": 3, "tip": 2}}]
+
+
+def said(repo, gate, files, *, on_main=None, delete=(), metadata=None):
+    """What a gate says of a run that writes these files: "" where it passes."""
+    if on_main:
+        with repo.run("before") as before:
+            for path, data in on_main.items():
+                before.put(path, data)
+    try:
+        with repo.run("hour 05", gates=[gate], metadata=metadata, on_failure="drop") as run:
+            for path, data in files.items():
+                run.put(path, data)
+            run.delete_many(delete)
+            if not files:
+                run.put("elsewhere", b"1")
+    except GateFailedError as error:
+        return error.verdicts[0].reason
+    return ""
+
+
+def nested(values):
+    return parquet({"trip": values})
+
+
+CASES = {
+    # gate, files, "" or what is said
+    "rows enough": (checks.row_count("t/", 3), {"t/a.parquet": rows(3)}, ""),
+    "rows of all files": (
+        checks.row_count("t/", 5, 5),
+        {"t/a.parquet": rows(3), "t/b.pq": rows(1), "t/c.csv": b"id\n7\n"},
+        "",
+    ),
+    "rows too few": (
+        checks.row_count("t/", 4),
+        {"t/a.parquet": rows(3)},
+        "3 rows in 1 files below 't/': expected at least 4",
+    ),
+    "rows too many": (checks.row_count("t/", 0, 2), {"t/a.parquet": rows(3)}, "at most 2"),
+    "rows of nothing": (checks.row_count("t/"), {}, "0 rows in 0 files below 't/'"),
+    "rows of nothing, allowed": (checks.row_count("t/", missing="pass"), {}, ""),
+    "rows of an empty file": (checks.row_count("t/"), {"t/a.parquet": rows(0)}, "0 rows"),
+    "rows, marker files left out": (
+        checks.row_count("t/", 3, 3),
+        {"t/_SUCCESS": b"", "t/.a.crc": b"x", "t/a.parquet": rows(3)},
+        "",
+    ),
+    "rows of an unknown kind": (checks.row_count("t/"), {"t/a.txt": b"x"}, "cannot be counted"),
+    "rows of csv with lines in quotes": (
+        checks.row_count("t/", 2, 2),
+        {"t/a.csv": b'a,b\n1,"x\ny"\n2,z\n\n'},
+        "",
+    ),
+    "rows of a damaged file": (
+        checks.row_count("t/"),
+        {"t/a.parquet": DAMAGED},
+        "CorruptionError: 't/a.parquet' cannot be read as Parquet",
+    ),
+    "rows of an empty object": (checks.row_count("t/"), {"t/a.parquet": b""}, "CorruptionError"),
+    "rows of a csv in another code": (
+        checks.row_count("t/"),
+        {"t/a.csv": b"a\n\xff\xfe\n"},
+        "cannot be read as CSV",
+    ),
+    "schema as said": (
+        checks.schema("t/", {"id": "int64"}),
+        {"t/a.parquet": rows(2, x=["a", "b"])},
+        "",
+    ),
+    "schema lacks a column": (
+        checks.schema("t/", {"id": "int64", "fare": ""}),
+        {"t/a.parquet": rows(2)},
+        "'t/a.parquet' lacks fare",
+    ),
+    "schema has another type": (
+        checks.schema("t/", {"id": "string"}),
+        {"t/a.parquet": rows(2)},
+        "id is int64, not string",
+    ),
+    "schema takes nothing new": (
+        checks.schema("t/", {"id": "int64"}, evolution="none"),
+        {"t/a.parquet": rows(2, x=["a", "b"])},
+        "has new columns x",
+    ),
+    "schema may widen": (
+        checks.schema("t/", {"id": "int32"}, evolution="widen"),
+        {"t/a.parquet": rows(2)},
+        "",
+    ),
+    "schema may not narrow": (
+        checks.schema("t/", {"id": "int64"}, evolution="widen"),
+        {"t/a.parquet": parquet({"id": pa.array([1], pa.int32())})},
+        "id is int32, not int64",
+    ),
+    "schema of a struct": (
+        checks.schema("t/", {"trip": "struct<fare: struct<amount: int64, tip: int64>>"}),
+        {"t/a.parquet": nested(NESTED)},
+        "",
+    ),
+    "schema of a csv header": (
+        checks.schema("t/", {"id": "int64", "x": "string"}, evolution="none"),
+        {"t/a.csv": "\ufeffid,x\n1,2\n".encode()},
+        "",
+    ),
+    "schema of a csv without a column": (
+        checks.schema("t/", {"id": "", "fare": ""}),
+        {"t/a.csv": b"id,x\n"},
+        "lacks fare",
+    ),
+    "schema of an empty csv": (checks.schema("t/", {"id": ""}), {"t/a.csv": b""}, "no header"),
+    "schema of files that differ": (
+        checks.schema("t/", evolution="none"),
+        {"t/a.parquet": rows(2), "t/b.parquet": rows(2, x=[1, 2])},
+        "'t/b.parquet' has new columns x",
+    ),
+    "schema of nothing": (checks.schema("t/", {"id": ""}), {}, ""),
+    "schema of a damaged file": (
+        checks.schema("t/"),
+        {"t/a.parquet": DAMAGED},
+        "cannot be read as Parquet",
+    ),
+    "no nulls": (checks.not_null("t/", "id"), {"t/a.parquet": rows(3)}, ""),
+    "nulls": (
+        checks.not_null("t/", "id", "x"),
+        {"t/a.parquet": rows(3, x=["a", None, None]), "t/b.parquet": rows(1, x=["a"])},
+        "column 'x' has 2 nulls in 4 rows",
+    ),
+    "a share of nulls": (
+        checks.not_null("t/", "x", share=0.5),
+        {"t/a.parquet": rows(4, x=["a", None, None, "b"])},
+        "",
+    ),
+    "nulls where no footer says": (
+        checks.not_null("t/", "x"),
+        {"t/a.parquet": parquet({"x": [1, None]}, write_statistics=False)},
+        "has 1 nulls in 2 rows",
+    ),
+    "nulls of a csv": (checks.not_null("t/", "x"), {"t/a.csv": b"id,x\n1,\n"}, "1 nulls in 1"),
+    "nulls within a struct": (
+        checks.not_null("t/", "trip.fare.tip"),
+        {"t/a.parquet": nested(NESTED)},
+        "column 'trip.fare.tip' has 1 nulls in 2 rows",
+    ),
+    "nulls of a column that is not there": (
+        checks.not_null("t/", "fare"),
+        {"t/a.parquet": rows(1)},
+        "has no column 'fare': it has id",
+    ),
+    "nulls within a list": (
+        checks.not_null("t/", "x.list.element"),
+        {"t/a.parquet": parquet({"x": [[1, None]]})},
+        "lies within a list",
+    ),
+    "nulls of an unknown kind": (checks.not_null("t/", "x"), {"t/a.txt": b"x"}, "neither Parquet"),
+    "unique": (
+        checks.unique("t/", "id"),
+        {"t/a.parquet": rows(3), "t/b.csv": b"id\n7\n"},
+        "",
+    ),
+    "not unique between files": (
+        checks.unique("t/", "id"),
+        {"t/a.parquet": rows(3), "t/b.parquet": rows(2)},
+        "2 values of id are there more than once (id=",
+    ),
+    "unique together": (
+        checks.unique("t/", "id", "x"),
+        {"t/a.parquet": rows(2, x=["a", "a"]), "t/b.parquet": rows(2, x=["b", "b"])},
+        "",
+    ),
+    "unique within a struct": (
+        checks.unique("t/", "trip.fare.amount"),
+        {"t/a.parquet": nested([*NESTED, NESTED[0]])},
+        "trip.fare.amount=1: 2 times",
+    ),
+    "unique, but of two types": (
+        checks.unique("t/", "id"),
+        {"t/a.parquet": rows(1), "t/b.parquet": parquet({"id": ["0"]})},
+        "differ in type",
+    ),
+    "huge numbers are told apart": (
+        checks.unique("t/", "id"),
+        {"t/a.parquet": parquet({"id": [HUGE, HUGE + 1]})},
+        "",
+    ),
+    "nothing is unique": (checks.unique("t/", "id"), {}, ""),
+    "in range": (checks.in_range("t/", "id", 0, 2), {"t/a.parquet": rows(3)}, ""),
+    "too small": (
+        checks.in_range("t/", "id", 1),
+        {"t/a.parquet": rows(3)},
+        "column 'id' has 0, less than 1",
+    ),
+    "too large by one": (
+        checks.in_range("t/", "id", at_most=HUGE),
+        {"t/a.parquet": parquet({"id": [HUGE, HUGE + 1]})},
+        f"has {HUGE + 1}, more than {HUGE}",
+    ),
+    "range of floats": (
+        checks.in_range("t/", "x", 0.0, 1.0),
+        {"t/a.parquet": rows(2, x=[0.5, 1.0])},
+        "",
+    ),
+    "NaN": (
+        checks.in_range("t/", "x", 0.0),
+        {"t/a.parquet": rows(2, x=[0.5, float("nan")])},
+        "1 values that are NaN",
+    ),
+    "NaN, allowed": (
+        checks.in_range("t/", "x", 0.0, nan=True),
+        {"t/a.parquet": rows(2, x=[0.5, float("nan")])},
+        "",
+    ),
+    "infinity": (
+        checks.in_range("t/", "x", at_most=9.0),
+        {"t/a.parquet": rows(1, x=[float("inf")])},
+        "has inf, more than 9.0",
+    ),
+    "range of decimals": (
+        checks.in_range("t/", "x", 1, 2),
+        {"t/a.parquet": rows(1, x=[Decimal("2.01")])},
+        "has 2.01, more than 2",
+    ),
+    "range of dates": (
+        checks.in_range("t/", "x", date(2013, 1, 1), "2013-01-31"),
+        {"t/a.parquet": rows(2, x=[date(2013, 1, 1), date(2013, 2, 1)])},
+        "has 2013-02-01, more than 2013-01-31",
+    ),
+    "range of times": (
+        checks.in_range("t/", "x", datetime(2013, 1, 1, 5, tzinfo=UTC)),
+        {"t/a.parquet": rows(1, x=[datetime(2013, 1, 1, 4, 59)])},  # noqa: DTZ001 - no zone
+        "less than 2013-01-01T05:00:00+00:00",
+    ),
+    "range of texts": (
+        checks.in_range("t/", "x", "a", "m"),
+        {"t/a.parquet": rows(2, x=["b", "z"])},
+        "has z, more than m",
+    ),
+    "range of another type": (
+        checks.in_range("t/", "x", 1),
+        {"t/a.parquet": rows(1, x=["b"])},
+        "cannot be compared with 1",
+    ),
+    "range of nulls alone": (
+        checks.in_range("t/", "x", 1),
+        {"t/a.parquet": rows(2, x=pa.array([None, None], pa.int64()))},
+        "",
+    ),
+    "range where no footer says": (
+        checks.in_range("t/", "x", 1),
+        {"t/a.parquet": parquet({"x": [1, 0]}, write_statistics=False)},
+        "has 0, less than 1",
+    ),
+    "range of many row groups": (
+        checks.in_range("t/", "x", 1),
+        {"t/a.parquet": parquet({"x": [5, None, None, 0, 3]}, row_group_size=1)},
+        "has 0, less than 1",
+    ),
+    "range of a csv": (checks.in_range("t/", "x", 1), {"t/a.csv": b"x\n5\n0\n"}, "has 0, less"),
+    "range of an empty file": (checks.in_range("t/", "id", 1), {"t/a.parquet": rows(0)}, ""),
+    "format": (
+        checks.file_format("t/"),
+        {"t/a.parquet": rows(1), "t/_SUCCESS": b""},
+        "",
+    ),
+    "another format": (
+        checks.file_format("t/", "parquet", "csv"),
+        {"t/a.json": b"{}"},
+        "'t/a.json' is not named as parquet or csv",
+    ),
+    "a name that lies": (checks.file_format("t/"), {"t/a.parquet": b"a,b\n"}, "cannot be read as"),
+    "damaged": (checks.file_format("t/"), {"t/a.parquet": DAMAGED}, "cannot be read as Parquet"),
+    "json": (
+        checks.file_format("t/", "json"),
+        {"t/a.json": b'{"a":\n1}', "t/b.jsonl": b'{"a":1}\n{"a":2}\n', "t/c.json": b"[1,2]"},
+        "",
+    ),
+    "no json": (checks.file_format("t/", "json"), {"t/a.json": b"<a/>"}, "cannot be read as JSON"),
+    "no json, and large": (
+        checks.file_format("t/", "json"),
+        {"t/a.json": b"x" * 100_000},
+        "does not begin as JSON does",
+    ),
+    "size": (checks.file_size("t/", 1, 10), {"t/a": b"1234567890"}, ""),
+    "empty": (checks.file_size("t/"), {"t/a": b""}, "'t/a' has 0 bytes, less than 1"),
+    "too large": (checks.file_size("t/", at_most=3), {"t/a": b"1234"}, "4 bytes, more than 3"),
+    "too many": (
+        checks.file_size("t/", files_at_most=1),
+        {"t/a": b"1", "t/b": b"1"},
+        "2 files, more than 1",
+    ),
+    "many are told by a few": (
+        checks.file_size("t/"),
+        {f"t/{number}": b"" for number in range(9)},
+        "; and 4 more",
+    ),
+    "fresh": (checks.freshness("t/"), {"t/a": b"1"}, ""),
+    "nothing is fresh": (checks.freshness("t/"), {}, "nothing below 't/' tells a time"),
+    "a column that is fresh": (
+        checks.freshness("t/", timedelta(days=2), column="x"),
+        {"t/a.parquet": rows(1, x=[datetime(2013, 1, 1)])},  # noqa: DTZ001 - no zone
+        "",
+    ),
+    "a column that is stale": (
+        checks.freshness("t/", timedelta(days=2), column="x"),
+        {"t/a.parquet": rows(2, x=[date(2012, 12, 1), date(2012, 12, 2)])},
+        "the newest below 't/' is of 2012-12-02T00:00:00+00:00",
+    ),
+    "a column that is no time": (
+        checks.freshness("t/", column="id"),
+        {"t/a.parquet": rows(1)},
+        "has int, which is no time",
+    ),
+    "within": (checks.only_within("t/", "u/"), {"t/a": b"1", "u/a": b"1"}, ""),
+    "without": (
+        checks.only_within("t/"),
+        {"t/a": b"1", "u/a": b"1"},
+        "'u/a' would be added outside of what the run may touch",
+    ),
+    "within what metadata does not say": (
+        checks.only_within("t/{hour}/"),
+        {"t/05/a": b"1"},
+        "the run has no 'hour' among its metadata",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_check_says(repo, case):
+    gate, files, expected = CASES[case]
+    there = said(repo, gate, files)
+    assert expected in there
+    assert bool(there) is bool(expected)
+
+
+def test_a_run_stays_within_its_partition(repo):
+    gate = checks.only_within("t/{hour}/")
+    assert said(repo, gate, {"t/05/a": b"1"}, metadata={"hour": "05"}) == ""
+    assert "'t/06/a' would be added" in said(repo, gate, {"t/06/a": b"1"}, metadata={"hour": "05"})
+
+
+def test_nothing_is_deleted_but_where_it_may_be(repo):
+    gate = checks.nothing_deleted_outside("t/")
+    main = {"t/a": b"1", "u/a": b"1"}
+    assert said(repo, gate, {"u/b": b"1", "u/a": b"2"}, on_main=main, delete=["t/a"]) == ""
+    assert "'u/a' would be deleted" in said(repo, gate, {}, delete=["u/a"])
+
+
+def test_what_puts_main_back_may_delete(repo):
+    repo.gates.require("main", checks.nothing_deleted_outside("t/"), checks.row_count("t/"))
+    with repo.run("hour 05") as run:
+        run.put("t/a.parquet", rows(3))
+        run.put("u/a", b"1")
+    repo.revert("main", parent=1)
+    assert [entry.path for entry in repo.ref("main").entries()] == ["settled"]
+
+
+def test_the_schema_is_that_of_the_newest_file_on_main(repo):
+    gate = checks.schema("t/")
+    assert said(repo, gate, {"t/a.parquet": rows(1)}) == ""
+    with repo.run("later") as run:
+        run.put("t/b.parquet", rows(1, x=["a"]))
+    assert "'t/c.parquet' lacks x" in said(repo, gate, {"t/c.parquet": rows(1)})
+
+
+@pytest.mark.parametrize("scope", ["changes", "all"])
+def test_old_files_are_judged_again_only_where_that_is_asked(repo, scope):
+    bad = {"t/a.parquet": rows(1, x=pa.array([None], pa.string()))}
+    gate = checks.not_null("t/", "x", scope=scope)
+    there = said(repo, gate, {"t/b.parquet": rows(1, x=["a"])}, on_main=bad)
+    assert there == ("" if scope == "changes" else "column 'x' has 1 nulls in 2 rows")
+
+
+def test_each_run_may_be_unique_and_both_together_not(repo):
+    gate = checks.unique("t/", "id")
+    assert said(repo, gate, {"t/a.parquet": rows(2)}) == ""
+    assert "more than once" in said(repo, gate, {"t/b.parquet": rows(1)})
+    assert said(repo, checks.unique("t/", "id", scope="changes"), {"t/c.parquet": rows(1)}) == ""
+
+
+def test_a_reference_must_be_found(repo):
+    carriers = {"c/a.parquet": parquet({"code": ["AA", "UA", None]})}
+    gate = checks.refers_to("t/", "carrier", "c/", "code")
+    good = {"t/a.parquet": parquet({"carrier": ["AA", None, "AA"]})}
+    assert said(repo, gate, good, on_main=carriers) == ""
+    lost = said(repo, gate, {"t/b.parquet": parquet({"carrier": ["ZZ", "UA", "YY"]})})
+    assert "2 values of 'carrier' below 't/' are not in 'code' below 'c/': 'YY', 'ZZ'" in lost
+    assert "are not in" in said(
+        repo,
+        checks.refers_to("t/", "carrier", "n/"),
+        {"t/c.parquet": parquet({"carrier": ["AA"]})},
+    )
+    assert said(repo, gate, {"u/a": b"1"}) == ""
+
+
+def test_a_reference_is_judged_again_when_what_it_refers_to_goes(repo):
+    gate = checks.refers_to("t/", "carrier", "c/", "code", scope="all")
+    with repo.run("before", gates=[gate]) as run:
+        run.put("c/a.parquet", parquet({"code": ["AA"]}))
+        run.put("t/a.parquet", parquet({"carrier": ["AA"]}))
+    assert "are not in" in said(repo, gate, {}, delete=["c/a.parquet"])
+
+
+def test_a_stale_folder_is_not_fresh_though_it_was_judged_before(repo):
+    gate = checks.freshness("t/", timedelta(hours=1))
+    assert said(repo, gate, {"t/a": b"1"}) == ""
+    repo.stores.clock.sleep(7_200)
+    assert "ago: more than 1:00:00" in said(repo, gate, {})
+
+
+def hours(repo, numbers, gate=None):
+    """Publish a run for each number, of so many rows; return what the last one's gate said."""
+    for hour, number in enumerate(numbers):
+        last = hour == len(numbers) - 1
+        try:
+            with repo.run(f"hour {hour}", gates=[gate] if last and gate else []) as run:
+                run.put(f"t/{hour:02}/a.parquet", rows(number))
+        except GateFailedError as error:
+            return error.verdicts[0]
+    return repo.runs.get(f"hour {len(numbers) - 1}").verdicts[0]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "options", "expected"),
+    [
+        ([10, 10, 10, 9], {}, ""),
+        ([10, 12, 8, 4], {}, "4 rows below 't/', where 3 earlier commits brought 10 (median)"),
+        ([10, 10, 10, 5], {}, ""),
+        ([10, 10, 10, 40], {}, ""),
+        ([10, 10, 10, 40], {"more": 2.0}, "more than 200% more"),
+        ([10, 10, 1], {}, ""),  # too few to compare with
+        ([1], {}, ""),
+        ([1000, 10, 10, 10, 9], {}, ""),  # one odd day is not what is usual
+        ([100, 1, 1, 1, 1], {"history": 3}, ""),
+    ],
+)
+def test_rows_are_compared_with_what_is_usual(repo, numbers, options, expected):
+    verdict = hours(repo, numbers, checks.row_count_change("t/", **options))
+    assert expected in verdict.reason
+    assert verdict.passed is not bool(expected)
+    assert verdict.facts["rows"] == numbers[-1]
+
+
+def test_commits_elsewhere_are_no_history(repo):
+    hours(repo, [10, 10, 10], checks.row_count("t/"))
+    for number in range(5):
+        with repo.run(f"other {number}") as run:
+            run.put(f"u/{number}", b"1")
+    verdict = hours(repo, [10, 10, 10, 10], checks.row_count_change("t/"))
+    assert verdict.facts["compared"] >= 3
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: checks.schema(evolution="any"), "evolution 'any'"),
+        (lambda: checks.row_count(scope="some"), "scope 'some'"),
+        (lambda: checks.row_count(missing="maybe"), "missing 'maybe'"),
+        (lambda: checks.row_count_change(history=1), "history 1"),
+        (lambda: checks.not_null("t/"), "at least one column"),
+        (lambda: checks.unique("t/"), "at least one column"),
+        (lambda: checks.in_range("t/", "x"), "at_least or at_most"),
+        (lambda: checks.file_format("t/", "orc"), "formats"),
+        (lambda: checks.freshness("t/", 0), "max_age"),
+        (checks.only_within, "at least one prefix"),
+        (lambda: checks.only_within(""), "none empty"),
+        (lambda: checks.refers_to("t/", "x", ""), "the other prefix"),
+        (lambda: checks.row_count(severity="loud"), "severity 'loud'"),
+    ],
+)
+def test_what_no_check_can_mean_is_refused_when_it_is_made(make, expected):
+    with pytest.raises(InvalidInputError, match=expected):
+        make()

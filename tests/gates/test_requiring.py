@@ -1,0 +1,255 @@
+"""Gates that branches require: whoever moves them, and however."""
+
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+import graveler
+from graveler import checks
+from graveler.errors import GateFailedError, InvalidInputError, NoChangesError, RefNotFoundError
+from graveler.gates import Gate
+from tests.gates import samples
+
+BAD = "tests.gates.samples:no_bad_files"
+
+
+def commit(repo, branch, path, message="more"):
+    repo.branch(branch).put(path, path.encode())
+    return repo.branch(branch).commit(message)
+
+
+def bad_branch(repo):
+    repo.create_branch("bad")
+    return commit(repo, "bad", "bad/1")
+
+
+def publish(repo):
+    with repo.run("hour 05") as run:
+        run.put("bad/1", b"1")
+
+
+def attach(repo):
+    run = repo.runs.open("hour 06")
+    run.put("bad/1", b"1")
+    run.commit_staged()
+    repo.runs.attach(run.handle.to_json()).publish()
+
+
+def revert_a_removal(repo):
+    repo.gates.drop("main")
+    commit(repo, "main", "bad/1")
+    repo.branch("main").delete("bad/1")
+    removal = repo.branch("main").commit("away with it")
+    repo.gates.require("main", BAD)
+    return lambda: repo.revert(removal.id)
+
+
+def undo_a_removal(repo):
+    revert_a_removal(repo)
+    return lambda: repo.undo("main")
+
+
+def ingest(repo):
+    ingestion = repo.ingestion()
+    ingestion.branch.put("bad/1", b"1")
+    tick = ingestion.tick()
+    assert tick.refused
+    raise GateFailedError(str(tick.refused))
+
+
+DOORS = {
+    "merge": lambda repo: (bad_branch(repo), lambda: repo.merge("bad", into="main"))[1],
+    "publish": lambda repo: lambda: publish(repo),
+    "publish elsewhere": lambda repo: lambda: attach(repo),
+    "commit": lambda repo: lambda: commit(repo, "main", "bad/1"),
+    "cherry-pick": lambda repo: partial(repo.cherry_pick, bad_branch(repo).id, onto="main"),
+    "revert": revert_a_removal,
+    "undo": undo_a_removal,
+    "reset": lambda repo: (bad_branch(repo), lambda: repo.branch("main").reset(to="bad"))[1],
+    "ingestion": lambda repo: lambda: ingest(repo),
+    "create": lambda repo: (
+        bad_branch(repo),
+        repo.gates.require("main*", BAD),
+        lambda: repo.create_branch("main-2", "bad"),
+    )[2],
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_door_leads_round_a_required_gate(repo, door):
+    repo.gates.require("main", BAD)
+    through = DOORS[door](repo)
+    head = repo.commit("main")
+    with pytest.raises(GateFailedError, match="bad/1"):
+        through()
+    assert repo.commit("main") == head
+    with pytest.raises(RefNotFoundError):
+        repo.branch("main-2")
+
+
+def test_what_it_lets_through_goes_through_every_door(repo):
+    repo.gates.require("*", BAD)
+    first = commit(repo, "main", "good/1")
+    dev = repo.create_branch("dev")
+    made = commit(repo, "dev", "good/2")
+    assert repo.merge("dev", into="main").commit.parents[0] == first.id
+    repo.revert("main", parent=1)
+    repo.cherry_pick(made.id)
+    dev.reset(to="main")
+    repo.undo("dev")
+    with repo.run("hour 05") as run:
+        run.put("good/3", b"1")
+    assert [verdict.gate for verdict in run.result.verdicts] == ["no_bad_files"]
+    assert run.result.commit.metadata["graveler.gates"] == "no_bad_files"
+    assert {entry.path for entry in repo.ref("main").entries()} >= {"good/2", "good/3"}
+
+
+def test_other_branches_do_as_they_like(repo):
+    repo.gates.require("main", BAD)
+    repo.gates.require("release-*", BAD)
+    repo.create_branch("dev")
+    commit(repo, "dev", "bad/1")
+    with pytest.raises(GateFailedError):
+        repo.create_branch("release-1", "dev")
+    repo.create_branch("release-1")
+    with pytest.raises(GateFailedError):
+        repo.merge("dev", into="release-1")
+
+
+def test_a_commit_that_is_refused_is_mended_or_discarded(repo):
+    repo.gates.require("main", BAD)
+    main = repo.branch("main")
+    for number in range(20):  # more than as many sealed tokens as there usually are
+        main.put(f"bad/{number}", b"1")
+        with pytest.raises(GateFailedError):
+            main.commit("bad")
+    assert main.exists("bad/7")
+    main.delete_many([f"bad/{number}" for number in range(20)])
+    main.put("good", b"1")
+    assert main.commit("mended").message == "mended"
+    assert [entry.path for entry in repo.ref("main").entries()] == ["good", "settled"]
+    main.put("bad/1", b"1")
+    with pytest.raises(GateFailedError):
+        main.commit("bad")
+    main.reset()
+    with pytest.raises(NoChangesError):
+        main.commit("nothing is left")
+
+
+def test_another_process_is_held_to_it(tmp_path):
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.create_repository("flights")
+        repo.gates.require("main", checks.only_within("good/"))
+    program = (
+        "import graveler, sys\n"
+        "repo = graveler.open(sys.argv[1]).repository('flights')\n"
+        "repo.branch('main').put('bad/1', b'1')\n"
+        "repo.branch('main').commit('bad')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "lake")], capture_output=True, text=True
+    )
+    assert "GateFailedError: commit into 'main' was refused: only_within good/" in done.stderr
+
+
+def test_a_gate_that_cannot_be_imported_refuses_and_tells_the_way_out(repo, monkeypatch):
+    repo.gates.require("main", BAD)
+    monkeypatch.delattr(samples, "no_bad_files")
+    with pytest.raises(GateFailedError, match="graveler gates drop 'main'") as caught:
+        commit(repo, "main", "good/1")
+    assert "cannot be made here (AttributeError" in str(caught.value)
+    repo.gates.drop("main")
+    assert repo.branch("main").commit("good")
+
+
+def test_a_required_gate_and_the_run_s_own_are_asked_once_where_they_are_one(repo):
+    repo.gates.require("main", samples.no_bad_files)
+    other = Gate("no_bad_files", lambda _: None)
+    with repo.run("hour 05", gates=[samples.no_bad_files]) as run:
+        run.put("good/1", b"1")
+    assert [verdict.gate for verdict in run.result.verdicts] == ["no_bad_files"]
+    with repo.run("hour 06", gates=[other]) as run:
+        run.put("good/2", b"1")
+    names = [verdict.gate for verdict in run.result.verdicts]
+    assert names == ["no_bad_files", "no_bad_files (main)"]
+
+
+def test_a_run_that_judges_first_hears_the_required_gates(repo):
+    repo.gates.require("main", BAD)
+    run = repo.runs.open("hour 05")
+    run.put("bad/1", b"1")
+    run.commit_staged()
+    (verdict,) = run.judge([])
+    assert verdict.refuses
+
+
+def test_what_is_required_is_kept_and_shown(repo):
+    repo.gates.require(
+        "main",
+        checks.row_count("output/", 10, severity="warn", name="rows"),
+        checks.schema("output/", {"a": "int64"}, timeout=30),
+        "tests.gates.samples:loops",
+        samples.counts,
+    )
+    (gates,) = repo.gates.required().values()
+    assert [(gate.name, gate.severity, gate.timeout) for gate in gates] == [
+        ("rows", "warn", None),
+        ("schema output/", "error", 30),
+        ("loops", "error", 0.3),
+        ("counts", "error", None),
+    ]
+    assert gates[0].check == checks.row_count("output/", 10).check
+    assert gates[1].check == checks.schema("output/", {"a": "int64"}).check
+    assert gates[3] == samples.counts
+    repo.gates.require("main", BAD)  # in place of the others
+    assert [gate.name for gate in repo.gates.required()["main"]] == ["no_bad_files"]
+    repo.gates.require_named("main", "file_size", {"at_least": 5}, severity="warn")
+    repo.gates.require_named("main", "file_size", {"at_least": 6})
+    shown = [(one.check, dict(one.parameters)) for one in repo.gates.settings()["main"]]
+    assert shown[0] == (BAD, {})
+    assert shown[1][1]["at_least"] == 6
+    repo.gates.drop("main")
+    repo.gates.drop("main")
+    assert repo.gates.required() == {}
+
+
+@pytest.mark.parametrize(
+    ("gates", "said"),
+    [
+        ([], "name at least one"),
+        ([lambda _: None], "cannot be required: another process could not import"),
+        (["row_cuont"], "no built-in check 'row_cuont'"),
+        (["tests.gates.samples:nothing"], "AttributeError"),
+        (["nowhere.at_all:f"], "ModuleNotFoundError"),
+        (["tests.gates.samples:os"], "is no gate but module"),
+        ([samples.counts, samples.counts], "must differ"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_required_is_refused_at_once(repo, gates, said):
+    with pytest.raises(InvalidInputError, match=said):
+        repo.gates.require("main", *gates)
+    assert repo.gates.required() == {}
+
+
+def test_options_that_are_none_are_refused(repo):
+    with pytest.raises(InvalidInputError, match="severity 'fatal'"):
+        repo.gates.require_named("main", "row_count", severity="fatal")
+    with pytest.raises(InvalidInputError, match="unexpected keyword"):
+        repo.gates.require_named("main", "row_count", {"least": 1})
+
+
+def test_two_runs_that_are_each_fine_and_together_wrong_do_not_both_publish(repo):
+    gate = samples.at_most_two_files
+    first, second = repo.runs.open("a"), repo.runs.open("b")
+    for run in (first, second):
+        run.put(f"x/{run.key}", b"1")
+        run.put(f"x/{run.key}{run.key}", b"1")
+        run.commit_staged()
+        assert run.judge([gate])[0].passed
+    first.publish([gate])
+    with pytest.raises(GateFailedError, match="4 files"):
+        second.publish([gate])
+    assert not repo.ref("main").exists("x/b")
