@@ -51,11 +51,10 @@ class GravelerPartitionsOperator(BaseOperator):
         count = 0
         for events in context["triggering_asset_events"].values():
             for event in events:
-                told = (event.extra or {}).get("payload")
-                if isinstance(told, Mapping) and "commit" in told:
-                    count += 1
-                    if key := self.partition(told.get("metadata", {})):
-                        commits.setdefault(key, []).append(told["commit"])
+                told = _told(event.extra or {})
+                count += bool(told)
+                if told and (key := self.partition(told.get("metadata", told))):
+                    commits.setdefault(key, []).append(told["commit"])
         if not commits:
             raise AirflowSkipException(f"none of {count} commits is about a partition")
         for outlet in self.outlets:
@@ -64,3 +63,9 @@ class GravelerPartitionsOperator(BaseOperator):
                 accessor.extra = {"commits": {key: [*ids] for key, ids in commits.items()}}
                 accessor.add_partitions(sorted(commits))
         return commits
+
+
+def _told(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what an event says of a commit: a watcher's, or that of a run's own publish."""
+    told = extra.get("payload", extra)
+    return told if isinstance(told, Mapping) and "commit" in told else {}

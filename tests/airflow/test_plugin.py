@@ -146,6 +146,13 @@ def test_the_same_is_there_as_json_without_what_fences_writers(asked):
     assert not {"fence", "nonce", "owner", "owners"} & run["record"].keys()
 
 
+def test_a_dag_run_with_several_runs_in_one_repository_shows_them_all(asked):
+    assert re.findall(r"<h1>(.*)</h1>", text(asked, "bad")) == [
+        "hourly bad",
+        "hourly bad later.weather",
+    ]
+
+
 def test_a_lake_that_two_connections_name_is_looked_into_once(asked):
     assert text(asked, "good").count('class="run"') == 1
 

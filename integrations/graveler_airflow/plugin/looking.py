@@ -9,8 +9,10 @@ from typing import Annotated, Any, Final
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
 from fastapi import HTTPException, Query, status
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from graveler.errors import GravelerError, InvalidInputError, NotFoundError
 from graveler.lake import Repository
@@ -52,19 +54,30 @@ def look_at_runs(
     if dag_run is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"DAG {dag_id!r} has no run {run_id!r}")
     context: Any = {"dag_run": dag_run, "partition_key": dag_run.partition_key}
+    keys = [run_key(context, name) for name in ("", *_groups(session, dag_id, run_id))]
     troubles: list[dict[str, str]] = []
     runs: list[RunView] = []
     for place in known_places(session):
         with _told(place, user, troubles):
-            runs += runs_of(place, run_key(context))
+            runs += runs_of(place, keys)
     return {
         "dag_id": dag_id,
         "run_id": run_id,
         "dag_run_state": str(dag_run.state),
-        "key": run_key(context),
+        "key": keys[0],
         "runs": [view for view in runs if view.record.metadata.get("airflow.dag_id") == dag_id],
         "troubles": troubles,
     }
+
+
+def _groups(session: Session, dag_id: str, run_id: str) -> list[str]:
+    """Return the task groups that open runs: a run is called after its group, or not at all."""
+    asked = select(TaskInstance.task_id).where(
+        TaskInstance.dag_id == dag_id,
+        TaskInstance.run_id == run_id,
+        TaskInstance.operator == "GravelerOpenRunOperator",
+    )
+    return sorted({task_id.rpartition(".")[0] for task_id in session.scalars(asked)} - {""})
 
 
 def look_at_commit(user: GetUserDep, conn: _Text, repo: _Text, ref: _Text) -> dict[str, Any]:

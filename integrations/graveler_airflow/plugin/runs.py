@@ -1,10 +1,10 @@
 """What the pages say of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nlargest
-from itertools import islice
+from itertools import islice, product
 from typing import Final
 
 from graveler.errors import GravelerError, NotFoundError, RunNotFoundError
@@ -66,10 +66,10 @@ class RunView:
     trouble: str = ""
 
 
-def runs_of(place: Place, key: str) -> Iterator[RunView]:
-    """Yield the runs of a key, at most one in each repository of a lake."""
+def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
+    """Yield the runs of these keys, in every repository of a lake."""
     with opened(place) as repositories:
-        for repository in repositories:
+        for repository, key in product(repositories, keys):
             try:
                 record = repository.runs.get(key)
             except RunNotFoundError:

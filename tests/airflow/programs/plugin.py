@@ -5,6 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from airflow.api_fastapi.app import create_app, get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
@@ -12,10 +13,12 @@ from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunType
 from fastapi.testclient import TestClient
+from sqlalchemy import insert
 
 import graveler
 from graveler.errors import GateFailedError
@@ -76,6 +79,21 @@ def dag_runs(lake: Path) -> None:
                 partition_key=partition,
             )
             session.add(made)
+        session.flush()
+        session.execute(
+            insert(TaskInstance).values(
+                id=uuid4(),
+                task_id="later.weather.open_run",
+                dag_id="hourly",
+                run_id="bad",
+                map_index=-1,
+                operator="GravelerOpenRunOperator",
+                pool="default_pool",
+                pool_slots=1,
+                queue="default",
+                executor_config={},
+            )
+        )
         session.merge(Connection(conn_id="second", conn_type="graveler", host=str(lake)))
         session.merge(Connection(conn_id="gone", conn_type="graveler", host=str(lake / "not")))
 
@@ -94,6 +112,7 @@ def main(folder: Path) -> dict[str, Any]:
         flights = lake.create_repository("flights")
         commit = run(flights, "hourly 2013-01-01T05:00", "good", rows)
         run(flights, "hourly bad", "bad", rows, no_duplicates, path="input/b")
+        run(flights, "hourly bad later.weather", "bad", path="input/c")
         parked = flights.runs.get("hourly bad")
         by_hand = flights.create_branch("dev").commit("by hand", allow_empty=True).id
         parent = flights.commit(commit).parents[0]

@@ -137,13 +137,15 @@ def partitions(flights: Repository):
         {"commit": "e", "metadata": {}},
     ]
 
-    def run(payloads):
+    def run(payloads, *others):
         events = [SimpleNamespace(extra={"payload": each}) for each in payloads]
+        events += [SimpleNamespace(extra=each) for each in others]
         told = OutletEventAccessors()
         known: Any = {"triggering_asset_events": {watched: events}, "outlet_events": told}
         return operator.execute(known), told[hours]
 
-    returned, accessor = run(told)
+    published = {"commit": "f", "hour": "2013-01-01T07:00Z"}  # as a run's own publish tells
+    returned, accessor = run(told, published, {"from": "somebody else"})
     yield "partitions", [returned, sorted(accessor.partition_keys), accessor.extra]
     try:
         run(told[3:])

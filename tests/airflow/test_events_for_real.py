@@ -1,0 +1,61 @@
+"""A real triggerer: what it tells of commits, through its own end, and whom it wakes."""
+
+import pytest
+
+import graveler
+
+
+@pytest.fixture(scope="module")
+def told(airflow, home, lake_of_the_module):
+    """What was told of commits that came while a triggerer was there, and while none was."""
+    lake, made = lake_of_the_module, []
+
+    def commit(path):
+        main = lake.repository("watched").branch("main")
+        main.put(path, path.encode())
+        made.append(main.commit(path, metadata={"hour": "2013-01-01T05:00Z"}).id)
+
+    def events():
+        found = airflow.call("GET", "/api/v2/assets/events?limit=100")["asset_events"]
+        in_order = sorted(found, key=lambda event: event["id"])
+        payloads = [event["extra"].get("payload", {}) for event in in_order]
+        return [each["commit"] for each in payloads if each.get("repository") == "watched"]
+
+    def all_told():
+        return {*made} <= {*events()}
+
+    with home._service("triggerer"):
+        run_id = airflow.trigger("waiting")
+
+        def waits():
+            return airflow.tasks("waiting", run_id)["wait"][0] == "deferred"
+
+        airflow.wait(waits, "the sensor to defer")
+        lake.create_repository("watched")
+        for number in range(3):
+            commit(f"input/{number}")
+        airflow.wait(all_told, "three events")
+    for path in ("waited/1", "input/3"):
+        commit(path)
+    with home._service("triggerer"):
+        airflow.wait(all_told, "five events")
+        states = airflow.finished("waiting")
+    return made, events(), states
+
+
+@pytest.fixture(scope="module")
+def lake_of_the_module(home):
+    with graveler.open(home.lake) as lake:
+        yield lake
+
+
+def test_every_commit_is_an_event_of_the_asset_in_order_and_none_is_lost_with_the_triggerer(told):
+    made, events, _ = told
+    assert len(made) == 5
+    assert list(dict.fromkeys(events)) == made  # a triggerer that dies may tell of one again
+
+
+def test_a_deferred_task_is_woken_by_a_commit_that_came_while_no_triggerer_was_there(told, home):
+    _, _, states = told
+    assert list(states.values()) == ["success"]
+    assert (home.marks / "waited for").read_text() == "waited/1"
