@@ -60,18 +60,23 @@ def _counted(changes: Iterable[Change]) -> Changes:
 
 def change_metadata(changes: Changes) -> Mapping[str, Any]:
     """Return the changes for Dagster's metadata, of bounded size however many they are."""
-    counts = {f"graveler/{kind}": changes.count(kind) for kind in ChangeKind}
+    counts = {kind: changes.count(kind) for kind in ChangeKind}
+    said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    totals = {
+        "graveler/changes": f"more than {said}" if changes.more else said,
+        "graveler/files": sum(counts.values()),
+        "graveler/bytes": changes.size,
+    }
     if not changes.first:
-        return counts
+        return totals
     bars = [
         Bar(folder, *(kinds.get(kind, 0) for kind in ChangeKind))
         for folder, kinds in sorted(changes.folders.items())
     ]
     return {
-        **counts,
-        "graveler/bytes": changes.size,
-        "graveler/diff": _table(changes.first),
         "graveler/plot": dg.MetadataValue.md(plot(bars, more=changes.more)),
+        "graveler/diff": _table(changes.first),
+        **totals,
     }
 
 

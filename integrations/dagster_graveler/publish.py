@@ -86,15 +86,15 @@ def published_metadata(
     commit = result.commit
     # a run that changed nothing ends at a commit that somebody else has made
     ours = commit.metadata.get("graveler.run") == run.key
-    return {
+    return {  # in the order in which Dagster shows it
+        **(change_metadata(changes_of(graveler.repo(), commit)) if ours else {}),
+        **_verdicts(result.verdicts),
         "graveler/commit": commit.id,
         "graveler/run": run.key,
         "graveler/attempt": run.attempt,
         "graveler/into": graveler.into,
         "graveler/already": result.already,
         **graveler.links(commit.id),
-        **_verdicts(result.verdicts),
-        **(change_metadata(changes_of(graveler.repo(), commit)) if ours else {}),
     }
 
 
