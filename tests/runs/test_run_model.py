@@ -1,0 +1,255 @@
+"""Any sequence of calls by any number of attempts does what a plain model of runs says."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from graveler.errors import (
+    FencedError,
+    GateFailedError,
+    NoChangesError,
+    ObjectNotFoundError,
+    RunStateError,
+)
+from graveler.gates import gate
+from graveler.runs import RunState
+from tests.engine.worlds import World, tree
+
+KEYS = ("05", "06")
+STEPS = ("one", "two")
+
+
+@gate
+def never(candidate):
+    return "never"
+
+
+@dataclass
+class Modelled:
+    """What a run should be, and what its target should hold of it."""
+
+    state: str = "NONE"
+    attempt: int = 0
+    ended: bool = False  # by the reaper: its own handle is stale, too
+    drop: bool = False
+    target: dict[str, str] = field(default_factory=dict)
+    before: dict[str, str] = field(default_factory=dict)
+    committed: dict[str, str] = field(default_factory=dict)
+    staged: dict[str, str] = field(default_factory=dict)
+    changed: bool = False
+
+
+class Runs(RuleBasedStateMachine):
+    """Every rule is a call as an orchestrator makes it: late, twice, by whichever attempt."""
+
+    def __init__(self):
+        super().__init__()
+        self.world = World()
+        self.repo = self.world.repo(scripted=False)
+        self.model = {key: Modelled() for key in KEYS}
+        self.handles: list[Any] = []
+        self.number = 0
+
+    def fresh(self):
+        self.number += 1
+        return str(self.number)
+
+    def open_run(self, key, how, drop):
+        run = self.model[key]
+        self.reap()  # opening would do some of it by itself
+        if run.state not in ("OPEN", "PARKED"):
+            run.committed, run.changed = dict(run.target), False
+        run.state, run.ended, run.staged, run.drop = "OPEN", False, {}, drop
+        run.attempt += 1
+        opened = how(on_failure="drop" if drop else "park")
+        assert opened.attempt == run.attempt
+        self.handles.append(opened.handle)
+
+    @rule(key=st.sampled_from(KEYS), drop=st.booleans())
+    def open(self, key, drop):
+        self.open_run(key, lambda **terms: self.repo.runs.open(key, **terms), drop)
+
+    @rule(key=st.sampled_from(KEYS))
+    def open_for_an_owner(self, key):
+        self.open_run(
+            key,
+            lambda **terms: self.repo.runs.open_or_attach(key, owner=self.fresh(), **terms),
+            drop=False,
+        )
+
+    def mine(self, data):
+        """Return an attempt, its run's model, and whether it may write."""
+        handle = data.draw(st.sampled_from(self.handles))
+        run = self.model[handle.key]
+        present = handle.attempt == run.attempt and not run.ended
+        return self.repo.runs.attach(handle), run, present and run.state == "OPEN", present
+
+    def expect(self, work, allowed, *errors):
+        try:
+            work()
+        except errors:
+            assert not allowed
+        else:
+            assert allowed
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data())
+    def put(self, data):
+        attempt, run, alive, _ = self.mine(data)
+        path, text = f"{attempt.key}/direct", self.fresh()
+        self.expect(lambda: attempt.put(path, text.encode()), alive, FencedError)
+        if alive:
+            run.staged[path] = text
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data())
+    def commit(self, data):
+        attempt, run, alive, _ = self.mine(data)
+        if alive and not run.staged:
+            self.expect(lambda: attempt.commit("x"), False, NoChangesError)
+            return
+        self.expect(lambda: attempt.commit("x"), alive, FencedError, NoChangesError)
+        if alive:
+            run.committed |= run.staged
+            run.staged, run.changed = {}, True
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data(), name=st.sampled_from(STEPS), fails=st.booleans())
+    def step(self, data, name, fails):
+        attempt, run, alive, _ = self.mine(data)
+        path, text = f"{attempt.key}/{name}/{self.fresh()}", self.fresh()
+
+        def work():
+            with attempt.step(name) as step:
+                step.put(path, text.encode())
+                if fails:
+                    step.get("nowhere")
+
+        def try_it():
+            with suppress(ObjectNotFoundError):
+                work()
+
+        self.expect(try_it, alive, FencedError)
+        if alive and not fails:
+            others = {
+                there: said
+                for there, said in run.committed.items()
+                if not there.startswith(f"{attempt.key}/{name}/")
+            }
+            run.committed, run.changed = others | {path: text}, True
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data(), refused=st.booleans())
+    def publish(self, data, refused):
+        attempt, run, alive, present = self.mine(data)
+        if alive and run.staged:
+            attempt.reset()
+            run.staged = {}
+        refused = refused and run.changed
+        if present and run.state == "PUBLISHED":
+            assert attempt.publish([never]).already
+            return
+        if alive and refused:
+            with pytest.raises(GateFailedError):
+                attempt.publish([never])
+            run.state = "PARKED"
+            return
+        self.expect(attempt.publish, alive, FencedError, RunStateError)
+        if alive:
+            run.before, run.target = run.target, dict(run.committed)
+            run.state = "PUBLISHED"
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data())
+    def close(self, data):
+        attempt, run, alive, present = self.mine(data)
+        record = attempt.close("the end")
+        if alive or (present and run.state == "PARKED"):
+            run.state, run.staged = ("REAPED" if run.drop else "PARKED"), {}
+        assert record.state == run.state
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data())
+    def park(self, data):
+        attempt, run, alive, _ = self.mine(data)
+        same = attempt.attempt == run.attempt
+        allowed = same and (run.state in ("PARKED", "PUBLISHED", "ROLLED_BACK") or alive)
+        self.expect(lambda: attempt.park("why"), allowed, FencedError)
+        if alive:
+            run.state, run.staged = "PARKED", {}
+
+    @rule(key=st.sampled_from(KEYS))
+    def abandon(self, key):
+        run = self.model[key]
+        if run.state == "NONE":
+            return
+        allowed = run.state in ("OPEN", "PARKED", "REAPED")
+        self.expect(lambda: self.repo.runs.abandon(key), allowed, RunStateError)
+        if allowed:
+            run.state, run.staged, run.ended = "REAPED", {}, True
+
+    @rule(key=st.sampled_from(KEYS))
+    def roll_back(self, key):
+        run = self.model[key]
+        if run.state == "NONE":
+            return
+        allowed = run.state == "ROLLED_BACK" or (run.state == "PUBLISHED" and run.changed)
+        self.expect(lambda: self.repo.runs.rollback(key), allowed, RunStateError, NoChangesError)
+        if allowed and run.state == "PUBLISHED":
+            run.target, run.state = run.before, "ROLLED_BACK"
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data())
+    def renew(self, data):
+        attempt, run, alive, present = self.mine(data)
+        allowed = alive or (present and run.state in ("PUBLISHED", "ROLLED_BACK"))
+        self.expect(attempt.renew, allowed, FencedError)
+
+    @rule(length=st.sampled_from([timedelta(minutes=4), timedelta(minutes=25), timedelta(days=15)]))
+    def time_passes(self, length):
+        self.repo.stores.clock.sleep(length.total_seconds())
+
+    @rule()
+    def reap(self):
+        now = self.repo.stores.clock.now()
+        for record in self.repo.runs.list(live=True):
+            grace = record.lease / 3 if record.state is RunState.OPEN else timedelta(0)
+            if record.expired(now - grace):
+                run = self.model[record.key]
+                gone = run.state == "PARKED" or run.drop
+                run.state, run.staged, run.ended = "REAPED" if gone else "PARKED", {}, True
+        self.repo.runs.reap(dry_run=False, now=now)
+
+    @invariant()
+    def the_target_holds_what_was_published(self):
+        wanted = {path: text for run in self.model.values() for path, text in run.target.items()}
+        assert tree(self.repo.ref("main")) == wanted
+
+    @invariant()
+    def every_run_is_what_the_model_says(self):
+        records = {record.key: record for record in self.repo.runs.list()}
+        for key, run in self.model.items():
+            if run.state == "NONE":
+                assert key not in records
+                continue
+            record = records[key]
+            assert (record.state, record.attempt) == (run.state, run.attempt)
+            if run.state in ("OPEN", "PARKED"):
+                mine = {
+                    path: text
+                    for path, text in tree(self.repo.branch(record.branch)).items()
+                    if path.startswith(f"{key}/")
+                }
+                assert mine == run.committed | run.staged
+        hidden = {there.name for there in self.repo.branches(hidden=True) if there.hidden}
+        assert hidden == {record.branch for record in records.values() if record.live}
+
+
+TestRuns = Runs.TestCase
+TestRuns.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
