@@ -92,9 +92,9 @@ class GravelerFileSystem(ReadingFileSystem):
             entry = self.entry(path1)
         except IsADirectoryError:
             return  # folders come with the files in them
-        if self._links is not None and source.repository == dest.repository:
+        if self._batch.links is not None and source.repository == dest.repository:
             place = f"{dest.repository}/{dest.ref}"
-            self._links.setdefault(place, []).append(replace(entry, path=dest.path))
+            self._batch.links.setdefault(place, []).append(replace(entry, path=dest.path))
             return
         with translated(dest.text):
             target = self._target(dest)
@@ -113,11 +113,11 @@ class GravelerFileSystem(ReadingFileSystem):
     @contextmanager
     def _linking_together(self) -> Iterator[None]:
         links: dict[str, list[Entry]] = {}
-        self._links = links
+        self._batch.links = links
         try:
             yield
         finally:
-            self._links = None
+            self._batch.links = None
         for place, entries in links.items():
             with translated(place):
                 self._target(Address.parse(f"{place}/{entries[0].path}")).link_many(entries)

@@ -36,7 +36,8 @@ class Pending(View):
 
     def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value record), ours over the branch's."""
-        ours = sorted(item for item in self._writes.items() if item[0] >= start)
+        writes = list(self._writes.items())  # at once: other threads may write meanwhile
+        ours = sorted(item for item in writes if item[0] >= start)
         below = (item for item in ours if item[0].startswith(prefix))
         return overlay(below, within(prefix, self.branch.scan_values(start, prefix)))
 

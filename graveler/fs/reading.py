@@ -36,8 +36,8 @@ class ReadingFileSystem(TreeFileSystem):
             FileNotFoundError: There is nothing.
         """
         path = self._strip_protocol(path)
-        if self._seen is not None and path in self._seen:
-            seen = self._seen[path]
+        if self._batch.seen is not None and path in self._batch.seen:
+            seen = self._batch.seen[path]
             if seen is None:
                 raise IsADirectoryError(errno.EISDIR, "is a folder", path)
             return seen
@@ -64,11 +64,11 @@ class ReadingFileSystem(TreeFileSystem):
     @contextmanager
     def _remembering(self) -> Iterator[None]:
         """Have what `find` finds in the block not looked up again, file by file."""
-        self._seen = {}
+        self._batch.seen = {}
         try:
             yield
         finally:
-            self._seen = None
+            self._batch.seen = None
 
     def info_of(self, path: str, entry: Entry, stores: Stores | None = None) -> _Info:
         """Return what ``info`` says of a file."""
@@ -154,8 +154,8 @@ class ReadingFileSystem(TreeFileSystem):
         for entry in view.entries(address.folder):
             name = address.tree + entry.path
             found[name] = self.info_of(name, entry, view.repository)
-            if self._seen is not None:
-                self._seen[name] = entry
+            if self._batch.seen is not None:
+                self._batch.seen[name] = entry
         if withdirs:
             here = address.text
             folders = {here} if found else set()
@@ -163,8 +163,8 @@ class ReadingFileSystem(TreeFileSystem):
                 while (name := name.rpartition("/")[0]) not in folders and len(name) > len(here):
                     folders.add(name)
             found.update((name, _folder(name)) for name in folders)
-            if self._seen is not None:
-                self._seen.update(dict.fromkeys(folders))
+            if self._batch.seen is not None:
+                self._batch.seen.update(dict.fromkeys(folders))
         if not found and address.path and view.exists(address.path):
             found[address.text] = self.info_of(address.text, view.stat(address.path))
         return dict(sorted(found.items()))

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -20,7 +21,21 @@ from graveler.model import Entry
 from graveler.repository import Branch, View
 from graveler.runs import RunHandle
 
-__all__ = ["TreeFileSystem"]
+__all__ = ["Batch", "TreeFileSystem"]
+
+
+class Batch(threading.local):
+    """What one call that is about many files keeps for the calls it is made of.
+
+    Of one thread: pyarrow works on one instance with many.
+
+    Attributes:
+        seen: The entry of each path that was listed, None for a folder; None: nobody remembers.
+        links: Entries to be staged together, by ``repository/branch``; None: at once.
+    """
+
+    seen: dict[str, Entry | None] | None = None
+    links: dict[str, list[Entry]] | None = None
 
 
 class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -47,8 +62,7 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         self._lake: Lake | None = None
         self._repositories: dict[str, Repository] = {}
         self._run: Run | None = None
-        self._seen: dict[str, Entry | None] | None = None
-        self._links: dict[str, list[Entry]] | None = None
+        self._batch = Batch()
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {**self.storage_options, "lake": self.location}

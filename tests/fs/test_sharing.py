@@ -69,6 +69,7 @@ def test_a_process_works_on_with_what_it_was_given(fs, method):
     assert fs.cat("flights/dev/b") == b"b"
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_uses_the_filesystem_it_inherits(fs):
     child = os.fork()
     if not child:

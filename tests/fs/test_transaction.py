@@ -1,5 +1,7 @@
 """A transaction is one commit, or nothing."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from graveler.fs import GravelerFileSystem
@@ -106,6 +108,30 @@ def test_a_protected_branch_takes_no_transaction(grav, repo, dev):
     with pytest.raises(PermissionError), grav.transaction:
         grav.rm("flights/dev/old")
     assert dev.head == before
+
+
+def test_threads_of_one_instance_share_the_transaction(grav, repo, dev):
+    with grav.transaction, ThreadPoolExecutor(8) as pool:
+        for number in range(40):
+            pool.submit(grav.pipe, f"flights/dev/in/{number:02}", b"")
+            pool.submit(grav.find, "flights/dev")
+        pool.shutdown()
+        for half in range(4):
+            grav.mv(f"flights/dev/in/{half}*", f"flights/dev/out{half}/")
+    assert len(grav.find("flights/dev@")) == 42
+    assert grav.find("flights/dev@/in") == []
+
+
+def test_threads_of_one_instance_move_side_by_side(grav, repo):
+    grav.pipe({f"flights/dev/in{half}/{number}": b"" for half in range(4) for number in range(10)})
+
+    def move(half):
+        grav.mv(f"flights/dev/in{half}", f"flights/dev/out{half}", recursive=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(move, range(4)))
+    assert len(grav.find("flights/dev")) == 40
+    assert grav.ls("flights/dev", detail=False) == [f"flights/dev/out{half}" for half in range(4)]
 
 
 def test_a_commit_that_lands_meanwhile_is_kept(grav, repo, dev):
