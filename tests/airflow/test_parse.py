@@ -26,6 +26,8 @@ import sys
 from time import process_time
 import airflow.sdk
 from airflow.dag_processing.dagbag import DagBag
+HEAVY = {"boto3", "dagster", "pandas", "polars", "pyarrow", "pyspark", "rocksdict", "typer"}
+HEAVY -= {*sys.modules}
 begun = process_time()
 import graveler_airflow.run, graveler.demo
 seconds = process_time() - begun
@@ -40,7 +42,7 @@ print(json.dumps({
     "edges": sorted([up, task.task_id] for task in dag.tasks for up in task.upstream_task_ids),
     "setups": [task.task_id for task in dag.tasks if task.is_setup],
     "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
-    "heavy": [name for name in ("pyspark", "pyarrow", "boto3") if name in sys.modules],
+    "heavy": sorted(HEAVY & {*sys.modules}),
 }))
 """
 )
