@@ -72,7 +72,7 @@ def test_publishing_shows_what_it_changed_as_a_table_and_as_a_plot(repo, publish
         return "2"
 
     shown = {name: value.value for name, value in publish([one, two]).metadata.items()}
-    assert list(shown)[:3] == ["graveler/plot", "graveler/diff", "graveler/verdicts"]
+    assert list(shown)[:3] == ["graveler/plot", "graveler/diff", "graveler/changes"]
     assert [record.data for record in shown["graveler/diff"].records] == [
         {"path": "gone", "what": "removed", "before": 1, "after": None},
         {"path": "one/data", "what": "changed", "before": 3, "after": 5},
