@@ -88,7 +88,8 @@ def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:
     yield "path", f"{ref}:{why.path}" + ("" if why.entry is not None else "  (deleted)")
     title = next(iter(why.commit.message.splitlines()), "")
     yield "commit", f"{why.commit.id[:12]}  {title}"
-    yield "by", f"{why.commit.committer}, {why.commit.created:%Y-%m-%d %H:%M:%S} UTC"
+    by = f"{why.commit.committer}, " if why.commit.committer else ""
+    yield "at" if not by else "by", f"{by}{why.commit.created:%Y-%m-%d %H:%M:%S} UTC"
     if why.made.id != why.commit.id:
         yield "made in", why.made.id[:12]
     if why.key:
