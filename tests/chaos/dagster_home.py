@@ -33,7 +33,7 @@ run_coordinator:
 run_monitoring:
   enabled: true
   poll_interval_seconds: 5
-  start_timeout_seconds: 120
+  start_timeout_seconds: 300
   cancel_timeout_seconds: 30
   max_runtime_seconds: {longest}
 telemetry: {{enabled: false}}
@@ -70,7 +70,6 @@ class Dagster:
             "PATH": environment("PATH"),
             "HOME": str(self.folder),
             "PYTHONPATH": f"{ROOT}:{ROOT / 'integrations'}",
-            "PYTHONDONTWRITEBYTECODE": "1",
             "DAGSTER_HOME": str(self.folder),
             "CHAOS_FOLDER": str(self.folder / "chaos"),
             "CHAOS_LAKE": str(self.lake),
