@@ -6,7 +6,7 @@ Every process is a fork of this one and opens the lake anew. For each hour one t
 (``kill -9``) before its next call to the stores, one call later with every hour, and then two
 come at once, which must get one answer. First the hours are good, until every call has been its
 last; then bad ones, of which under ``quarantine`` each goes to a branch of its own, and under
-``hold`` none is published until it is mended. At the end every file that a writer was told is
+``hold`` none is published until they are mended, every few hours. At the end every file that a writer was told is
 written has to be on main, once, or in quarantine.
 """
 
@@ -41,6 +41,7 @@ __all__ = ["Storm", "main"]
 WRITERS = 4
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR_S = 0.02
+MENDED = 6
 PAUSE_S = 0.02  # of a writer between two files, lest the hours grow long
 
 
@@ -163,6 +164,8 @@ class Storm:
             if not struck:
                 return
             number += self.stride
+            if kind == "bad" and self.policy == "hold" and self.hours % MENDED == 0:
+                self._mend()  # else each hour has more to look at, and no call is ever the last
 
     def _bad(self, hour):
         """Stage a bad file, in a process of its own."""

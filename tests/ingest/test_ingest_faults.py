@@ -6,7 +6,8 @@ import pytest
 
 from graveler.errors import GravelerError
 from graveler.ingest import HourState
-from graveler.testing.faults import ProcessDied
+from graveler.ingest.quarantining import Quarantines
+from graveler.testing.faults import ProcessDied, dies
 from tests.engine.worlds import FAULTS, interleave, struck_worlds, tree
 from tests.ingest.accounts import check_accounts, whereabouts
 from tests.ingest.judges import no_bad_file
@@ -98,10 +99,13 @@ def test_a_call_that_was_cut_off_anywhere_and_is_made_again_loses_and_doubles_no
         missing = set(files) - set(whereabouts(repo, ingestion))
         assert not missing, (missing, what)
 
+        committed = repo.commit("ingest").metadata.get("hour") == FIVE
         ingestion.branch.put(path(7), b"7")
         outcomes.add(outcome(operate(repo, policy)))
         check_accounts(repo, ingestion, {**files, **LATER}, what)
         assert no_leftovers(world, ingestion), what
+        if committed and operation in ("publish", "quarantine"):  # while it is held it takes more
+            assert [change.path for change in ingestion.branch.uncommitted()] == [path(7)], what
     assert len(outcomes) == 1, outcomes
 
 
@@ -258,3 +262,35 @@ def test_ticks_that_judge_differently_publish_an_hour_or_set_it_aside_but_not_bo
         check,
     )
     assert states == {HourState.PUBLISHED, HourState.QUARANTINED}
+
+
+def test_nobody_publishes_what_somebody_has_decided_to_set_aside(monkeypatch):
+    """He died before it was done; whoever comes next does it, or finds it published before."""
+
+    def decide_and_die(repo):
+        with monkeypatch.context() as patched:
+            patched.setattr(Quarantines, "_take_off", lambda *_: dies("take off"))
+            five(repo, "quarantine")
+
+    def check(world, answer, other):
+        assert not isinstance(answer, GravelerError), answer
+        repo = world.repo(scripted=False)
+        ingestion = ingestion_of(repo, "quarantine")
+        ingestion.tick(SIX)
+        check_accounts(repo, ingestion, ALL_BAD)
+        assert no_leftovers(world, ingestion)
+
+    def meanwhile(repo):
+        try:
+            elsewhere(decide_and_die, repo)
+        except ProcessDied:
+            states.append("decided")
+
+    states: list[str] = []
+    interleave(
+        lambda repo: bad(repo, "quarantine"),
+        lambda repo: careless(repo, "quarantine"),
+        meanwhile,
+        check,
+    )
+    assert len(states) > 10
