@@ -35,10 +35,11 @@ def shared(run: Run, is_finished: Callable[[], bool]) -> Run:
             while len(_runs) >= _KEPT:
                 _runs.pop(next(iter(_runs)))[1].set()
             over = Event()
+            pause = run.record.lease.total_seconds() / 3
             _runs[fence] = run, over
             Thread(
                 target=beat,
-                args=(run, is_finished, over.wait),
+                args=(run, pause, is_finished, over.wait),
                 name=f"lease of {run.branch}",
                 daemon=True,
             ).start()
@@ -53,15 +54,17 @@ def forget_runs() -> None:
         _runs.clear()
 
 
-def beat(run: Run, is_finished: Callable[[], bool], wait: Callable[[float], bool]) -> None:
+def beat(
+    run: Run, pause: float, is_finished: Callable[[], bool], wait: Callable[[float], bool]
+) -> None:
     """Renew the run's lease again and again, until Dagster's run or the attempt is over.
 
     Args:
         run: An attempt.
+        pause: Seconds between two renewals.
         is_finished: Whether Dagster's run is over.
         wait: Waits so many seconds; True ends it.
     """
-    pause = run.record.lease.total_seconds() / 3
     while not wait(pause):
         try:
             if is_finished():

@@ -28,7 +28,11 @@ def open_lake(location: str) -> Lake:
     """
     path = Path(location).expanduser().absolute()
     settings = path if path.suffix == ".toml" else path / CONFIG_NAME
-    if not settings.is_file():
+    try:
+        there = settings.is_file()
+    except OSError as error:
+        raise BackendUnavailableError(f"no lake at {path}: {error}") from error
+    if not there:
         raise BackendUnavailableError(
             f"no lake at {path} (there is no {settings.name}): is its volume mounted here? "
             f"A new lake is made with `graveler init {path}`"

@@ -15,6 +15,7 @@ from dagster_graveler.resource import GravelerResource
 from graveler.errors import FencedError, GateFailedError, MergeConflictError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
+from graveler.lake import RunState
 
 __all__ = ["build_lifecycle_sensors", "build_reaper_sensor"]
 
@@ -105,6 +106,8 @@ def _end(
     record = graveler.record(dagster_run)
     if record is None:
         return f"{reason}: it has no branch, or a newer run has taken it over"
+    if record.state not in (RunState.OPEN, RunState.PUBLISHING):
+        return f"{reason}: run {record.key!r} is {record.state}"
     try:
         run = graveler.run(dagster_run)
         if does == "publish":

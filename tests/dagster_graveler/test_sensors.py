@@ -319,7 +319,7 @@ def test_a_lease_is_renewed_as_long_as_dagster_has_the_run(repo):
     before = run.record.lease_until
     finished = iter([False, False, True])
     waits = Waits(9)
-    beat(run, lambda: next(finished), waits)
+    beat(run, 180.0, lambda: next(finished), waits)
     assert waits.pauses == [180.0] * 3
     assert run.record.lease_until > before
 
@@ -328,7 +328,7 @@ def test_a_lease_is_not_renewed_once_the_attempt_is_over(repo):
     run = repo.runs.open("long")
     run.park("failed")
     waits = Waits(9)
-    beat(run, lambda: False, waits)
+    beat(run, 1.0, lambda: False, waits)
     assert len(waits.pauses) == 1
 
 
@@ -339,7 +339,7 @@ def test_a_lease_is_not_renewed_where_dagster_cannot_be_asked(repo, caplog):
     def lost():
         raise ConnectionError("no instance")
 
-    beat(run, lost, waits)
+    beat(run, 1.0, lost, waits)
     assert len(waits.pauses) == 1
     assert "cannot say whether its run is over" in caplog.text
 
