@@ -12,7 +12,7 @@ from graveler.model import Commit
 
 __all__ = ["MOST", "CommitRange", "beginning", "commits_since", "named", "partition_of", "tell"]
 
-MOST: Final = 1000
+MOST: Final = 250
 """So many commits are told of at once; the rest the next time."""
 
 _KEY_FORMAT: Final = "%Y-%m-%dT%H:%M"

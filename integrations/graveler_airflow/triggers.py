@@ -18,6 +18,7 @@ from graveler_airflow.objects import find_objects
 
 __all__ = ["GravelerCommitTrigger", "GravelerObjectTrigger", "LakeTrigger"]
 
+_DOUBLED: Final = 20  # times, after which it is the longest pause in any case
 _LONGEST_PAUSE: Final = 300.0
 _SETTLING: Final = 5.0  # seconds after which an event is out of the triggerer's hands
 
@@ -98,7 +99,8 @@ class LakeTrigger(BaseEventTrigger, Generic[_Found]):
     async def pause(self) -> None:
         """Wait for the next look: longer with each failure."""
         longest = max(_LONGEST_PAUSE, self.poll_interval)
-        await asyncio.sleep(min(self.poll_interval * 2**self._failures, longest))
+        times = 2 ** min(self._failures, _DOUBLED)
+        await asyncio.sleep(min(self.poll_interval * times, longest))
 
 
 class GravelerCommitTrigger(LakeTrigger[CommitRange]):

@@ -82,6 +82,10 @@ def test_a_lake_that_was_away_is_looked_at_again_and_nothing_is_lost(found):
     assert found["outage"] == ["adds after the outage"]
 
 
+def test_an_outage_of_weeks_is_waited_through(found):
+    assert found["long outage"] == "waits"
+
+
 def test_a_cursor_that_cannot_be_kept_does_not_repeat_events(found):
     assert found["unkept"] == ["adds uncertain"]
 

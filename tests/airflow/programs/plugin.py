@@ -14,6 +14,7 @@ from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
+from airflow.plugins_manager import get_plugin_info
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunType
@@ -159,6 +160,8 @@ def main(folder: Path) -> dict[str, Any]:
     asked["nobody"] = {page: ask(page, "nobody", **everything)[0] for page in pages}
     client.cookies.set("_token", bearer["viewer"]["Authorization"].split()[1])
     asked["cookie"] = ask("runs", None, **good)[0]
+    (plugin,) = [each for each in get_plugin_info() if each["name"] == "graveler"]
+    asked["views"] = plugin["external_views"]
     asked["schema"] = [ask(path, "admin")[0] for path in ("docs", "openapi.json", "redoc")]
     asked["facts"] = {
         "commit": commit,

@@ -180,6 +180,12 @@ async def outages(flights: Repository, folder: Path):
         commit(flights, "after the outage")
 
     yield "outage", await messages(watcher(), 1, back_again)
+    patient = watcher()
+    patient._failures = 100_000
+    try:
+        await asyncio.wait_for(patient.pause(), QUIET)
+    except TimeoutError:
+        yield "long outage", "waits"
     store = Store()
 
     def breaks() -> None:
