@@ -12,6 +12,7 @@ from graveler.cli import (
     demonstration,
     dumping,
     files,
+    gates,
     history,
     ingest,
     lakes,
@@ -58,7 +59,7 @@ def _shared(
 
 
 for _group in (
-    *(lakes, branches, files, history, comparing, undoing, tags, runs, why, ingest),
+    *(lakes, branches, files, history, comparing, undoing, tags, runs, why, gates, ingest),
     *(dumping, checking, collecting, demonstration),
 ):
     _group.add_to(app)

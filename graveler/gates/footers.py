@@ -150,10 +150,11 @@ def read_footer(stores: Stores, entry: Entry) -> Footer:
 def _column(leaf: Any, chunk: Any) -> Column:
     said = chunk.statistics if chunk.is_stats_set else None
     bounds = said is not None and said.has_min_max
+    nulls = said.null_count if said is not None and said.has_null_count else None
     logical = str(leaf.logical_type)
     return Column(
         type=leaf.physical_type if logical == "None" else logical,
-        nulls=said.null_count if said is not None and said.has_null_count else None,
+        nulls=nulls if chunk.num_values else 0,
         least=said.min if said is not None and bounds else None,
         greatest=said.max if said is not None and bounds else None,
         values=chunk.num_values,

@@ -1,46 +1,33 @@
-"""Gates that branches require, whoever moves them: one record, ``settings/gates``.
+"""Gates that branches require, whoever moves them.
 
 Patterns are shell patterns as those of protection (``main``, ``release-*``).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any
 
-from graveler.errors import (
-    CorruptionError,
-    InvalidInputError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
-    ThrottledError,
-)
+from graveler.errors import InvalidInputError
 from graveler.gates.gate import Gate
 from graveler.gates.named import NamedGate
-from graveler.judging import refuse_writes
-from graveler.kv.store import ABSENT, Stored
-from graveler.records import decode_json, encode_json
 from graveler.repository.stores import Stores
 
 __all__ = ["RequiredGates", "combined"]
-
-_KEY: Final = b"settings/gates"
-_ATTEMPTS: Final = 20
-
-_Rules = dict[str, tuple[NamedGate, ...]]
 
 
 class RequiredGates:
     """What the branches of one repository require."""
 
     def __init__(self, stores: Stores) -> None:
-        self._kv = stores.kv
-        self._partition = f"refs:{stores.uid}"
-        self._ids = stores.ids
+        self._kept = stores.refs.requirements
 
-    def rules(self) -> _Rules:
+    def rules(self) -> dict[str, tuple[NamedGate, ...]]:
         """Return the gates by pattern, both in order."""
-        return _decode(self._kv.get(self._partition, _KEY))
+        return {
+            pattern: tuple(NamedGate.decode(gate) for gate in gates)
+            for pattern, gates in self._kept.rules().items()
+        }
 
     def of(self, branch: str) -> tuple[Gate, ...]:
         """Return the gates that a branch requires."""
@@ -56,7 +43,7 @@ class RequiredGates:
         Raises:
             InvalidInputError: None is given, or two have one name.
         """
-        chosen = tuple(gates)
+        chosen = list(gates)
         if not pattern or not chosen:
             raise InvalidInputError(
                 f"gates of branches {pattern!r}: name at least one; `drop` takes a pattern away"
@@ -64,51 +51,14 @@ class RequiredGates:
         names = [gate.gate(pattern).name for gate in chosen]
         if len(set(names)) != len(names):
             raise InvalidInputError(f"gates of branches {pattern!r}: names {names} must differ")
-        self._change(lambda rules: {**rules, pattern: chosen})
+        encoded = [gate.encode() for gate in chosen]
+        self._kept.change(lambda rules: {**rules, pattern: encoded})
 
     def drop(self, pattern: str) -> None:
         """Take a pattern away; no error where it is not there."""
-        self._change(
+        self._kept.change(
             lambda rules: {other: gates for other, gates in rules.items() if other != pattern}
         )
-
-    def _change(self, change: Callable[[_Rules], _Rules]) -> None:
-        refuse_writes("required gates")
-        for _ in range(_ATTEMPTS):
-            stored = self._kv.get(self._partition, _KEY)
-            rules = change(_decode(stored))
-            value = encode_json(
-                {
-                    "nonce": self._ids.unique(),
-                    "patterns": {
-                        pattern: [gate.encode() for gate in gates]
-                        for pattern, gates in rules.items()
-                    },
-                }
-            )
-            try:
-                self._kv.set_if(
-                    self._partition, _KEY, value, ABSENT if stored is None else stored.predicate
-                )
-            except (PreconditionFailedError, OutcomeUnknownError):
-                continue  # setting or dropping a pattern twice is harmless
-            return
-        raise ThrottledError(f"required gates: lost {_ATTEMPTS} races; try again")
-
-
-def _decode(stored: Stored | None) -> _Rules:
-    if stored is None:
-        return {}
-    fields: dict[str, Any] = decode_json(stored.value, "required gates")
-    try:
-        return {
-            pattern: tuple(NamedGate.decode(gate) for gate in gates)
-            for pattern, gates in sorted(fields["patterns"].items())
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(
-            f"required gates cannot be read, or a newer graveler wrote them: {stored.value[:80]!r}"
-        ) from error
 
 
 def combined(stores: Stores, branch: str, gates: Iterable[Gate]) -> tuple[Gate, ...]:

@@ -375,7 +375,7 @@ class Repository:
         self.stores.refs.tags.delete(name)
 
     def dump_refs(self, file: str | Path) -> Contents:
-        """Write branches, tags, protection and all commits they reach to a file.
+        """Write branches, tags, protection, required gates and all commits they reach to a file.
 
         Staged writes, runs and the log of moves are not in it; nor are the objects, which stay
         where they are. The branches of runs come back as hidden branches that nobody owns.

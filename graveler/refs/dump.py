@@ -1,8 +1,8 @@
 """All refs in one file: for a backup, and for the day the key-value store is lost.
 
 JSON lines: a header; every commit that a branch or a tag reaches, parents before children;
-which of them have expired; branches; tags; the protection rules; and an end with a checksum,
-so that a file that was cut off is told. Staged writes, runs and the log of moves are not in it.
+which of them have expired; branches; tags; the protection rules; gates that branches require,
+if they do; and an end with a checksum, so that a file that was cut off is told. Staged writes, runs and the log of moves are not in it.
 
 Nothing of a file is believed: the id of every commit is computed again from what the file says
 of it, before anything is done with it.
@@ -23,6 +23,7 @@ from graveler.records import FORMAT, decode_commit, decode_json, encode_commit, 
 from graveler.refs.expired import Expired
 from graveler.refs.protection import check_actions
 from graveler.refs.refs import Refs
+from graveler.refs.requirements import check_gate_rules
 
 __all__ = ["Contents", "Header", "commits_in", "read_dump", "write_dump"]
 
@@ -60,6 +61,7 @@ class Contents:
         branches: Head and whether it is hidden, by name.
         tags: Commit ids by name.
         rules: Protection: what is forbidden, by pattern.
+        gates: What branches require, by pattern.
     """
 
     header: Header
@@ -69,6 +71,7 @@ class Contents:
     branches: dict[str, tuple[str, bool]] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    gates: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
@@ -81,6 +84,7 @@ def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
         branches={one.name: (one.commit_id, one.hidden) for one in refs.branches.list()},
         tags=dict(refs.tags.list()),
         rules=refs.protection.rules(),
+        gates=dict(refs.requirements.rules()),
     )
     contents.generations.update(_reachable(refs, _heads(contents)))
     gone = {name: record for name, record in refs.expired.list() if record.gone}
@@ -124,6 +128,8 @@ def _lines(refs: Refs, contents: Contents) -> Iterator[dict[str, Any]]:
     for name, head in contents.tags.items():
         yield {"tag": name, "head": head}
     yield {"protection": contents.rules}
+    if contents.gates:
+        yield {"gates": contents.gates}
 
 
 def read_dump(path: Path) -> Contents:
@@ -189,6 +195,8 @@ def _take(contents: Contents, raw: bytes, what: str) -> None:
             contents.branches[check_branch(fields["branch"])] = (head, bool(fields["hidden"]))
         elif "tag" in fields:
             contents.tags[check_tag(fields["tag"])] = _known(contents, fields["head"], what)
+        elif "gates" in fields:
+            contents.gates.update(check_gate_rules(fields["gates"]))
         else:
             rules = fields["protection"].items()
             contents.rules.update({str(name): check_actions(actions) for name, actions in rules})

@@ -10,6 +10,7 @@ from graveler.refs.commits import Commits
 from graveler.refs.expired import ExpiredCommits
 from graveler.refs.moves import Moves
 from graveler.refs.protection import Protection
+from graveler.refs.requirements import Requirements
 from graveler.refs.tags import Tags
 
 __all__ = ["Refs"]
@@ -32,6 +33,7 @@ class Refs:
         self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
         self.tags = Tags(kv, partition, self.moves, named=self.expired.keep)
         self.protection = Protection(kv, partition, ids)
+        self.requirements = Requirements(kv, partition, ids)
 
     def turn(self, branch: str) -> AbstractContextManager[bool]:
         """Hold the turn at moving `branch` while the block runs.

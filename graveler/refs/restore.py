@@ -69,6 +69,8 @@ def restore_refs(refs: Refs, contents: Contents, path: Path) -> None:
     rules = refs.protection.rules()
     if not contents.rules.keys() <= rules.keys():
         refs.protection.replace({**contents.rules, **rules})
+    if not contents.gates.keys() <= refs.requirements.rules().keys():
+        refs.requirements.change(lambda there: {**contents.gates, **there})
     for name, head in contents.tags.items():
         if refs.tags.find(name) != head:
             refs.tags.create(name, head, action=_ACTION)

@@ -1,0 +1,74 @@
+"""Gates that branches require, as settings hold them: one record, ``settings/gates``.
+
+What a gate is, is not known here: it is kept as the JSON that `graveler.gates` made of it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from graveler.clock import IdSource
+from graveler.errors import (
+    CorruptionError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    ThrottledError,
+)
+from graveler.judging import refuse_writes
+from graveler.kv.store import ABSENT, KVStore, Stored
+from graveler.records import decode_json, encode_json
+
+__all__ = ["GateRules", "Requirements", "check_gate_rules"]
+
+_KEY: Final = b"settings/gates"
+_ATTEMPTS: Final = 20
+
+GateRules = Mapping[str, list[dict[str, Any]]]
+"""Gates by shell pattern of branch names."""
+
+
+class Requirements:
+    """What the branches of one repository require."""
+
+    def __init__(self, kv: KVStore, partition: str, ids: IdSource) -> None:
+        self._kv = kv
+        self._partition = partition
+        self._ids = ids
+
+    def rules(self) -> GateRules:
+        """Return the gates by pattern, in order."""
+        return _decode(self._kv.get(self._partition, _KEY))
+
+    def change(self, change: Callable[[GateRules], GateRules]) -> None:
+        """Replace the rules by ``change(rules)``, which must do no harm when repeated."""
+        refuse_writes("required gates")
+        for _ in range(_ATTEMPTS):
+            stored = self._kv.get(self._partition, _KEY)
+            rules = change(_decode(stored))
+            value = encode_json({"nonce": self._ids.unique(), "patterns": dict(rules)})
+            predicate = ABSENT if stored is None else stored.predicate
+            try:
+                self._kv.set_if(self._partition, _KEY, value, predicate)
+            except (PreconditionFailedError, OutcomeUnknownError):
+                continue
+            return
+        raise ThrottledError(f"required gates: lost {_ATTEMPTS} races; try again")
+
+
+def check_gate_rules(raw: Any) -> GateRules:
+    """Return rules that were read from somewhere, in order, or raise a TypeError and the like."""
+    return {
+        str(pattern): [{**gate, "check": str(gate["check"])} for gate in gates]
+        for pattern, gates in sorted(raw.items())
+    }
+
+
+def _decode(stored: Stored | None) -> GateRules:
+    if stored is None:
+        return {}
+    fields = decode_json(stored.value, "required gates")
+    try:
+        return check_gate_rules(fields["patterns"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptionError(
+            f"required gates cannot be read, or a newer graveler wrote them: {stored.value[:80]!r}"
+        ) from error

@@ -1,0 +1,91 @@
+"""gates show, list, require and drop."""
+
+import pytest
+
+import graveler
+from graveler import checks
+from graveler.errors import GateFailedError
+
+
+@pytest.fixture
+def judged(folder):
+    """A run that passed, and one that was refused."""
+    with graveler.open(folder) as lake:
+        repo = lake.repository("flights")
+        with repo.run("hour 05", gates=[checks.file_size("t/", name="sizes")]) as run:
+            run.put("t/a", b"12345")
+        with pytest.raises(GateFailedError):
+            with repo.run("hour 06", gates=[checks.file_size("t/", 100, name="sizes")]) as run:
+                run.put("t/b", b"12345")
+    return folder
+
+
+def test_what_was_said_of_a_run_and_of_a_commit_is_shown(cli, judged):
+    shown = cli("gates", "show", "hour 05")
+    assert "to publish into main" in shown.out
+    assert "gate      sizes: passed in 0.0" in shown.out
+    assert "bytes 5, files 1" in shown.out
+    assert cli("gates", "show", "main").out == shown.out
+    said = cli("gates", "show", "hour 06", "--json").json
+    assert said["refused"] is True
+    assert said["run"] == "hour 06"
+    (verdict,) = said["verdicts"]
+    assert verdict["reason"] == "'t/b' has 5 bytes, less than 100"
+    assert verdict["commit"] == said["commit"]
+    assert "refused in" in cli("gates", "show", said["commit"]).out
+
+
+def test_what_was_never_judged_is_told(cli, judged):
+    assert "no gate has judged 'main~1'" in cli("gates", "show", "main~1").err
+    assert cli("gates", "show", "nothing").code == 1
+
+
+def test_judgements_are_listed_the_latest_first(cli, judged):
+    latest, first = cli("gates", "list", "--json").lines
+    assert (latest["run"], first["run"]) == ("hour 06", "hour 05")
+    assert [line["run"] for line in cli("gates", "list", "-n", "1", "--json").lines] == ["hour 06"]
+    refused = cli("gates", "list", "--refused").out
+    assert "refused" in refused
+    assert "hour 06: sizes" in refused
+    assert "hour 05" not in refused
+
+
+def test_gates_are_required_shown_and_dropped(cli, judged):
+    required = cli(
+        *("gates", "require", "main", "row_count"),
+        *("--with", "prefix=t/", "--with", "at_least=2", "--with", "missing=pass"),
+        *("--severity", "warn", "--timeout", "90s"),
+    )
+    assert required.out == (
+        "main          row_count at_least=2 missing=pass prefix=t/ severity=warn timeout=90s\n"
+    )
+    assert cli("gates", "require", "main", "file_size", "--name", "sizes").code == 0
+    (shown,) = cli("gates", "require", "--json").lines
+    assert shown["pattern"] == "main"
+    assert [gate["check"] for gate in shown["gates"]] == ["row_count", "file_size"]
+    (judged / "empty").write_bytes(b"")
+    assert cli("put", judged / "empty", ":t/c").code == 0
+    refused = cli("commit", "-m", "empty")
+    assert refused.code != 0
+    assert "sizes: 't/c' has 0 bytes" in refused.err
+    assert cli("gates", "drop", "main").out == "branches main require nothing more by it\n"
+    assert cli("gates", "drop", "main").code == 1
+    assert cli("commit", "-m", "empty").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["main"], "name a built-in check"),
+        (["main", "rows"], "no built-in check 'rows': there are file_format, file_size"),
+        (["main", "row_count", "--with", "at_least"], "give NAME=VALUE"),
+        (["main", "row_count", "--with", "least=1"], "unexpected keyword"),
+        (["main", "row_count", "--severity", "loud"], "severity 'loud'"),
+        (["main", "row_count", "--timeout", "soon"], "--timeout 'soon'"),
+        (["main", "nowhere:check"], "ModuleNotFoundError"),
+    ],
+)
+def test_what_cannot_be_required_is_told(cli, judged, arguments, said):
+    refused = cli("gates", "require", *arguments)
+    assert refused.code != 0
+    assert said in refused.err

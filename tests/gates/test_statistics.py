@@ -1,0 +1,230 @@
+"""Statistics: of footers that are read by ranges, kept with the commit, and told when data is gone."""
+
+import io
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graveler
+from graveler import checks
+from graveler.errors import GateFailedError
+from graveler.gates import Candidate, Gate, RequiredGates
+from graveler.gates.footers import RangedFile, read_footer
+from graveler.gates.statistics import Statistics, statistics
+from graveler.model import Entry
+from graveler.objects.memory import MemoryStore
+from tests.gates.parquet import parquet, rows
+
+LARGE = rows(200_000, text=[f"{number:032x}" for number in range(200_000)])
+
+
+class Counting(MemoryStore):
+    """A store that counts the bytes that are read of each object."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.read: Counter[str] = Counter()
+
+    def get_range(self, key, start, length):
+        piece = super().get_range(key, start, length)
+        self.read[key] += len(piece)
+        return piece
+
+    def get(self, key):
+        whole = super().get(key)
+        self.read[key] += len(whole)
+        return whole
+
+
+@pytest.fixture
+def counted(repo):
+    """A repository on a store that counts, and the store."""
+    store = Counting("mem://counted")
+    repo.stores = replace(repo.stores, objects=store, open_store=lambda _: store)
+    return repo, store
+
+
+def candidate_of(repo, files):
+    repo.create_branch("dev", exist_ok=True)
+    dev = graveler.Branch(repo.stores, "dev")
+    for path, data in files.items():
+        dev.put(path, data)
+    commit = dev.commit("files")
+    return Candidate(repo.stores, commit, target=repo.commit("main"), into="main")
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        checks.row_count("t/"),
+        checks.schema("t/", {"id": ""}),
+        checks.not_null("t/", "id", "text"),
+        checks.in_range("t/", "id", 0),
+        checks.file_format("t/"),
+        checks.row_count_change("t/"),
+    ],
+    ids=lambda gate: gate.name,
+)
+def test_no_data_is_read_where_footers_suffice(counted, gate):
+    repo, store = counted
+    candidate = candidate_of(repo, {"t/a.parquet": LARGE})
+    address = candidate.stat("t/a.parquet").address
+    assert gate(candidate) is None
+    assert 0 < store.read[address] < 140_000 < len(LARGE) / 15
+
+
+def test_of_columns_only_those_are_read_that_are_asked_for(counted):
+    repo, store = counted
+    candidate = candidate_of(repo, {"t/a.parquet": LARGE})
+    address = candidate.stat("t/a.parquet").address
+    assert checks.unique("t/", "id")(candidate) is None
+    assert store.read[address] < len(LARGE) * 0.6
+
+
+def test_a_footer_is_read_once_for_all_that_ask_for_statistics(counted):
+    repo, store = counted
+    candidate = candidate_of(repo, {"t/a.parquet": LARGE})
+    address = candidate.stat("t/a.parquet").address
+    first = candidate.stats("t/")
+    read = store.read[address]
+    assert candidate.added("t/") == candidate.afresh().stats("t/") == first
+    assert store.read[address] == read
+
+
+def test_statistics_say_what_is_there(repo):
+    candidate = candidate_of(
+        repo,
+        {
+            "t/a.parquet": rows(2, x=[None, 1.5], s=["b" * 100, "c"]),
+            "t/b.parquet": rows(3, x=[0.5, 2.5, None]),
+            "t/_SUCCESS": b"",
+        },
+    )
+    found = candidate.stats("t/")
+    assert (found.files, found.rows) == (2, 5)
+    assert (found.columns["x"].nulls, found.columns["x"].least) == (2, 0.5)
+    assert found.columns["s"].least == "b" * 64
+    assert Statistics.decode(found.encode()) == found
+    assert candidate.stats("nothing/") == Statistics()
+    assert candidate_of(repo, {"u/a.bin": b"1"}).stats("u/").rows is None
+
+
+def test_a_table_of_many_columns_has_bounded_statistics(repo):
+    wide = parquet({f"c{number}": [number] for number in range(300)})
+    assert len(candidate_of(repo, {"t/a.parquet": wide}).stats("t/").columns) == 200
+
+
+def publish(repo, hour, number, gates=()):
+    with repo.run(f"hour {hour}", gates=gates) as run:
+        run.put(f"t/{hour}/a.parquet", rows(number))
+
+
+def look(candidate):
+    candidate.report(
+        past=[[past.run, past.stats.rows, past.stats.files] for past in candidate.history("t/", 3)]
+    )
+
+
+def past_of(repo, hour):
+    return repo.runs.get(f"hour {hour}").verdicts[-1].facts["past"]
+
+
+def test_history_is_what_each_commit_brought_the_latest_first(repo):
+    for hour in range(5):
+        publish(repo, hour, 10 + hour)
+    publish(repo, 5, 1, [look])
+    assert past_of(repo, 5) == [["hour 4", 14, 1], ["hour 3", 13, 1], ["hour 2", 12, 1]]
+
+
+def test_history_outlives_the_data(repo):
+    for hour in range(3):
+        publish(repo, hour, 10 + hour, [checks.row_count("t/")])
+    store = repo.stores.objects
+    for info in list(store.list("data/")):
+        store.delete(info.key)
+    publish(repo, 3, 1, [look])
+    assert past_of(repo, 3) == [["hour 2", 12, 1], ["hour 1", 11, 1], ["hour 0", 10, 1]]
+
+
+def test_what_cannot_be_read_is_left_out_of_history(repo):
+    with repo.run("hour 0") as run:
+        run.put("t/0/a.parquet", b"no parquet")
+    publish(repo, 1, 5)
+    publish(repo, 2, 1, [look])
+    assert past_of(repo, 2) == [["hour 1", 5, 1]]
+
+
+def test_a_gate_of_its_own_process_looks_back_as_well(disk):
+    for hour in range(2):
+        publish(disk, hour, 10 + hour)
+    publish(disk, 2, 1, [Gate("look", look, isolated=True)])
+    assert past_of(disk, 2) == [["hour 1", 11, 1], ["hour 0", 10, 1]]
+    kept = [key for key, _ in disk.stores.kv.scan(f"stats:{disk.stores.uid}")]
+    assert len(kept) == 2
+
+
+def test_the_dump_of_refs_brings_required_gates_along(repo, memory_lake, tmp_path):
+    repo.gates.require("main", checks.row_count("t/", 5, missing="pass"))
+    repo.dump_refs(tmp_path / "dump")
+    repo.gates.drop("main")
+    repo.restore_refs(tmp_path / "dump")
+    assert (
+        RequiredGates(repo.stores).of("main")[0].check
+        == checks.row_count("t/", 5, missing="pass").check
+    )
+    with pytest.raises(GateFailedError):
+        publish(repo, 1, 1)
+
+
+@given(st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 200))))
+def test_a_ranged_file_reads_as_any_file(data, reads):
+    store = MemoryStore("mem://ranged")
+    store.put("data/a", data)
+    ours, theirs = RangedFile(store, "data/a", len(data)), io.BytesIO(data)
+    for position, length in reads:
+        for file in (ours, theirs):
+            file.seek(position)
+        assert ours.read(length) == theirs.read(length)
+        assert ours.tell() == theirs.tell()
+    ours.seek(-min(3, len(data)), io.SEEK_END)
+    assert ours.read() == data[-3:]
+
+
+_VALUES = st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), max_size=12)
+
+
+@given(st.lists(_VALUES, min_size=1, max_size=4), st.integers(1, 5))
+def test_statistics_of_footers_are_those_of_the_data(files, group):
+    entries, everything = [], []
+    store = MemoryStore("mem://footers")
+    stores = type("Stores", (), {"locate": lambda _, address: (store, address)})()
+    for number, values in enumerate(files):
+        data = parquet({"x": pa.array(values, pa.int64())}, row_group_size=group)
+        address = f"data/{number}.parquet"
+        store.put(address, data)
+        entries.append(
+            Entry(path=f"{number}.parquet", address=address, size=len(data), checksum="")
+        )
+        everything += values
+        assert read_footer(stores, entries[-1]).rows == len(values)
+    found = statistics(stores, entries, {})
+    present = [value for value in everything if value is not None]
+    assert found.rows == len(everything)
+    column = found.columns.get("x")
+    if column is None:
+        assert not everything
+        return
+    assert column.nulls == len(everything) - len(present)
+
+    def told(value):
+        return value if abs(value) <= 2**53 else str(value)
+
+    if present:
+        assert column.least == told(min(present))
+        assert column.greatest == told(max(present))
+    else:
+        assert column.least is None
