@@ -1,7 +1,6 @@
 """``graveler ingest``: ticks of an ingestion branch, what is held or in quarantine, releases."""
 
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,8 @@ from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import hour_shape, quarantine_shape, refusal_shape
 from graveler.cli.verb import verb
-from graveler.gates import Gate, as_gate
+from graveler.errors import GravelerError
+from graveler.gates import Gate, named
 
 if TYPE_CHECKING:
     from graveler.ingest import Hour, Ingestion, Quarantine
@@ -35,7 +35,8 @@ _Gates = Annotated[
     typer.Option(
         "--gate",
         metavar="MODULE:NAME",
-        help="A gate that judges, beside those that the branch requires; repeat for more.",
+        help="A gate that judges, or the kind of a built-in one, beside those that the branch "
+        "requires; repeat for more.",
     ),
 ]
 
@@ -152,13 +153,13 @@ def _load(names: list[str] | None) -> list[Gate]:
     """Import the gates that are named, also from modules in the folder where one stands."""
     gates = []
     for name in names or ():
-        module, _, attribute = name.partition(":")
         if str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
         try:
-            gates.append(as_gate(getattr(import_module(module), attribute)))
-        except (ImportError, AttributeError, ValueError) as error:
+            gates.append(named(name).made())
+        except (GravelerError, ImportError, AttributeError, TypeError, ValueError) as error:
             raise UsageError(
-                f"--gate {name!r}: give MODULE:NAME of a gate that can be imported ({error})"
+                f"--gate {name!r}: give a built-in check, or MODULE:NAME of a gate that can be "
+                f"imported ({error})"
             ) from None
     return gates

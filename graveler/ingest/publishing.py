@@ -17,7 +17,15 @@ from typing import Any, Final
 
 from graveler.config import default_committer
 from graveler.errors import GateFailedError, ThrottledError
-from graveler.gates import Candidate, Gate, RunContext, Verdict, judge, known_verdicts
+from graveler.gates import (
+    Candidate,
+    Gate,
+    RunContext,
+    Verdict,
+    combined,
+    judge,
+    known_verdicts,
+)
 from graveler.ingest.records import IngestRecords
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
@@ -61,7 +69,7 @@ class Publisher:
         stores: The repository.
         records: Of the ingestion branch.
         into: The branch to publish to.
-        gates: Who judges the candidates.
+        gates: Who judges the candidates, beside those that the target requires.
     """
 
     stores: Stores
@@ -100,8 +108,9 @@ class Publisher:
         self.stores.refs.protection.check(self.into, "merge")
         earlier: Commit | None = None
         for number in range(_ATTEMPTS):
-            work = _Try(self, source, said, wanted, strategy)
-            if (self.gates or self.stores.judge) and number < _OVERTAKEN:
+            gates = combined(self.stores, self.into, self.gates)
+            work = _Try(replace(self, gates=gates), source, said, wanted, strategy)
+            if gates and number < _OVERTAKEN:
                 over, earlier = work.beside_others(earlier)
             else:
                 over, earlier = work.in_turn(earlier)
@@ -124,17 +133,10 @@ class Publisher:
         if refusals:
             reasons = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
             raise GateFailedError(f"{said.message} was refused: {reasons}", verdicts)
-        if self.stores.judge is not None:
-            self.stores.judge(self.stores, "publish", self.into, candidate, dest)
         return verdicts
 
     def passed_before(self, candidate: Commit, dest: Commit, said: Said) -> bool:
-        """Return whether every gate has judged just this before, and let it through.
-
-        Those that the target requires cannot be asked so: where there may be some, no.
-        """
-        if self.stores.judge is not None:
-            return False
+        """Return whether every gate has judged just this before, and let it through."""
         known = known_verdicts(self.stores, self._view(candidate, dest, said), self.gates)
         return known is not None and not any(verdict.refuses for verdict in known)
 

@@ -1,7 +1,5 @@
 """What happens when a gate refuses an hour: publishing is held, or the hour is set aside."""
 
-from dataclasses import replace
-
 import pytest
 
 from graveler.errors import (
@@ -13,7 +11,7 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.gates import gate
-from graveler.ingest import HourState, Ingestion
+from graveler.ingest import HourState
 from tests.engine.worlds import tree
 
 FIVE = "2013-01-01T05:00Z"
@@ -358,24 +356,20 @@ def test_somebody_who_reset_the_branch_has_dropped_the_hour(repo, holding, quara
 
 
 def test_gates_that_the_target_requires_are_asked_by_ticks_and_releases(repo):
-    asked = []
-
-    def required(stores, action, branch, candidate, head):
-        asked.append((action, branch))
-        assert candidate.parents[0] == head.id
-        if any(change.path.endswith(".bad") for change in repo.diff(head.id, candidate.id)):
-            raise GateFailedError("required: no")
-
-    ingestion = Ingestion(replace(repo.stores, judge=required), on_refusal="quarantine")
+    repo.gates.require("main", "tests.ingest.judges:no_bad_file")
+    ingestion = repo.ingestion(on_refusal="quarantine")
     stage(ingestion, 5, "x.bad")
     tick = ingestion.tick(FIVE)
+    assert tick.state is HourState.QUARANTINED
     assert tick.refused is not None
-    assert (tick.state, tick.refused.reason) == (HourState.QUARANTINED, "required: no")
+    assert tick.refused.gates == ("no_bad_file",)
     with pytest.raises(GateFailedError):
         ingestion.release(SHELF)
     stage(ingestion, 6, "a")
-    assert ingestion.tick(SIX).state is HourState.PUBLISHED
-    assert set(asked) == {("publish", "main")}
+    tick = ingestion.tick(SIX)
+    assert tick.state is HourState.PUBLISHED
+    assert tick.published is not None
+    assert tick.published.metadata["graveler.gates"] == "no_bad_file"
 
 
 @pytest.mark.parametrize("kind", ["standing/ingest", f"hour/ingest/{FIVE}", "quarantine/ingest/x"])
