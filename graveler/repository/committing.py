@@ -40,7 +40,9 @@ MOST_SEALED: Final = 8
 """Sealed tokens of a branch, at most: a committer that finds as many commits them first."""
 
 
-def _seal(stores: Stores, name: str, fence: str, most: int) -> tuple[BranchRecord, BranchRecord]:
+def _seal(
+    stores: Stores, name: str, fence: str, most: int = MOST_SEALED
+) -> tuple[BranchRecord, BranchRecord]:
     """Give the branch a new live token and put the old one behind the sealed ones.
 
     Returns:
