@@ -5,13 +5,22 @@ from typing import Any
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler_airflow.context import run_hour, run_key, run_metadata
+from graveler_airflow import pages
+from graveler_airflow.context import run_hour, run_key, run_metadata, step_name, task_metadata
 
 RUN = SimpleNamespace(
     dag_id="hourly",
     run_id="scheduled__x",
     run_after=datetime(2013, 1, 1, 4, 59, tzinfo=UTC),
 )
+
+
+@pytest.fixture(autouse=True)
+def base(monkeypatch):
+    """Set where Airflow is found, without loading Airflow into the tests: nowhere, at first."""
+    found = {"base": ""}
+    monkeypatch.setattr(pages, "_base", lambda: found["base"])
+    return found
 
 
 def context(**known: Any) -> Any:
@@ -52,6 +61,7 @@ def test_a_partition_that_is_no_time_has_no_hour_rather_than_a_wrong_one():
     with pytest.raises(InvalidInputError, match="'north' is no time"):
         run_hour(north)
     assert run_metadata(north) == {
+        "orchestrator": "airflow",
         "airflow.dag_id": "hourly",
         "airflow.run_id": "scheduled__x",
         "airflow.partition_key": "north",
@@ -67,7 +77,54 @@ def test_a_run_made_anew_for_the_same_partition_has_the_same_key():
 def test_a_run_of_no_partition_is_called_by_its_id():
     assert run_key(context(partition_key=None)) == "hourly scheduled__x"
     assert run_metadata(context()) == {
+        "orchestrator": "airflow",
         "hour": "2013-01-01T04:00Z",
         "airflow.dag_id": "hourly",
         "airflow.run_id": "scheduled__x",
     }
+
+
+def test_a_second_run_of_a_dag_has_a_key_of_its_own():
+    assert run_key(context(partition_key="05:00"), "other") == "hourly 05:00 other"
+
+
+def task(bundle: object = None, **known: Any) -> Any:
+    known = {"task_id": "load", "map_index": -1, "try_number": 2, "log_url": "log", **known}
+    return SimpleNamespace(bundle_instance=bundle, **known)
+
+
+def test_the_instances_of_a_mapped_task_are_told_apart():
+    assert step_name(context(ti=task())) == "load"
+    mapped = context(ti=task(map_index=0))
+    assert step_name(mapped) == "load[0]"
+    assert task_metadata(mapped)["airflow.map_index"] == "0"
+    assert "airflow.map_index" not in task_metadata(context(ti=task()))
+
+
+def test_a_commit_says_the_try_and_links_back_where_airflow_knows_its_own_address(base):
+    ti = task()
+    assert task_metadata(context(ti=ti))["airflow.try"] == "2"
+    assert "url" not in task_metadata(context(ti=ti))
+    base["base"] = "https://airflow.example"
+    assert task_metadata(context(ti=ti))["url"] == "log"
+    assert run_metadata(context(ti=ti))["url"] == (
+        "https://airflow.example/dags/hourly/runs/scheduled__x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("bundle", "version"),
+    [
+        (SimpleNamespace(version="v7", supports_versioning=True), "v7"),
+        (
+            SimpleNamespace(
+                version=None, supports_versioning=True, get_current_version=lambda: "0d1e"
+            ),
+            "0d1e",
+        ),
+        (SimpleNamespace(version=None, supports_versioning=False), None),
+        (None, None),
+    ],
+)
+def test_a_commit_says_the_version_of_the_code_where_there_is_one(bundle, version):
+    assert run_metadata(context(ti=task(bundle))).get("code.version") == version
