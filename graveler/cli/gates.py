@@ -115,9 +115,8 @@ def _list(
             return
         left -= 1
         word = "refused" if found.refused else "passed"
-        names = ", ".join(
-            verdict.gate for verdict in found.verdicts if verdict.refuses or not found.refused
-        )
+        names = ", ".join(verdict.gate for verdict in found.verdicts if verdict.refuses)
+        names = names or f"{len(found.verdicts)} gates"
         run = f"  {printable(found.run)}" if found.run else ""
         out.show(
             _shape(found),

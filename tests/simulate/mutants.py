@@ -14,21 +14,21 @@ MUTANTS: tuple[Mutant, ...] = (
     # writers
     _one(
         "a writer is content with any token at its second look",
-        "repository.writing:_stage",
+        "repository.writing:stage",
         "if record.staging_token == token:",
         "if record.staging_token:",
         "write-commit",
     ),
     _one(
         "a write is acknowledged before the second look",
-        "repository.writing:_stage",
+        "repository.writing:stage",
         "        record = _branch(stores, name, fence)\n        if record",
         "        return\n        if record",
         "write-commit",
     ),
     _one(
         "a writer repeats its write under the dead token",
-        "repository.writing:_stage",
+        "repository.writing:stage",
         "token = record.staging_token",
         "token = token if attempt else record.staging_token",
         "write-commit",
