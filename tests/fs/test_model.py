@@ -8,7 +8,7 @@ from graveler.fs import GravelerFileSystem
 from graveler.fs.lakes import lend_lake
 from graveler.testing import World
 
-NAMES = st.sampled_from(["a", "b", "in/a", "in/05:00/b", "in/05:00/c", "out/a"])
+NAMES = st.sampled_from(["a", "in/a", "in/05:00/b", "out/a"])
 FOLDERS = st.sampled_from(["in", "in/05:00", "out", "new", "in/deeper"])
 BYTES = st.binary(max_size=3)
 
@@ -39,11 +39,11 @@ class Files(RuleBasedStateMachine):
     def touch(self, *paths):
         self.touched.update(paths)
 
-    @rule(name=NAMES, data=BYTES)
-    def write(self, name, data):
-        self.fs.pipe(f"flights/main/{name}", data)
-        self.files[name] = data
-        self.touch(name)
+    @rule(files=st.dictionaries(NAMES, BYTES, min_size=1, max_size=4))
+    def write(self, files):
+        self.fs.pipe({f"flights/main/{name}": data for name, data in files.items()})
+        self.files.update(files)
+        self.touch(*files)
 
     @rule(name=NAMES, data=BYTES)
     def append(self, name, data):
@@ -90,8 +90,8 @@ class Files(RuleBasedStateMachine):
         self.fs.start_transaction()
         self.inside, self.touched = dict(self.there), set()
 
-    @precondition(lambda self: self.inside is not None)
-    @rule(keep=st.booleans())
+    @precondition(lambda self: self.inside is not None and self.touched)
+    @rule(keep=st.sampled_from([True, True, False]))
     def end(self, keep):
         assert self.inside is not None
         self.fs.transaction.complete(commit=keep)
@@ -120,5 +120,5 @@ class Files(RuleBasedStateMachine):
         self.lake.close()
 
 
-Files.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+Files.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 test_files_are_as_a_dictionary_says = Files.TestCase
