@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from graveler.errors import FencedError, InternalError, RefNotFoundError
 from graveler.model import BranchRecord
@@ -23,6 +23,7 @@ __all__ = [
     "drop_step_branches",
     "frozen",
     "park",
+    "published_rounds",
     "refused",
     "renew",
     "settle_publish",
@@ -31,6 +32,7 @@ __all__ = [
 _PARKED: Final = "parked:"
 _REFUSALS_KEPT: Final = 20
 _LONGEST_REASON: Final = 2000
+_ROUNDS_KEPT: Final = 50
 _BRANCHLESS: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK)
 
 Unless = Callable[[RunRecord], bool]
@@ -84,12 +86,17 @@ def _settled(there: RunRecord | None, *, candidate: str, landed: bool) -> RunRec
             there,
             state=next_state(there.key, there.state, RunEvent.LANDED),
             commit=candidate,
-            previous=there.head,
+            **published_rounds(there, there.head),
             candidate="",
             reason="",
         )
     state = next_state(there.key, there.state, RunEvent.LOST)
     return replace(there, state=state, candidate="")
+
+
+def published_rounds(record: RunRecord, head: str) -> dict[str, Any]:
+    """Return what the record says of its rounds once a head was published."""
+    return {"previous": head, "rounds": (*record.rounds, head)[-_ROUNDS_KEPT:]}
 
 
 def renew(

@@ -100,6 +100,7 @@ def opened(
         attempt=record.attempt + 1,
         created=record.created,
         previous=record.previous,
+        rounds=record.rounds,
         metadata=fresh.metadata or dict(record.metadata),
         forked=record.attempt + 1,
         owners=(*record.owners, record.owner)[-_OWNERS_KEPT:] if ended else record.owners,

@@ -32,7 +32,14 @@ from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 from graveler.runs.inputs import encode_inputs
-from graveler.runs.lifecycle import drop_branches, frozen, park, refused, settle_publish
+from graveler.runs.lifecycle import (
+    drop_branches,
+    frozen,
+    park,
+    published_rounds,
+    refused,
+    settle_publish,
+)
 from graveler.runs.record import Refusal, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
@@ -448,7 +455,7 @@ def _landed(
             state=next_state(run.key, there.state, RunEvent.LANDED),
             head=head.id,
             commit=commit,
-            previous=head.id,
+            **published_rounds(there, head.id),
             candidate="",
             reason="",
             verdicts=verdicts,

@@ -64,6 +64,7 @@ class RunRecord:
         candidate: While publishing: the commit the target is to become.
         commit: Once published: the merge commit.
         previous: Head of the branch at the last publish, for a run that is run again.
+        rounds: Heads that were published and not taken back, the newest last, 50 at the most.
         reason: Why it was parked or abandoned.
         verdicts: What the gates said last.
         metadata: The opener's pairs.
@@ -99,6 +100,7 @@ class RunRecord:
     candidate: str = ""
     commit: str = ""
     previous: str = ""
+    rounds: tuple[str, ...] = ()
     reason: str = ""
     verdicts: tuple[Verdict, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)

@@ -61,7 +61,8 @@ def _decode(raw: bytes) -> RunRecord:
         for name in ("lease", "ttl"):
             found[name] = timedelta(microseconds=found[name])
         found["verdicts"] = tuple(Verdict(**verdict) for verdict in found["verdicts"])
-        found["owners"] = tuple(found.get("owners", ()))
+        for name in ("owners", "rounds"):
+            found[name] = tuple(found.get(name, ()))
         found["inputs"] = tuple(Input(commit, prefix) for commit, prefix in found["inputs"])
         found["refusals"] = tuple(
             Refusal(from_unix_us(at), reason, tuple(gates))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
 
 from graveler.config import default_committer
@@ -27,7 +26,6 @@ from graveler.runs.state import RunEvent, RunState, next_state
 __all__ = ["Rollback", "readers", "rollback"]
 
 _NAMED: Final = 5
-_FAR: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def rollback(
             if made is None:
                 raise
             already = True
-    record = _note(stores, records, record, published, made)
+    record = _note(records, record, published, made)
     return Rollback(made, record, _readers(stores, records, record, published), already)
 
 
@@ -166,47 +164,23 @@ def _changed_by(stores: Stores, record: RunRecord, published: Commit, conflict: 
     return repr(conflict.path)
 
 
-def _note(
-    stores: Stores, records: RunRecords, record: RunRecord, published: Commit, made: Commit
-) -> RunRecord:
+def _note(records: RunRecords, record: RunRecord, published: Commit, made: Commit) -> RunRecord:
     """Keep on the run that it was taken back, unless it has gone on since."""
-    previous = _last_publish(stores, record)
 
     def change(there: RunRecord | None) -> RunRecord:
         there = there or records.get(record.key)
-        if there.commit == published.id and there.state is RunState.PUBLISHED:
-            return replace(
-                there,
-                state=next_state(there.key, there.state, RunEvent.ROLLED_BACK),
-                rollback=made.id,
-                previous=previous,
-                reason=f"rolled back by commit {made.id[:12]}",
-            )
-        if there.previous == published.parents[1]:
-            return replace(there, previous=previous)
-        return there
+        rounds = tuple(head for head in there.rounds if head != published.parents[1])
+        left = replace(there, rounds=rounds, previous=rounds[-1] if rounds else "")
+        if there.commit != published.id or there.state is not RunState.PUBLISHED:
+            return there if rounds == there.rounds else left
+        return replace(
+            left,
+            state=next_state(there.key, there.state, RunEvent.ROLLED_BACK),
+            rollback=made.id,
+            reason=f"rolled back by commit {made.id[:12]}",
+        )
 
     return records.update(record.key, change)
-
-
-def _last_publish(stores: Stores, record: RunRecord) -> str:
-    """Return the head that the run published last of what still is on its target, or "".
-
-    A step that runs again replaces what it had written there.
-    """
-    if record.forked == 1:
-        return ""  # it was published once
-    undone: set[str] = set()
-    head = stores.refs.branches.get(record.into).commit_id
-    for commit in islice(log(stores.refs.commits, head, first_parent=True), _FAR):
-        if commit.id in undone:
-            continue
-        metadata = commit.metadata
-        if "graveler.revert" in metadata:
-            undone.add(metadata["graveler.revert"])
-        elif metadata.get("graveler.run") == record.key and "graveler.published" in metadata:
-            return commit.parents[1]
-    return ""
 
 
 def _readers(

@@ -101,14 +101,15 @@ def open_step(
         FencedError: A newer attempt owns the run.
     """
     stores, records, run = attempt.stores, attempt.records, attempt.handle
-    previous = attempt.known.previous
+    rounds = attempt.known.rounds or (attempt.known.previous,)
     branch = step_branch(run.branch, name)
     check_caller_pairs(f"step {name!r}", metadata)
     fork = _run_head(stores, run)
     number, fence = records.next_try(branch, run.attempt)
     earlier = find_step(stores, fork.id, key=run.key, step=name)
-    if earlier is None and previous:
-        earlier = find_step(stores, previous, key=run.key, step=name)
+    for head in reversed(rounds):  # in which round it ran last, if not in this one
+        if earlier is None and head:
+            earlier = find_step(stores, head, key=run.key, step=name)
     start = fork
     if earlier is not None:
         tree = _without(stores, fork.metarange, earlier)

@@ -83,6 +83,23 @@ class Runs(RuleBasedStateMachine):
             drop=False,
         )
 
+    @rule(key=st.sampled_from(KEYS), name=st.sampled_from(STEPS))
+    def whole_round(self, key, name):
+        """What most rounds are; by single calls it would take chance too long."""
+        self.open(key=key, drop=False)
+        run, path, text = self.model[key], f"{key}/{name}/{self.fresh()}", self.fresh()
+        attempt = self.repo.runs.attach(self.handles[-1])
+        with attempt.step(name) as step:
+            step.put(path, text.encode())
+        self.has_joined(run, f"{key}/{name}/", {path: text})
+        attempt.publish()
+        run.before, run.target, run.state = run.target, dict(run.committed), "PUBLISHED"
+
+    def has_joined(self, run, folder, files):
+        """A step replaces what it wrote before."""
+        others = {path: text for path, text in run.committed.items() if not path.startswith(folder)}
+        run.committed, run.changed = others | files, True
+
     def mine(self, data):
         """Return an attempt, its run's model, and whether it may write."""
         handle = data.draw(st.sampled_from(self.handles))
@@ -137,12 +154,7 @@ class Runs(RuleBasedStateMachine):
 
         self.expect(try_it, alive, FencedError)
         if alive and not fails:
-            others = {
-                there: said
-                for there, said in run.committed.items()
-                if not there.startswith(f"{attempt.key}/{name}/")
-            }
-            run.committed, run.changed = others | {path: text}, True
+            self.has_joined(run, f"{attempt.key}/{name}/", {path: text})
 
     @precondition(lambda self: self.handles)
     @rule(data=st.data(), refused=st.booleans())

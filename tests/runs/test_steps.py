@@ -191,3 +191,10 @@ def test_a_retry_that_writes_nothing_takes_its_earlier_work_back(run, tree):
     with run.step("write", try_number=2):
         pass
     assert tree(run) == {"settled": "0"}
+
+
+def test_a_round_in_which_a_step_did_not_run_does_not_make_it_forget_what_it_wrote(repo, tree):
+    for name, path in (("one", "a"), ("two", "b"), ("three", "c"), ("one", "d"), ("two", "e")):
+        with repo.run("again") as run, run.step(name) as step:
+            step.put(path, b"1")
+    assert tree(repo.ref("main")) == {"settled": "0", "c": "1", "d": "1", "e": "1"}
