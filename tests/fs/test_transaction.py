@@ -4,11 +4,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from graveler.errors import GateFailedError
 from graveler.fs import GravelerFileSystem
+from graveler.gates import gate
 
 
 def contents(view):
     return {entry.path: view.get(entry.path) for entry in view.entries()}
+
+
+@gate
+def not_empty(candidate):
+    return candidate.stat("a").size > 0 or "a is empty"
 
 
 @pytest.fixture
@@ -168,3 +175,15 @@ def test_with_a_fault_at_any_call_all_of_it_is_visible_or_nothing(fault):
         if failed is None:
             assert seen[-1] == new, what
     assert new in seen
+
+
+def test_the_gates_that_a_branch_requires_judge_a_transaction(grav, repo, dev):
+    repo.gates.require("dev", not_empty)
+    before = dev.head
+    with pytest.raises(GateFailedError, match="a is empty"), grav.transaction:
+        grav.pipe("flights/dev/a", b"")
+    assert dev.head == before
+    assert not list(dev.uncommitted())
+    with grav.transaction:
+        grav.pipe("flights/dev/a", b"one")
+    assert dev.get("a") == b"one"
