@@ -38,6 +38,16 @@ def section(orchestrator: str, rows: Iterable[Row]) -> str:
 
 
 def _line(row: Row) -> str:
-    last = len(row.ran) - 1
-    again = f"{row.ran[last]}; main {row.main[last]}, {row.branch[last]}" if last else "—"
-    return f"| {row.fate.kind} | {row.ran[0]} | {row.main[0]} | {row.branch[0]} | {again} |"
+    first, *_, last = [*map(_short, row.ran), _short(row.ran[-1])]
+    again = f"{last}; main {row.main[-1]}, {row.branch[-1]}" if len(row.ran) > 1 else "—"
+    return f"| {row.fate.kind} | {first} | {row.main[0]} | {row.branch[0]} | {again} |"
+
+
+def _short(ran: str) -> str:
+    """Return what is not a success at the first try, and whether the run was closed."""
+    state, _, tasks = ran.partition(": ")
+    told = [task for task in tasks.split(", ") if not task.endswith(" success")]
+    closed = [task for task in tasks.split(", ") if task == "close_run success"]
+    if told:
+        return f"**{state}**: {', '.join(told + closed)}"
+    return f"**{state}**: every task success" if tasks else f"**{state}**: no task"

@@ -101,6 +101,18 @@ def _then(deed: str) -> Kind:
     return kind
 
 
+def _both(*kinds: Kind) -> Kind:
+    """Several things happen to one run."""
+
+    def kind(hour: str, task: str) -> tuple[list[Blow], list[Act]]:
+        met = [each(hour, task) for each in kinds]
+        return [blow for blows, _ in met for blow in blows], [
+            act for _, acts in met for act in acts
+        ]
+
+    return kind
+
+
 _COMMON: dict[str, Kind] = {
     "nothing": lambda *_: ([], []),
     "exception": _strike("raise", times=2),
@@ -126,7 +138,9 @@ AIRFLOW: dict[str, Kind] = {
     "SIGKILL of the publisher, after main moved": _strike(
         "kill", task="merge", number=1, on="branch/main", after=True
     ),
-    "SIGKILL of the closing": _strike("kill", task="close_run", number=1),
+    "exception, then SIGKILL of the closing": _both(
+        _strike("raise", times=2), _strike("kill", task="close_run", number=1)
+    ),
     "SIGKILL after a step joined": _strike("kill", number=4, on="branch/run-", after=True, times=2),
     "execution_timeout": _strike("hang", seconds=90, times=2, zombie=True),
     "SIGTERM": _strike("term", times=2),

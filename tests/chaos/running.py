@@ -40,6 +40,10 @@ def work(given: Namespace, folder: Path) -> int:
             verdict.check(
                 row.main[-1] == "whole", f"{row.fate.hour} {row.fate.kind}: no attempt published"
             )
+    if not plan.disasters:  # those may come before a blow has its turn
+        for blow in plan.blows:
+            fell = (folder / "chaos/reached" / blow.name).exists()
+            verdict.check(fell, f"{blow.name}: it never fell on {blow.task}")
     verdict.figures["done from outside"] = dict(sorted(chaos.done.items()))
     verdict.figures["manual steps"] = 0
     print(report(given, verdict))

@@ -9,21 +9,25 @@ from tests.chaos.page import section, write
 from tests.chaos.plan import Fate
 
 FATE = Fate(datetime(2013, 1, 1, tzinfo=UTC), "exception")
-ROW = Row(FATE, ["failed: left failed"], ["unchanged"], ["parked, attempt 1"])
+ROW = Row(
+    FATE,
+    ["failed: ingest success, left failed (try 2), close_run success"],
+    ["unchanged"],
+    ["parked, attempt 1"],
+)
 AGAIN = Row(
     FATE,
-    [*ROW.ran, "success: left success"],
+    [*ROW.ran, "success: ingest success, left success, close_run success"],
     [*ROW.main, "whole"],
     [*ROW.branch, "published, attempt 2"],
 )
 
 
 def test_a_row_says_what_ran_and_what_became_of_main_the_branch_and_the_next_attempt():
-    last = "success: left success; main whole, published, attempt 2"
-    assert section("dagster", [AGAIN]).splitlines()[-2] == (
-        f"| exception | failed: left failed | unchanged | parked, attempt 1 | {last} |"
-    )
-    assert section("dagster", [ROW]).splitlines()[-2].endswith("| — |")
+    first = "**failed**: left failed (try 2), close_run success | unchanged | parked, attempt 1"
+    last = "**success**: every task success; main whole, published, attempt 2"
+    assert section("dagster", [AGAIN]).splitlines()[-2] == f"| exception | {first} | {last} |"
+    assert section("dagster", [ROW]).splitlines()[-2] == f"| exception | {first} | — |"
 
 
 def test_writing_one_orchestrator_leaves_the_other(tmp_path):
