@@ -29,14 +29,15 @@ def _text(update: _Update, value: Any) -> None:
     update(repr(value).encode("utf-8", "surrogatepass") + b"\0")
 
 
-def _feed(update: _Update, value: Any, seen: set[CodeType]) -> None:
+def _feed(update: _Update, value: Any, seen: set[int]) -> None:
     if isinstance(value, partial):
         for part in (value.func, *value.args, *sorted(value.keywords.items())):
             _feed(update, part, seen)
     elif isinstance(value, FunctionType):
-        if value.__code__ in seen:
+        # functions of one code differ by what they close over
+        if id(value) in seen:
             return
-        seen.add(value.__code__)
+        seen.add(id(value))
         _feed_code(update, value.__code__)
         _text(update, (value.__defaults__, value.__kwdefaults__))
         for cell in value.__closure__ or ():

@@ -1,6 +1,7 @@
 """What a gate judges, as a hash: the same inputs get the same verdict, unasked."""
 
 from hashlib import sha256
+from typing import Final
 
 from graveler.committed import scan
 from graveler.committed.metarange import read as read_metarange
@@ -13,9 +14,13 @@ from graveler.repository.stores import Stores
 
 __all__ = ["content", "inputs"]
 
+_GOING_ON: Final = frozenset({"publish", "merge", "commit", "cherry-pick"})
+
 
 def inputs(candidate: Candidate, gate: Gate) -> str | None:
     """Return the hash of what a gate reads: its code, the content below its prefixes, the run.
+
+    What would move the branch is part of it: to take files away may be right for a revert alone.
 
     None for a gate that may read anything.
     """
@@ -39,10 +44,18 @@ def inputs(candidate: Candidate, gate: Gate) -> str | None:
                 "prefix": gate.prefix,
                 "read": read,
                 "into": candidate.into,
+                "action": _action(candidate),
                 "run": [candidate.run.key, dict(candidate.run.metadata)],
             }
         )
     ).hexdigest()
+
+
+def _action(candidate: Candidate) -> list[str]:
+    """Return what would move the branch; what puts it anywhere is judged each time by itself."""
+    if candidate.action in _GOING_ON:
+        return [candidate.action]
+    return [candidate.action, candidate.commit_id, candidate.target.id]
 
 
 def _trees(candidate: Candidate) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Gate
 from graveler.gates.named import NamedGate
+from graveler.refs.requirements import GateRules
 from graveler.repository.stores import Stores
 
 __all__ = ["RequiredGates", "combined"]
@@ -54,6 +55,22 @@ class RequiredGates:
         encoded = [gate.encode() for gate in chosen]
         self._kept.change(lambda rules: {**rules, pattern: encoded})
 
+    def add(self, pattern: str, gate: NamedGate) -> None:
+        """Have branches that match a pattern require one gate more, in the place of its namesake.
+
+        In one atomic step: what others require at the same moment is required, too.
+        """
+        name = gate.gate(pattern).name
+
+        def change(rules: GateRules) -> GateRules:
+            there = rules.get(pattern, ())
+            others = [one for one in there if NamedGate.decode(one).gate(pattern).name != name]
+            return {**rules, pattern: [*others, gate.encode()]}
+
+        if not pattern:
+            raise InvalidInputError("gates of branches '': name the branches, by a shell pattern")
+        self._kept.change(change)
+
     def drop(self, pattern: str) -> None:
         """Take a pattern away; no error where it is not there."""
         self._kept.change(
@@ -72,12 +89,11 @@ def _distinct(gates: Iterable[Gate], others: list[Gate], where: str) -> list[Gat
     there = {gate.name: gate for gate in others}
     chosen = []
     for gate in gates:
-        renamed = replace(gate, name=f"{gate.name} ({where})")
-        same = there.get(gate.name)
+        named = gate
+        while (same := there.get(named.name)) is not None and _what(same) != _what(gate):
+            named = replace(named, name=f"{named.name} ({where})")  # nobody takes its place by name
         if same is None:
-            chosen.append(gate)
-        elif _what(same) != _what(gate) and renamed.name not in there:
-            chosen.append(renamed)
+            chosen.append(named)
     return chosen
 
 

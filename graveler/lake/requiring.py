@@ -66,12 +66,7 @@ class Gates:
         there = named(check, parameters)
         gate = NamedGate(there.check, there.parameters, {**there.options, **options})
         gate.made()
-        rules = RequiredGates(self._stores)
-        name = gate.gate(pattern).name
-        others = [
-            other for other in rules.rules().get(pattern, ()) if other.gate(pattern).name != name
-        ]
-        rules.require(pattern, [*others, gate])
+        RequiredGates(self._stores).add(pattern, gate)
 
     def drop(self, pattern: str) -> None:
         """Have branches that match a pattern require nothing by it; no error if they do not."""

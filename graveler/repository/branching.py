@@ -13,12 +13,12 @@ from graveler.errors import (
     RefNotFoundError,
     ThrottledError,
 )
-from graveler.model import BranchRecord
+from graveler.model import BranchRecord, Commit
 from graveler.refs import backoff, move, resolve_to_name
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 
-__all__ = ["create_branch", "delete_branch", "drop_branch", "reset"]
+__all__ = ["begun_from", "create_branch", "delete_branch", "drop_branch", "reset"]
 
 _ATTEMPTS: Final = 200
 
@@ -34,7 +34,7 @@ def create_branch(
     """
     head = resolve_to_name(stores.refs, source)
     if stores.refs.branches.find(name) is None:
-        stores.ask_gates("create", name, head, head)
+        stores.ask_gates("create", name, head, begun_from(stores, head))
     try:
         return stores.refs.branches.create(
             BranchRecord(
@@ -48,6 +48,15 @@ def create_branch(
         if not exist_ok:
             raise
         return stores.refs.branches.get(name)
+
+
+def begun_from(stores: Stores, head: Commit) -> Commit:
+    """Return what gates compare the first head of a branch with: the default branch's head.
+
+    Compared with itself, it would hide all that it brings from gates that look at changes.
+    """
+    default = stores.refs.branches.find(stores.default_branch)
+    return head if default is None else stores.refs.commits.get(default.commit_id)
 
 
 def drop_branch(stores: Stores, name: str, mine: Callable[[BranchRecord], bool]) -> None:

@@ -15,6 +15,7 @@ from graveler.errors import (
 )
 from graveler.model import BranchRecord, Commit, Move
 from graveler.refs import move, moves_ago, tag_moves
+from graveler.repository.branching import begun_from
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence
 
@@ -89,7 +90,7 @@ def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
             f"undo of {name!r}: the branch was a run's: open the run again, or make a branch of "
             f"your own from commit {target.id[:12]}"
         )
-    stores.ask_gates(_ACTION, name, target, target)
+    stores.ask_gates(_ACTION, name, target, begun_from(stores, target))
     record = BranchRecord(
         name=name,
         commit_id=target.id,

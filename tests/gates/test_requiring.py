@@ -9,7 +9,8 @@ import pytest
 import graveler
 from graveler import checks
 from graveler.errors import GateFailedError, InvalidInputError, NoChangesError, RefNotFoundError
-from graveler.gates import Gate
+from graveler.gates import Gate, named
+from graveler.refs.requirements import Requirements
 from tests.gates import samples
 
 BAD = "tests.gates.samples:no_bad_files"
@@ -69,6 +70,16 @@ DOORS = {
     "undo": undo_a_removal,
     "reset": lambda repo: (bad_branch(repo), lambda: repo.branch("main").reset(to="bad"))[1],
     "ingestion": lambda repo: lambda: ingest(repo),
+    "create, looking at changes": lambda repo: (
+        bad_branch(repo),
+        repo.gates.require("main*", checks.file_format("bad/", "parquet")),
+        lambda: repo.create_branch("main-2", "bad"),
+    )[2],
+    "reset to where it never was": lambda repo: (
+        bad_branch(repo),
+        repo.gates.require("main", checks.only_within("good/")),
+        lambda: repo.branch("main").reset(to="bad"),
+    )[2],
     "create": lambda repo: (
         bad_branch(repo),
         repo.gates.require("main*", BAD),
@@ -253,3 +264,54 @@ def test_two_runs_that_are_each_fine_and_together_wrong_do_not_both_publish(repo
     with pytest.raises(GateFailedError, match="4 files"):
         second.publish([gate])
     assert not repo.ref("main").exists("x/b")
+
+
+def test_what_a_revert_may_a_commit_may_not_though_it_does_the_same(repo):
+    added = commit(repo, "main", "x/1.csv")
+    repo.gates.require("main", checks.row_count("x/", at_least=0))
+    repo.gates.require("main", checks.nothing_deleted_outside("tmp/"))
+    with pytest.raises(GateFailedError):
+        remove(repo, "x/1.csv")
+    repo.branch("main").reset()
+    repo.revert(added.id)
+    repo.revert("main")
+    with pytest.raises(GateFailedError):
+        remove(repo, "x/1.csv")
+
+
+def remove(repo, path):
+    repo.branch("main").delete(path)
+    repo.branch("main").commit("away with it")
+
+
+def test_a_run_cannot_take_the_place_of_a_required_gate_by_a_name(repo):
+    repo.gates.require("main", BAD)
+    names = ("no_bad_files", "no_bad_files (main)", "no_bad_files (main) (main)")
+    with (
+        pytest.raises(GateFailedError, match="bad/1"),
+        repo.run("hour 05", gates=[Gate(name, lambda _: True) for name in names]) as run,
+    ):
+        run.put("bad/1", b"1")
+
+
+def test_a_branch_is_made_of_what_is_on_main_whatever_it_must_bring(repo):
+    commit(repo, "main", "x/1.csv")
+    repo.gates.require("release-*", checks.row_count("x/"))
+    repo.create_branch("release-1")
+    repo.create_branch("release-0", "main~1")
+
+
+def test_what_two_require_at_one_moment_is_required(repo, monkeypatch):
+    first = Requirements.change
+    others = iter([checks.file_size("y/")])
+
+    def change(self, update):
+        for other in others:
+            named_gate = named(other)
+            repo.gates.require_named("main", named_gate.check, named_gate.parameters)
+        first(self, update)
+
+    monkeypatch.setattr(Requirements, "change", change)
+    repo.gates.require_named("main", BAD)
+    names = [gate.name for gate in repo.gates.required()["main"]]
+    assert sorted(names) == ["file_size y/", "no_bad_files"]

@@ -72,6 +72,22 @@ def test_another_parameter_is_another_gate(repo):
         run.publish([checks.file_size("t/", 100, name="size")])
 
 
+def at_most(files):
+    def check(candidate):
+        return len(list(candidate.changes())) <= files
+
+    return check
+
+
+def test_another_parameter_deep_inside_is_another_gate(repo):
+    def both(one, other):
+        return lambda candidate: one(candidate) and other(candidate)
+
+    run = staged(repo, "hour", "t/1", "t/2")
+    assert run.judge([Gate("g", both(at_most(3), at_most(2)))])[0].passed
+    assert not run.judge([Gate("g", both(at_most(3), at_most(1)))])[0].passed
+
+
 def test_a_verdict_that_is_used_again_says_so(repo):
     gate = Gate("g", asks, prefix="t/")
     run = staged(repo, "hour", "t/1")
