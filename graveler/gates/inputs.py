@@ -3,7 +3,7 @@
 from hashlib import sha256
 from typing import Final
 
-from graveler.committed import scan
+from graveler.committed import diff, scan
 from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate
 from graveler.gates.gate import Gate
@@ -15,6 +15,7 @@ from graveler.repository.stores import Stores
 __all__ = ["content", "inputs"]
 
 _GOING_ON: Final = frozenset({"publish", "merge", "commit", "cherry-pick"})
+_GONE: Final = bytes(32)
 
 
 def inputs(candidate: Candidate, gate: Gate) -> str | None:
@@ -63,14 +64,15 @@ def _trees(candidate: Candidate) -> tuple[str, str]:
 
 
 def _changes(candidate: Candidate, gate: Gate) -> str:
+    stores = candidate.repository
+    after, before = _trees(candidate)
     digest = sha256()
     for prefix in (gate.prefix, *gate.also):
-        for change in candidate.changes(prefix):
-            sides = [
-                None if side is None else [side.address, side.size, side.checksum]
-                for side in (change.before, change.after)
-            ]
-            digest.update(encode_json([change.path, *sides]) + b"\n")
+        raw = path_key(prefix) if prefix else b""
+        for change in diff(stores.ranges, before, after, prefix=raw):
+            for value in (change.left_value, change.right_value):
+                digest.update(_GONE if value is None else value_identity(value))
+            digest.update(sha256(change.key).digest())
     return digest.hexdigest()
 
 
