@@ -100,7 +100,7 @@ def opens_the_lake(candidate):
         lake.repository("flights").branch("main").put("b", b"1")
 
 
-@graveler.gate(timeout=5)
+@graveler.gate(timeout=60)
 def writes_from_a_thread(candidate):
     said = []
 

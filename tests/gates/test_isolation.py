@@ -247,12 +247,15 @@ def test_a_publisher_that_is_interrupted_takes_the_process_along(disk):
         seen.append(children() - before)
         raise KeyboardInterrupt
 
+    def soon(candidate):
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+
     before = children()
+    sleeps = samples.sleeps.check
     old = signal.signal(signal.SIGALRM, note)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 1.5)
         with pytest.raises(KeyboardInterrupt):
-            with disk.run("hour 05", gates=[Gate("s", samples.sleeps.check, isolated=True)]) as run:
+            with disk.run("hour 05", gates=[soon, Gate("s", sleeps, isolated=True)]) as run:
                 run.put("a/1", b"1")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
