@@ -43,6 +43,7 @@ from graveler.runs.lifecycle import (
 from graveler.runs.record import Refusal, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
+from graveler.runs.taken_back import check_not_taken_back
 
 __all__ = ["PublishResult", "judge_run", "publish"]
 
@@ -341,6 +342,7 @@ def _candidate(  # noqa: PLR0913 - the fields of a merge
     strategy: str | None,
     earlier: Commit | None = None,
 ) -> Commit | None:
+    check_not_taken_back(stores, record, head, dest)
     return build_merge(
         stores,
         source=head,

@@ -59,6 +59,7 @@ def rollback(
     made = _taken_back(stores, record, published)
     already = made is not None
     if made is None:
+        _check_nothing_rests_on(stores, record, published)
         try:
             made = _revert(stores, record, published, message, metadata)
         except NoChangesError:
@@ -121,6 +122,18 @@ def _taken_back(stores: Stores, record: RunRecord, published: Commit) -> Commit 
                 return commit
             undone.add(reverted)
     return None
+
+
+def _check_nothing_rests_on(stores: Stores, record: RunRecord, published: Commit) -> None:
+    """Refuse while an attempt is under way that began with the publish on its target.
+
+    Where it wrote the same again it would have changed nothing, and publish nothing.
+    """
+    if record.live and is_ancestor(stores.refs.commits, published.id, record.base):
+        raise RunStateError(
+            f"run {record.key!r}: attempt {record.attempt} is {record.state}, and rests on commit "
+            f"{published.id[:12]}: let it be published, or abandon it, then roll back"
+        )
 
 
 def _revert(

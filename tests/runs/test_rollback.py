@@ -356,6 +356,37 @@ def test_the_same_bytes_published_again_after_a_rollback_are_on_the_target_again
     assert tree(repo.ref("main")) == {"settled": "0", "a": "same", "b": "same"}
 
 
+@pytest.mark.parametrize("parked", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_taken_back_under_an_attempt_that_writes_it_again_is_not_said_to_be_published(
+    repo, tree, parked, late
+):
+    def work(run):
+        with run.step("work") as step:
+            step.put("a", b"same")
+
+    publish(repo, KEY, {"a": "same"})
+    published = repo.commit("main").id
+    again = repo.runs.open(KEY)
+    if late:
+        work(again)
+    with pytest.raises(RunStateError, match="rests on"):
+        repo.runs.rollback(published)
+    repo.revert(published, parent=1)
+    if parked:
+        again.park()
+        again = repo.runs.open(KEY)
+    if not late:
+        work(again)
+    with pytest.raises(MergeConflictError, match="taken back") as refused:
+        again.publish()
+    assert [conflict.path for conflict in refused.value.conflicts] == ["a"]
+    assert repo.runs.get(KEY).state is RunState.PARKED
+    repo.runs.abandon(KEY)
+    publish(repo, KEY, {"a": "same"})
+    assert tree(repo.ref("main")) == {"settled": "0", "a": "same"}
+
+
 def test_readers_are_known_of_a_run_whose_target_is_gone(repo):
     repo.create_branch("side")
     publish(repo, KEY, {"raw/x": "1"}, into="side")

@@ -1,0 +1,109 @@
+"""Work that rests on a publish which was taken back since.
+
+An attempt that began while the run's earlier publish was on the target has that publish in its
+history. Where it writes the same again it has changed nothing, and a merge would keep the target
+as it is: without what was taken back. That must not count as published.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from graveler.committed import diff, get
+from graveler.errors import MergeConflictError
+from graveler.model import Commit, Conflict
+from graveler.records import value_identity
+from graveler.refs import log
+from graveler.repository.stores import Stores
+from graveler.runs.record import RunRecord
+
+__all__ = ["check_not_taken_back"]
+
+_SHOWN: Final = 5
+
+
+def check_not_taken_back(stores: Stores, record: RunRecord, head: Commit, dest: Commit) -> None:
+    """Refuse to publish a run a step of which wrote anew just what was taken back meanwhile.
+
+    Args:
+        stores: The repository.
+        record: The run.
+        head: What it would publish.
+        dest: Head of the target.
+
+    Raises:
+        MergeConflictError: There are such paths.
+    """
+    if record.forked == 1:
+        return  # nothing of it was published before it began
+    for published in _taken_back(stores, record, dest):
+        conflicts = tuple(_lost(stores, record, published, head, dest))
+        if conflicts:
+            shown = ", ".join(repr(conflict.path) for conflict in conflicts[:_SHOWN])
+            more = f" and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
+            raise MergeConflictError(
+                f"run {record.key!r} began before its publish {published.id[:12]} was taken back, "
+                f"and has written {shown}{more} as that one had: they would not be on "
+                f"{record.into!r}; abandon the run, then run it again",
+                conflicts,
+            )
+
+
+def _taken_back(stores: Stores, record: RunRecord, dest: Commit) -> list[Commit]:
+    """Return what the run had published before it began and was reverted since."""
+    commits = stores.refs.commits
+    floor = commits.get(record.base).generation
+    undone: set[str] = set()
+    found: list[Commit] = []
+    for commit in log(commits, dest.id, first_parent=True):
+        if commit.generation <= floor:
+            break
+        reverted = commit.metadata.get("graveler.revert")
+        if reverted is None or commit.id in undone:
+            continue
+        undone.add(reverted)
+        published = commits.find(reverted)
+        if (
+            published is not None
+            and published.generation <= floor
+            and published.metadata.get("graveler.run") == record.key
+            and "graveler.published" in published.metadata
+        ):
+            found.append(published)
+    return found
+
+
+def _lost(
+    stores: Stores, record: RunRecord, published: Commit, head: Commit, dest: Commit
+) -> Iterator[Conflict]:
+    """Yield the paths that a step wrote as the publish left them, and the target has not."""
+    steps = list(_steps(stores, record, head))
+    before = stores.refs.commits.get(published.parents[0])
+    for change in diff(stores.ranges, before.metarange, published.metarange) if steps else ():
+        left = _identity(change.right_value)
+
+        def at(tree: str, key: bytes = change.key) -> str | None:
+            return _identity(get(stores.ranges, tree, key))
+
+        there = at(dest.metarange)
+        if there == left or at(head.metarange) != left:
+            continue
+        if any(at(start) != left and at(end) == left for start, end in steps):
+            yield Conflict(change.key.decode(), left, left, there)
+
+
+def _steps(stores: Stores, record: RunRecord, head: Commit) -> Iterator[tuple[str, str]]:
+    """Yield the trees before and after each step that has joined the run since it was forked."""
+    commits = stores.refs.commits
+    commit = head
+    while commit.id != record.base and commit.metadata.get("graveler.run") == record.key:
+        ends = [
+            commits.find(commit.metadata.get(f"graveler.step_{end}", ""))
+            for end in ("base", "head")
+        ]
+        if ends[0] is not None and ends[1] is not None:
+            yield ends[0].metarange, ends[1].metarange
+        commit = commits.get(commit.parents[0])
+
+
+def _identity(value: bytes | None) -> str | None:
+    return None if value is None else value_identity(value).hex()
