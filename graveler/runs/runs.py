@@ -229,7 +229,7 @@ class Runs:
 
         Raises:
             MergeConflictError: Later changes overlap; the target stays, and they are listed.
-            RunStateError: The run is not published.
+            RunStateError: The run is not published, or has an attempt under way that rests on it.
             NoChangesError: The run changed nothing, or nothing of it is left.
             RunNotFoundError: Neither a run nor a commit of one.
             ProtectedBranchError: The target takes no reverts.
