@@ -1,7 +1,9 @@
 """Branch protection: what may not be done to branches that match a pattern.
 
 One record, ``settings/protection``: shell patterns (``main``, ``release-*``), and for those
-that forbid other things than is usual, the list of actions.
+that forbid other things than is usual, the list of actions. Beside them the patterns of branches
+that may require gates: everybody who moves a branch reads this record, and only where one of
+those matches has to read on.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -82,9 +84,14 @@ class Protection:
         chosen = {pattern: check_actions(actions) for pattern, actions in rules.items()}
         self._change(lambda _: chosen)
 
-    def check(self, branch: str, action: str) -> None:
-        """Raise ProtectedBranchError if `action` is forbidden on `branch`."""
-        for pattern, actions in self.rules().items():
+    def check(self, branch: str, action: str) -> bool:
+        """Raise ProtectedBranchError if `action` is forbidden on `branch`.
+
+        Returns:
+            Whether the branch may require gates, as `may_require_gates` says.
+        """
+        stored = self._kv.get(self._partition, _KEY)
+        for pattern, actions in _decode(stored).items():
             if action in actions and fnmatchcase(branch, pattern):
                 raise ProtectedBranchError(
                     f"branch {branch!r} is protected against {action} (pattern {pattern!r}): "
@@ -92,11 +99,24 @@ class Protection:
                     f"`graveler branch unprotect {pattern!r}`"
                 )
 
-    def _change(self, change: Callable[[_Rules], _Rules]) -> None:
+        return _matches(branch, _judged(stored))
+
+    def may_require_gates(self, branch: str) -> bool:
+        """Return whether gates are required of branches by such a name, or once were."""
+        return _matches(branch, _judged(self._kv.get(self._partition, _KEY)))
+
+    def expect_gates(self, patterns: Iterable[str]) -> None:
+        """Say that branches that match may require gates, before they do; it stays said."""
+        wanted = set(patterns)
+        if not wanted <= set(_judged(self._kv.get(self._partition, _KEY))):
+            self._change(lambda rules: rules, judged=wanted)
+
+    def _change(self, change: Callable[[_Rules], _Rules], *, judged: Iterable[str] = ()) -> None:
         refuse_writes("protection rules")
         for _ in range(_ATTEMPTS):
             stored = self._kv.get(self._partition, _KEY)
-            value = _encode(change(_decode(stored)), self._ids.unique())
+            marked = sorted({*_judged(stored), *judged})
+            value = _encode(change(_decode(stored)), marked, self._ids.unique())
             predicate = ABSENT if stored is None else stored.predicate
             try:
                 self._kv.set_if(self._partition, _KEY, value, predicate)
@@ -118,12 +138,31 @@ def check_actions(actions: Iterable[str]) -> tuple[str, ...]:
     return tuple(action for action in ACTIONS if action in given)
 
 
-def _encode(rules: _Rules, nonce: str) -> bytes:
+def _encode(rules: _Rules, judged: list[str], nonce: str) -> bytes:
     value: dict[str, Any] = {"patterns": sorted(rules), "nonce": nonce}
+    if judged:
+        value["judged"] = judged
     other = {pattern: what for pattern, what in rules.items() if what != USUAL}
     if other:
         value["actions"] = other
     return encode_json(value)
+
+
+def _judged(stored: Stored | None) -> tuple[str, ...]:
+    if stored is None:
+        return ()
+    fields = decode_json(stored.value, "protection rules")
+    try:
+        return tuple(str(pattern) for pattern in fields.get("judged", ()))
+    except (TypeError, AttributeError) as error:
+        raise CorruptionError(
+            f"protection rules cannot be read, or a newer graveler wrote them: "
+            f"{stored.value[:80]!r}"
+        ) from error
+
+
+def _matches(branch: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(branch, pattern) for pattern in patterns)
 
 
 def _decode(stored: Stored | None) -> _Rules:

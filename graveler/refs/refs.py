@@ -33,7 +33,7 @@ class Refs:
         self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
         self.tags = Tags(kv, partition, self.moves, named=self.expired.keep)
         self.protection = Protection(kv, partition, ids)
-        self.requirements = Requirements(kv, partition, ids)
+        self.requirements = Requirements(kv, partition, ids, self.protection)
 
     def turn(self, branch: str) -> AbstractContextManager[bool]:
         """Hold the turn at moving `branch` while the block runs.

@@ -16,6 +16,7 @@ from graveler.errors import (
 from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.records import decode_json, encode_json
+from graveler.refs.protection import Protection
 
 __all__ = ["GateRules", "Requirements", "check_gate_rules"]
 
@@ -29,7 +30,8 @@ GateRules = Mapping[str, list[dict[str, Any]]]
 class Requirements:
     """What the branches of one repository require."""
 
-    def __init__(self, kv: KVStore, partition: str, ids: IdSource) -> None:
+    def __init__(self, kv: KVStore, partition: str, ids: IdSource, protection: Protection) -> None:
+        self._protection = protection
         self._kv = kv
         self._partition = partition
         self._ids = ids
@@ -44,6 +46,7 @@ class Requirements:
         for _ in range(_ATTEMPTS):
             stored = self._kv.get(self._partition, _KEY)
             rules = change(_decode(stored))
+            self._protection.expect_gates(rules)
             value = encode_json({"nonce": self._ids.unique(), "patterns": dict(rules)})
             predicate = ABSENT if stored is None else stored.predicate
             try:

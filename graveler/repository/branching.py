@@ -33,7 +33,7 @@ def create_branch(
         GateFailedError: A gate that branches of the name require refuses what it would hold.
     """
     head = resolve_to_name(stores.refs, source)
-    if stores.refs.branches.find(name) is None:
+    if stores.refs.protection.may_require_gates(name) and stores.refs.branches.find(name) is None:
         stores.ask_gates("create", name, head, begun_from(stores, head))
     try:
         return stores.refs.branches.create(

@@ -79,6 +79,7 @@ class _Details:
     metadata: Mapping[str, str]
     committer: str
     allow_empty: bool
+    judged: bool
 
 
 def commit(  # noqa: PLR0913 - the fields of a commit
@@ -104,9 +105,8 @@ def commit(  # noqa: PLR0913 - the fields of a commit
         GateFailedError: A gate that the branch requires refuses: the writes stay staged, to be
             mended by others or discarded with `reset`.
     """
-    if not fence:
-        stores.refs.protection.check(name, "commit")
-    details = _Details(message, metadata, committer, allow_empty)
+    judged = not fence and stores.refs.protection.check(name, "commit")
+    details = _Details(message, metadata, committer, allow_empty, judged)
     with owned(name, fence), stores.refs.turn(name):
         return _commit(stores, name, fence, details)
 
@@ -215,7 +215,7 @@ class _Committer:
             tokens=tokens,
             spans=differing_spans(stores.ranges, parent.metarange, tree),
         )
-        if not self._fence:
+        if details.judged:
             stores.ask_gates("commit", self._name, made, parent)
         moved = replace(rest, commit_id=made.id)
         if not advance(stores.refs, moved, predicate, action="commit"):

@@ -315,3 +315,32 @@ def test_what_two_require_at_one_moment_is_required(repo, monkeypatch):
     repo.gates.require_named("main", BAD)
     names = [gate.name for gate in repo.gates.required()["main"]]
     assert sorted(names) == ["file_size y/", "no_bad_files"]
+
+
+def test_where_nothing_is_required_nobody_reads_for_gates(repo, monkeypatch):
+    read = []
+    kv = repo.stores.kv
+    get = kv.get
+    monkeypatch.setattr(kv, "get", lambda partition, key: read.append(key) or get(partition, key))
+    branch = repo.create_branch("dev")
+    branch.put("a", b"1")
+    branch.commit("one")
+    repo.merge("dev", into="main")
+    assert b"settings/protection" in read
+    assert b"settings/gates" not in read
+    repo.gates.require("main", BAD)
+    read.clear()
+    branch.put("a", b"2")
+    branch.commit("two")
+    assert b"settings/gates" not in read
+    repo.merge("dev", into="main")
+    assert b"settings/gates" in read
+
+
+def test_protection_keeps_what_says_that_gates_are_required(repo):
+    repo.gates.require("main", BAD)
+    repo.protect("release-*")
+    repo.unprotect("release-*")
+    bad_branch(repo)
+    with pytest.raises(GateFailedError):
+        repo.merge("bad", into="main")
