@@ -318,10 +318,15 @@ def test_what_two_require_at_one_moment_is_required(repo, monkeypatch):
 
 
 def test_where_nothing_is_required_nobody_reads_for_gates(repo, monkeypatch):
-    read = []
+    read: list[bytes] = []
     kv = repo.stores.kv
     get = kv.get
-    monkeypatch.setattr(kv, "get", lambda partition, key: read.append(key) or get(partition, key))
+
+    def noted(partition, key):
+        read.append(key)
+        return get(partition, key)
+
+    monkeypatch.setattr(kv, "get", noted)
     branch = repo.create_branch("dev")
     branch.put("a", b"1")
     branch.commit("one")
