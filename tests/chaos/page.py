@@ -50,4 +50,4 @@ def _short(ran: str) -> str:
     closed = [task for task in tasks.split(", ") if task == "close_run success"]
     if told:
         return f"**{state}**: {', '.join(told + closed)}"
-    return f"**{state}**: every task success" if tasks else f"**{state}**: no task"
+    return f"**{state}**: every task that ran: success" if tasks else f"**{state}**: no task"

@@ -25,7 +25,7 @@ AGAIN = Row(
 
 def test_a_row_says_what_ran_and_what_became_of_main_the_branch_and_the_next_attempt():
     first = "**failed**: left failed (try 2), close_run success | unchanged | parked, attempt 1"
-    last = "**success**: every task success; main whole, published, attempt 2"
+    last = "**success**: every task that ran: success; main whole, published, attempt 2"
     assert section("dagster", [AGAIN]).splitlines()[-2] == f"| exception | {first} | {last} |"
     assert section("dagster", [ROW]).splitlines()[-2] == f"| exception | {first} | — |"
 
