@@ -11,7 +11,6 @@ from graveler.gates.facts import plain
 from graveler.gates.gate import Gate
 from graveler.gates.history import keep_statistics
 from graveler.gates.inputs import inputs
-from graveler.gates.isolation import ask_elsewhere
 from graveler.gates.judgement import Judgement
 from graveler.gates.required import combined
 from graveler.gates.verdict import Verdict
@@ -88,6 +87,8 @@ def known_verdicts(
 def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> Verdict:
     began = time.perf_counter()
     if gate.has_own_process:
+        from graveler.gates.isolation import ask_elsewhere  # noqa: PLC0415 - few gates need it
+
         answer = ask_elsewhere(gate, candidate, stores)
     else:
         answer = ask(gate.name, gate.check, candidate.afresh())
