@@ -4,13 +4,16 @@ Patterns are shell patterns as those of protection (``main``, ``release-*``).
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.gates.gate import Gate
 from graveler.gates.named import NamedGate
+from graveler.model import BranchRecord
+from graveler.refs import move
 from graveler.refs.requirements import GateRules
 from graveler.repository.stores import Stores
 
@@ -18,9 +21,15 @@ __all__ = ["RequiredGates", "combined"]
 
 
 class RequiredGates:
-    """What the branches of one repository require."""
+    """What the branches of one repository require.
+
+    Who moves a branch looks at its record, then at what it requires, then replaces the record if
+    nobody has since. So once gates are required, the record of every branch that they are
+    required of is written anew: what was on its way unjudged is lost, and is tried again.
+    """
 
     def __init__(self, stores: Stores) -> None:
+        self._refs = stores.refs
         self._kept = stores.refs.requirements
 
     def rules(self) -> dict[str, tuple[NamedGate, ...]]:
@@ -54,6 +63,7 @@ class RequiredGates:
             raise InvalidInputError(f"gates of branches {pattern!r}: names {names} must differ")
         encoded = [gate.encode() for gate in chosen]
         self._kept.change(lambda rules: {**rules, pattern: encoded})
+        self._stop_the_unjudged(pattern)
 
     def add(self, pattern: str, gate: NamedGate) -> None:
         """Have branches that match a pattern require one gate more, in the place of its namesake.
@@ -70,12 +80,22 @@ class RequiredGates:
         if not pattern:
             raise InvalidInputError("gates of branches '': name the branches, by a shell pattern")
         self._kept.change(change)
+        self._stop_the_unjudged(pattern)
+
+    def _stop_the_unjudged(self, pattern: str) -> None:
+        for name in [name for name in self._refs.branches.names() if fnmatchcase(name, pattern)]:
+            with suppress(RefNotFoundError):  # deleted since
+                move(self._refs, name, _rewritten, landed=lambda _: True)
 
     def drop(self, pattern: str) -> None:
         """Take a pattern away; no error where it is not there."""
         self._kept.change(
             lambda rules: {other: gates for other, gates in rules.items() if other != pattern}
         )
+
+
+def _rewritten(there: BranchRecord) -> BranchRecord:
+    return replace(there)  # equal but for the nonce it will get
 
 
 def combined(stores: Stores, branch: str, gates: Iterable[Gate]) -> tuple[Gate, ...]:

@@ -40,19 +40,32 @@ MOST_SEALED: Final = 8
 """Sealed tokens of a branch, at most: a committer that finds as many commits them first."""
 
 
-def _seal(
-    stores: Stores, name: str, fence: str, most: int = MOST_SEALED
-) -> tuple[BranchRecord, BranchRecord]:
-    """Give the branch a new live token and put the old one behind the sealed ones.
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    """A branch as a committer found it.
 
-    Returns:
-        The record as we first saw it, and as it is sealed. Nothing is sealed where nothing is
-        staged, or where as many tokens are sealed as may be; where another committer was
-        quicker, what we first saw live is his.
+    Attributes:
+        seen: Its record as we first saw it.
+        record: As it is sealed. Nothing is sealed where nothing is staged, or where as many
+            tokens are sealed as may be; where another committer was quicker, what we first saw
+            live is his.
+        judged: Whether the branch required gates while its record was that one.
     """
+
+    seen: BranchRecord
+    record: BranchRecord
+    judged: bool
+
+
+def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Seal:
+    """Give the branch a new live token and put the old one behind the sealed ones."""
     looks: list[BranchRecord] = []
+    judged = False
 
     def change(record: BranchRecord) -> BranchRecord:
+        nonlocal judged
+        if not fence:
+            judged = stores.refs.protection.check(name, "commit")
         check_fence(record, fence)
         looks.append(record)
         live = record.staging_token
@@ -68,7 +81,7 @@ def _seal(
         return now.staging_token != looks[-1].staging_token
 
     record = move(stores.refs, name, change, landed=landed)
-    return looks[0], record
+    return _Seal(looks[0], record, judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,6 @@ class _Details:
     metadata: Mapping[str, str]
     committer: str
     allow_empty: bool
-    judged: bool
 
 
 def commit(  # noqa: PLR0913 - the fields of a commit
@@ -105,8 +117,7 @@ def commit(  # noqa: PLR0913 - the fields of a commit
         GateFailedError: A gate that the branch requires refuses: the writes stay staged, to be
             mended by others or discarded with `reset`.
     """
-    judged = not fence and stores.refs.protection.check(name, "commit")
-    details = _Details(message, metadata, committer, allow_empty, judged)
+    details = _Details(message, metadata, committer, allow_empty)
     with owned(name, fence), stores.refs.turn(name):
         return _commit(stores, name, fence, details)
 
@@ -115,10 +126,10 @@ def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
     earlier = None
     most = MOST_SEALED
     for _ in range(_ATTEMPTS):
-        seen, sealed = _seal(stores, name, fence, most)
-        work = _Committer(stores, name, fence, details, seen, sealed)
-        full = len(sealed.sealed_tokens) >= most
-        if not full or sealed.staging_token != seen.staging_token:
+        seal = _seal(stores, name, fence, most)
+        work = _Committer(stores, name, fence, details, seal)
+        full = len(seal.record.sealed_tokens) >= most
+        if not full or seal.record.staging_token != seal.seen.staging_token:
             break
         # what committers that died left behind lands first, so that it grows no more; what is
         # live, our own writes among it, is sealed after that
@@ -163,15 +174,15 @@ class _Committer:
         name: str,
         fence: str,
         details: _Details,
-        seen: BranchRecord,
-        sealed: BranchRecord,
+        seal: _Seal,
     ) -> None:
         self._stores = stores
         self._name = name
         self._fence = fence
         self._details = details
-        self._seen = seen
-        self._mine = sealed.sealed_tokens
+        self._seen = seal.seen
+        self._mine = seal.record.sealed_tokens
+        self._unjudged = "" if seal.judged else seal.record.nonce
         self._built: _Built | None = None
 
     def run(self) -> Commit:
@@ -215,7 +226,9 @@ class _Committer:
             tokens=tokens,
             spans=differing_spans(stores.ranges, parent.metarange, tree),
         )
-        if details.judged:
+        # whoever requires gates of a branch writes its record anew: one that is as we sealed it
+        # requires none, if it required none then
+        if not self._fence and record.nonce != self._unjudged:
             stores.ask_gates("commit", self._name, made, parent)
         moved = replace(rest, commit_id=made.id)
         if not advance(stores.refs, moved, predicate, action="commit"):

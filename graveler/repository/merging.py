@@ -197,11 +197,11 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
         GateFailedError: A gate that the branch requires refuses; it did not move.
     """
     refs = stores.refs
-    judged = refs.protection.check(into, "merge")
     made = None
     with refs.turn(into):
         for attempt in range(_ATTEMPTS):
             record, predicate = refs.branches.get_for_update(into)
+            judged = refs.protection.check(into, "merge")  # after the look: see RequiredGates
             check_fence(record, "")
             dest = refs.commits.get(record.commit_id)
             refuse_unpublished(stores, source, dest)

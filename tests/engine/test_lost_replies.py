@@ -116,7 +116,7 @@ def test_the_answer_is_the_commit_that_holds_the_acknowledged_write(world):
     first, second = world.repo(scripted=False), world.repo(scripted=False)
     first.branch("main").put("a", b"a")
     early = _Committer(
-        first.stores, "main", "", _Details("X", {}, "", False), *_seal(first.stores, "main", "")
+        first.stores, "main", "", _Details("X", {}, "", False), _seal(first.stores, "main", "")
     )
     mine = world.repo()
     mine.branch("main").put("b", b"b")

@@ -349,3 +349,25 @@ def test_protection_keeps_what_says_that_gates_are_required(repo):
     bad_branch(repo)
     with pytest.raises(GateFailedError):
         repo.merge("bad", into="main")
+
+
+@pytest.mark.parametrize("door", ["commit", "merge"])
+def test_what_was_on_its_way_when_gates_were_required_is_judged(repo, door):
+    bad_branch(repo)
+    repo.branch("main").put("bad/2", b"2")
+    advance = repo.stores.refs.branches.replace
+    required: list[str] = []
+
+    def late(record, predicate, *, action="move"):
+        if record.name == "main" and action == door and not required:
+            required.append(door)
+            repo.gates.require("main", BAD)
+        return advance(record, predicate, action=action)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            type(repo.stores.refs.branches), "replace", lambda _, *a, **k: late(*a, **k)
+        )
+        with pytest.raises(GateFailedError):
+            repo.merge("bad", into="main") if door == "merge" else repo.branch("main").commit("x")
+    assert required
