@@ -351,6 +351,13 @@ def test_a_run_stays_within_its_partition(repo):
     assert "'t/06/a' would be added" in said(repo, gate, {"t/06/a": b"1"}, metadata={"hour": "05"})
 
 
+def test_a_commit_names_a_gate_of_several_prefixes_as_one(repo):
+    gate = checks.only_within("t/", "u/")
+    with repo.run("hour 05", gates=[gate]) as run:
+        run.put("t/a", b"1")
+    assert repo.why("t/a").gates == (gate.name,)
+
+
 def test_nothing_is_deleted_but_where_it_may_be(repo):
     gate = checks.nothing_deleted_outside("t/")
     main = {"t/a": b"1", "u/a": b"1"}

@@ -28,7 +28,7 @@ class _Within(BuiltIn):
 
     def gate(self) -> Gate:
         """Return the gate; it looks at the change set alone."""
-        return Gate(f"{self.kind} {', '.join(self.prefixes)}", self, reads="changes")
+        return Gate(f"{self.kind} {' '.join(self.prefixes)}", self, reads="changes")
 
     def __call__(self, candidate: Candidate) -> str | None:
         """Return why not, or None."""
