@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any, Final
 
 from graveler.gates.answer import Answer, died
@@ -27,6 +27,7 @@ from graveler.gates.channel import MessageReader, answer_read, send
 from graveler.gates.child import Task, run_forked
 from graveler.gates.gate import Gate
 from graveler.gates.transport import pickled
+from graveler.kv.forking import watch
 from graveler.repository.stores import Stores
 
 __all__ = ["ask_elsewhere"]
@@ -62,6 +63,20 @@ def ask_elsewhere(gate: Gate, candidate: Candidate, stores: Stores) -> Answer:
     )
     with _started(task, stores) as (process, channel):
         return _listen(task, process, channel, stores)
+
+
+class _Starting:
+    """Held while a process is made; free in a child that was forked meanwhile."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        watch(self)
+
+    def after_fork_in_child(self) -> None:
+        self.lock = Lock()
+
+
+_starting: Final = _Starting()
 
 
 class _Process(ABC):
@@ -149,15 +164,19 @@ def _search_path() -> str:
 
 @contextmanager
 def _started(task: Task, stores: Stores) -> Iterator[tuple[_Process, socket.socket]]:
+    raw = None if task.elsewhere is None else pickled(task)
     ours, theirs = socket.socketpair()
-    life = os.pipe()
+    life: tuple[int, ...] = ()
     try:
-        raw = None if task.elsewhere is None else pickled(task)
         process: _Process
-        if raw is not None:
-            process = _Fresh(raw, theirs, life[0])
-        else:
-            process = _Forked(task, ours, theirs, life, stores)
+        # one at a time: two forked children that each hold the other's pipe would never see
+        # that the publisher is gone
+        with _starting.lock:
+            life = os.pipe()
+            if raw is not None:
+                process = _Fresh(raw, theirs, life[0])
+            else:
+                process = _Forked(task, ours, theirs, life, stores)
         try:
             theirs.close()
             yield process, ours

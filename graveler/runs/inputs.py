@@ -11,17 +11,20 @@ from graveler.runs.record import Input
 __all__ = ["Reads", "decode_inputs", "encode_inputs", "folded"]
 
 _MOST: Final = 64
+_MOST_COMMITS: Final = 256
 _UNFOLDED: Final = 1024
 
 
 def folded(inputs: Iterable[Input]) -> tuple[Input, ...]:
     """Return the inputs, sorted and without those that others cover.
 
-    Where there are more than 64, the deepest folders are folded into theirs, and at last the
-    oldest commits are forgotten: to name too much is safe, to name without end is not.
+    Where there are more than 64, the deepest folders are folded into theirs, as far as that
+    helps: each commit keeps one. Of more than 256 commits some are forgotten: to name too much
+    is safe, to name without end is not.
     """
     found = _uncovered(set(inputs))
-    while len(found) > _MOST and any(read.prefix for read in found):
+    most = max(_MOST, len({read.commit for read in found}))
+    while len(found) > most and any(read.prefix for read in found):
         deepest = max(read.prefix.count("/") for read in found)
         found = _uncovered(
             {
@@ -31,7 +34,7 @@ def folded(inputs: Iterable[Input]) -> tuple[Input, ...]:
                 for read in found
             }
         )
-    return tuple(sorted(found)[:_MOST])
+    return tuple(sorted(found)[:_MOST_COMMITS])
 
 
 def _uncovered(found: set[Input]) -> set[Input]:

@@ -36,13 +36,20 @@ def test_however_much_is_read_little_is_kept_and_all_of_it_is_covered():
     short = folded(inputs)
     assert 1 <= len(short) <= 64
     assert all(any(one.prefix.startswith(kept.prefix) for kept in short) for one in inputs)
-    assert len(folded([Input(f"{number:03}", "") for number in range(500)])) == 64
+    assert len(folded([Input(f"{number:03}", "") for number in range(500)])) == 256
     reads = Reads()
     for read in inputs:
         reads.note(read.commit, read.prefix)
     assert len(reads.all) <= 64
     with pytest.raises(CorruptionError):
         decode_inputs("[1]")
+
+
+def test_what_is_read_at_many_commits_keeps_a_folder_of_each():
+    inputs = tuple(Input(f"{number:03}", f"input/{number:03}/") for number in range(100))
+    assert folded(inputs) == inputs
+    deep = [Input(read.commit, f"{read.prefix}{part}/") for read in inputs for part in "ab"]
+    assert folded(deep) == inputs
 
 
 def test_reading_is_kept_with_the_next_commit_or_join_or_publish(repo):
