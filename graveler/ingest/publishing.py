@@ -172,16 +172,17 @@ class _Try:
         found = self._look()
         if found is None:
             return True, None
-        judged = found[2]
-        candidate = self._build(judged, earlier)
-        self.publisher.judge(candidate, judged, self.said)
+        _, judged, base = found
+        candidate = self._build(base, earlier)
+        self.publisher.judge(candidate, base, self.said)
         with self._turn():
             found = self._look()
             if found is None:
                 return True, None
             target, predicate, dest = found
-            if dest.id != judged.id:
-                candidate = self._build(dest, candidate)
+            if predicate != judged:  # it moved, or requires other gates by now
+                if dest.id != base.id:
+                    candidate = self._build(dest, candidate)
                 if not self.publisher.passed_before(candidate, dest, self.said):
                     return False, candidate
             return self._land(target, predicate, candidate)

@@ -78,6 +78,8 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
         )
 
     def landed(now: BranchRecord) -> bool:
+        nonlocal judged
+        judged = not fence  # the record is not the one that we wrote, perhaps
         return now.staging_token != looks[-1].staging_token
 
     record = move(stores.refs, name, change, landed=landed)

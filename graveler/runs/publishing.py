@@ -255,17 +255,19 @@ class _Attempt:
     def beside_others(self, earlier: Commit | None) -> "_Outcome":
         """Build and judge the candidate, then take the turn at the target and land it.
 
-        Where the target moved meanwhile, it still lands if no gate has anything new to judge.
+        Where the target moved meanwhile, or requires other gates by now (which writes its record
+        anew), it still lands if no gate has anything new to judge.
         """
-        target, predicate = self._target()
+        target, judged = self._target()
         dest, candidate = self._build(target, earlier)
         if candidate is None:
             return self._nothing(dest)
         verdicts = self._judge(candidate, dest)
         with self.stores.refs.turn(self.record.into):
             target, predicate = self._target()
-            if target.commit_id != dest.id:
-                dest, candidate = self._build(target, candidate)
+            if predicate != judged:
+                if target.commit_id != dest.id:
+                    dest, candidate = self._build(target, candidate)
                 if candidate is None:
                     return self._nothing(dest)
                 known = known_verdicts(self.stores, self._view(candidate, dest), self.gates)

@@ -3,12 +3,19 @@
 import subprocess
 import sys
 from functools import partial
+from threading import Thread
 
 import pytest
 
 import graveler
 from graveler import checks
-from graveler.errors import GateFailedError, InvalidInputError, NoChangesError, RefNotFoundError
+from graveler.errors import (
+    GateFailedError,
+    InvalidInputError,
+    NoChangesError,
+    OutcomeUnknownError,
+    RefNotFoundError,
+)
 from graveler.gates import Gate, named
 from graveler.refs.requirements import Requirements
 from tests.gates import samples
@@ -371,3 +378,44 @@ def test_what_was_on_its_way_when_gates_were_required_is_judged(repo, door):
         with pytest.raises(GateFailedError):
             repo.merge("bad", into="main") if door == "merge" else repo.branch("main").commit("x")
     assert required
+
+
+def meanwhile(work):
+    """Do it as another process would while a gate judges."""
+    other = Thread(target=work)
+    other.start()
+    other.join()
+
+
+@pytest.mark.parametrize("door", ["publish", "ingest"])
+def test_what_is_being_judged_when_gates_are_required_is_judged_by_them_too(repo, door):
+    def slow(_):
+        meanwhile(lambda: repo.gates.require("main", BAD))
+
+    if door == "publish":
+        with pytest.raises(GateFailedError), repo.run("hour 05", gates=[Gate("slow", slow)]) as run:
+            run.put("bad/1", b"1")
+    else:
+        ingestion = repo.ingestion(gates=[Gate("slow", slow)])
+        ingestion.branch.put("bad/1", b"1")
+        assert ingestion.tick("2013-01-01T05:00Z").state == "held"
+    assert not repo.ref("main").exists("bad/1")
+
+
+def test_a_commit_whose_seal_got_no_reply_is_judged(repo, monkeypatch):
+    repo.branch("main").put("bad/1", b"1")
+    replaced = type(repo.stores.refs.branches).replace
+    lost: list[str] = []
+
+    def no_reply(self, record, predicate, *, action="move"):
+        made = replaced(self, record, predicate, action=action)
+        if record.name == "main" and not lost:
+            lost.append(action)
+            repo.gates.require("main", BAD)
+            raise OutcomeUnknownError("no reply")
+        return made
+
+    monkeypatch.setattr(type(repo.stores.refs.branches), "replace", no_reply)
+    with pytest.raises(GateFailedError):
+        repo.branch("main").commit("one")
+    assert lost
