@@ -266,7 +266,7 @@ class ReadingFileSystem(TreeFileSystem):
     ) -> list[Any]:
         """Return the bytes of many ranges, several at a time."""
         if max_gap is not None:
-            raise NotImplementedError("cat_ranges with max_gap")
+            raise NotImplementedError("cat_ranges with max_gap")  # as fsspec's own does
         if not isinstance(paths, list):
             raise TypeError("paths: give a list")
         firsts = starts if isinstance(starts, list) else [starts] * len(paths)

@@ -81,11 +81,11 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
 
     def write(self, step: Step, folder: str, obj: object) -> None:
         """Write a value below `folder`."""
-        raise NotImplementedError
+        raise NotImplementedError  # each class that inherits has its own
 
     def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
         """Return the value below `folder`."""
-        raise NotImplementedError
+        raise NotImplementedError  # as above
 
     def combine(self, found: Mapping[str, Any]) -> Any:
         """Return what an input of several partitions is: a dictionary by partition key."""
