@@ -37,7 +37,7 @@ class AirflowChaos(Chaos):
         self._states: dict[datetime, str] = {}
 
     def start(self) -> None:
-        self._airflow.start()
+        self._airflow.services.start()
         self._airflow.ready(2)
         for dag in ("hours", "timed"):
             mine = sorted(fate.hour for fate in self.plan.fates if fate.dag == dag)
@@ -46,7 +46,10 @@ class AirflowChaos(Chaos):
                 self._airflow.backfill(dag, first, last, at_once=_AT_ONCE)
 
     def stop(self) -> None:
-        self._airflow.stop()
+        self._airflow.services.stop()
+
+    def tend(self) -> list[str]:
+        return self._airflow.services.tend()
 
     def over(self) -> dict[datetime, bool]:
         for run in self._runs():
@@ -73,11 +76,11 @@ class AirflowChaos(Chaos):
 
     def strike(self, deed: str) -> None:
         if deed == "kill scheduler":
-            self._airflow.kill("scheduler")  # not what it has started
+            self._airflow.services.kill("scheduler")  # not what it has started
         else:
-            self._airflow.die()
+            self._airflow.services.die()
         SystemClock().sleep(UP_AGAIN)
-        self._airflow.start(*(["scheduler"] if deed == "kill scheduler" else []))
+        self._airflow.services.start(*(["scheduler"] if deed == "kill scheduler" else []))
         self._airflow.ready(2)
 
     def key(self, fate: Fate) -> str:
@@ -89,7 +92,7 @@ class AirflowChaos(Chaos):
         }
 
     def logs(self) -> str:
-        return self._airflow.api.logs()
+        return self._airflow.services.logs()
 
     def patch_task(self, fate: Fate, task: str, state: str) -> None:
         self._call("PATCH", f"{self._run(fate)}/taskInstances/{task}", {"new_state": state})

@@ -1,19 +1,14 @@
-"""An Airflow that may be killed piece by piece: each service a process that can be started again."""
+"""An Airflow that may be killed piece by piece: and be made whole again."""
 
-import os
 import shutil
-import signal
-import subprocess
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import graveler
 from graveler.clock import SystemClock
 from tests.airflow.home import AIRFLOW, ROOT, Api, Home, free_port
-from tests.chaos.nest import descendants
+from tests.chaos.services import Services
 
 __all__ = ["Airflow", "ChaosHome", "make_home"]
 
@@ -68,19 +63,22 @@ def make_home(folder: Path, nest: int) -> ChaosHome:
 
 @dataclass
 class Airflow:
-    """The services of a home; what is killed is started again, as an init system would.
+    """The services of a home, and their REST API.
 
     Attributes:
         home: Where.
-        api: Its REST API.
+        api: As it is.
+        services: What runs.
     """
 
     home: ChaosHome
     api: Api = field(init=False)
-    _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    services: Services = field(init=False)
 
     def __post_init__(self) -> None:
         self.api = Api(f"http://127.0.0.1:{self.home.port}", self.home.folder)
+        commands = {name: [str(AIRFLOW), name] for name in SERVICES}
+        self.services = Services(self.home.folder, self.home.env, commands)
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Ask the API, again where its database had no time."""
@@ -92,34 +90,6 @@ class Airflow:
                     raise
                 SystemClock().sleep(1)
         return self.api.call(method, path, body)
-
-    def start(self, *names: str) -> None:
-        """Start services: all of them where none is named."""
-        for name in names or SERVICES:
-            with (self.home.folder / f"{name}.log").open("ab") as log:
-                self._running[name] = subprocess.Popen(
-                    [str(AIRFLOW), name],
-                    cwd=self.home.folder,
-                    env=self.home.env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-
-    def kill(self, name: str, *, whole: bool = False) -> None:
-        """Kill a service with -9; `whole`: and everything that it has started."""
-        process = self._running.pop(name)
-        victims = [process.pid, *(descendants(process.pid) if whole else ())]
-        for victim in victims:
-            with suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
-        process.wait()
-
-    def die(self) -> None:
-        """Let the host die: every process of it at once."""
-        for name in list(self._running):
-            self.kill(name, whole=True)
 
     def ready(self, dags: int) -> None:
         """Wait until it answers and knows its DAGs, and sign in."""
@@ -136,12 +106,3 @@ class Airflow:
         """Make the runs of so many hours."""
         body = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": at_once}
         self.call("POST", "/api/v2/backfills", body)
-
-    def stop(self) -> None:
-        """End all services."""
-        for process in self._running.values():
-            process.terminate()
-        until = monotonic() + 10
-        while monotonic() < until and any(each.poll() is None for each in self._running.values()):
-            SystemClock().sleep(0.2)
-        self.die()

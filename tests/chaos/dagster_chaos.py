@@ -74,7 +74,10 @@ class DagsterChaos(Chaos):
         self._dagster.start("daemon")  # looks for backfills when it starts, then once in a while
 
     def stop(self) -> None:
-        self._dagster.stop()
+        self._dagster.services.die()
+
+    def tend(self) -> list[str]:
+        return self._dagster.services.tend()
 
     def over(self) -> dict[datetime, bool]:
         found: dict[datetime, list[dict[str, Any]]] = {}
@@ -111,9 +114,9 @@ class DagsterChaos(Chaos):
 
     def strike(self, deed: str) -> None:
         if deed == "kill scheduler":
-            self._dagster.kill("daemon", whole=True)
+            self._dagster.services.kill("daemon", whole=True)
         else:
-            self._dagster.die()
+            self._dagster.services.die()
         SystemClock().sleep(UP_AGAIN)
         self._dagster.start(*(["daemon"] if deed == "kill scheduler" else []))
         self._dagster.ready()
@@ -128,7 +131,7 @@ class DagsterChaos(Chaos):
         }
 
     def logs(self) -> str:
-        return self._dagster.logs()
+        return self._dagster.services.logs()
 
     def terminate(self, fate: Fate) -> None:
         self._ask(_TERMINATE, id=self._runs[fate.hour][-1]["runId"])

@@ -1,8 +1,6 @@
 """A Dagster that may be killed piece by piece: daemon, webserver, code server."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -17,11 +15,10 @@ import graveler
 from graveler.clock import SystemClock
 from graveler.config import environment
 from tests.airflow.home import ROOT, free_port
-from tests.chaos.nest import descendants
+from tests.chaos.services import Services
 
 __all__ = ["Dagster", "make_home"]
 
-SERVICES = ("code-server", "daemon", "webserver")
 _MODULE = "tests.chaos.dagster_pipeline"
 _PATIENCE = 120
 _AGAIN = 10
@@ -40,24 +37,40 @@ telemetry: {{enabled: false}}
 """
 
 
+def _program(name: str) -> str:
+    return str(Path(sys.executable).with_name(name))
+
+
+_DAGSTER = _program("dagster")
+
+
 @dataclass
 class Dagster:
-    """The services of a home; what is killed is started again, as an init system would.
+    """The services of a home, and their GraphQL.
 
     Attributes:
         folder: Where.
         nest: What nothing survives.
         port: Of the webserver.
         code_port: Of the code server.
+        services: What runs.
     """
 
     folder: Path
     nest: int
     port: int = field(default_factory=free_port)
     code_port: int = field(default_factory=free_port)
-    _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    services: Services = field(init=False)
 
     def __post_init__(self) -> None:
+        code = ["--grpc-port", str(self.code_port)]
+        web = ["-p", str(self.port), "--live-data-poll-rate", "60000"]
+        commands = {
+            "code-server": [_DAGSTER, "api", "grpc", "-m", _MODULE, "-p", str(self.code_port)],
+            "daemon": [_program("dagster-daemon"), "run", *code],
+            "webserver": [_program("dagster-webserver"), *web, *code],
+        }
+        self.services = Services(self.folder, self.env, commands)
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     @property
@@ -78,44 +91,11 @@ class Dagster:
 
     def start(self, *names: str) -> None:
         """Start services: all of them where none is named."""
-        code = ["--grpc-port", str(self.code_port)]
-        commands = {
-            "code-server": ["api", "grpc", "-m", _MODULE, "-p", str(self.code_port)],
-            "daemon": ["run", *code],
-            "webserver": ["-p", str(self.port), *code, "--live-data-poll-rate", "60000"],
-        }
-        programs = {"code-server": "dagster", "daemon": "dagster-daemon"}
-        for name in names or SERVICES:
-            program = Path(sys.executable).with_name(programs.get(name, f"dagster-{name}"))
-            with (self.folder / f"{name}.log").open("ab") as log:
-                self._running[name] = subprocess.Popen(
-                    [str(program), *commands[name]],
-                    cwd=self.folder,
-                    env=self.env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            if name == "code-server":
-                SystemClock().sleep(2)  # the others look for it once, then every while
-
-    def kill(self, name: str, *, whole: bool = False) -> None:
-        """Kill a service with -9; `whole`: and everything that it has started."""
-        process = self._running.pop(name)
-        for victim in [process.pid, *(descendants(process.pid) if whole else ())]:
-            with suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
-        process.wait()
-
-    def die(self) -> None:
-        """Let the host die: every process of it at once."""
-        for name in list(self._running):
-            self.kill(name, whole=True)
-
-    def stop(self) -> None:
-        """End all services, and what they have started."""
-        self.die()
+        first, *others = names or tuple(self.services.commands)
+        self.services.start(first)
+        if others:
+            SystemClock().sleep(2)  # they look for the code server once, then every while
+            self.services.start(*others)
 
     def ask(self, query: str, **variables: Any) -> Any:
         """Ask the webserver in GraphQL, and return its one answer."""
@@ -149,14 +129,8 @@ class Dagster:
             with suppress(OSError, AssertionError):
                 if self.ask(query).get("nodes"):
                     return
-            assert monotonic() < until, f"Dagster does not answer\n{self.logs()}"
+            assert monotonic() < until, f"Dagster does not answer\n{self.services.logs()}"
             SystemClock().sleep(0.5)
-
-    def logs(self) -> str:
-        return "\n".join(
-            f"--- {log.name}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-40:])
-            for log in sorted(self.folder.glob("*.log"))
-        )
 
 
 def make_home(folder: Path, nest: int, *, at_once: int, longest: float) -> Dagster:
@@ -165,4 +139,9 @@ def make_home(folder: Path, nest: int, *, at_once: int, longest: float) -> Dagst
     (folder / "dagster.yaml").write_text(settings)
     with graveler.open(folder / "lake") as lake:
         lake.create_repository("hours").protect("main")
-    return Dagster(folder, nest)
+    dagster = Dagster(folder, nest)
+    # services that make its databases at the same time can leave them broken for good
+    command = [_DAGSTER, "instance", "info"]
+    made = subprocess.run(command, cwd=folder, env=dagster.env, capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout + made.stderr
+    return dagster

@@ -86,6 +86,10 @@ class Chaos(ABC):
         """End it."""
 
     @abstractmethod
+    def tend(self) -> list[str]:
+        """Start services again that ended without having been killed, and return their names."""
+
+    @abstractmethod
     def over(self) -> dict[datetime, bool]:
         """Return whether the run of each hour is over; hours without a run may be missing."""
 
@@ -144,6 +148,9 @@ class Chaos(ABC):
             if monotonic() < looked + _LOOK:
                 continue
             looked = monotonic()
+            for name in self.tend():
+                self.say(f"the {name} had ended: started again\n{self.logs()}")
+                self.done[f"{name} ended by itself"] += 1
             over = self.over()
             ended = sum(
                 self._is_over(row, over.get(hour, False)) for hour, row in self.rows.items()
