@@ -1,10 +1,13 @@
 """Ingestion branches: writers stage all the time, once an hour what is there is published."""
 
+from graveler.ingest.hours import hours_told
 from graveler.ingest.ingestion import Ingestion
+from graveler.ingest.line import INGEST
 from graveler.ingest.record import HourState, Quarantine, Refusal
 from graveler.ingest.report import Hour, Release, Status, Tick
 
 __all__ = [
+    "INGEST",
     "Hour",
     "HourState",
     "Ingestion",
@@ -13,4 +16,5 @@ __all__ = [
     "Release",
     "Status",
     "Tick",
+    "hours_told",
 ]

@@ -1,14 +1,14 @@
 """Hours: what a tick is called, and which hour a path is of. All of them are UTC."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from graveler.errors import InvalidInputError
 from graveler.model import Change, Commit
 
-__all__ = ["commit_hour", "hour_text", "hours_of", "late_hours", "path_hour"]
+__all__ = ["commit_hour", "hour_text", "hours_of", "hours_told", "late_hours", "path_hour"]
 
 _FOLDER: Final = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/")
 _MOST_LATE: Final = 1000
@@ -69,3 +69,22 @@ def commit_hour(commit: Commit) -> str:
 def hours_of(commits: Iterable[Commit]) -> tuple[str, ...]:
     """Return the hours that commits were made for, each once, sorted."""
     return tuple(sorted({commit_hour(commit) for commit in commits}))
+
+
+def hours_told(metadata: Mapping[str, str]) -> tuple[datetime, ...]:
+    """Return the hours that a commit's metadata says its files are of, in UTC, each once, sorted.
+
+    Those are its own ``hour``, the ``hours`` that were published with it, and the earlier ones
+    of which files came ``late``. What is no time is passed over.
+    """
+    return tuple(sorted(set(_times(metadata))))
+
+
+def _times(metadata: Mapping[str, str]) -> Iterator[datetime]:
+    for key in ("hour", "hours", "late"):
+        for text in metadata.get(key, "").split(","):
+            try:
+                time = datetime.fromisoformat(text.strip())
+            except ValueError:
+                continue
+            yield time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -20,14 +20,17 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.ingest.catching_up import catch_up
+from graveler.ingest.hours import late_hours
 from graveler.ingest.line import INGEST, published_by
 from graveler.ingest.publishing import Publisher, Said
 from graveler.ingest.quarantining import Quarantines
 from graveler.ingest.record import Quarantine
 from graveler.ingest.records import IngestRecords
+from graveler.ingest.trees import before
 from graveler.model import BranchRecord, Commit
 from graveler.refs import move
 from graveler.repository import branching, committing
+from graveler.repository.diffing import diff_commits
 from graveler.repository.stores import Stores
 
 __all__ = ["Releases"]
@@ -167,7 +170,10 @@ class Releases:
         pairs = {**theirs, "hour": kept.hours[-1], INGEST: self.branch, "released": kept.name}
         if len(kept.hours) > 1:
             pairs["hours"] = ",".join(kept.hours)
-        return pairs
+        changes = diff_commits(self.stores, before(self.stores, first), head)
+        late = [hour for hour in late_hours(changes, kept.hours[-1]) if hour not in kept.hours]
+        pairs["late"] = ",".join(late)
+        return {key: text for key, text in pairs.items() if text}
 
     def _close(self, name: str, head: str) -> BranchRecord | None:
         """Let no more writes in, if the branch still is at `head`."""

@@ -26,6 +26,8 @@ from graveler.runs.state import RunEvent, RunState, next_state
 __all__ = ["Rollback", "readers", "rollback"]
 
 _NAMED: Final = 5
+_HOURS: Final = ("hour", "hours", "late")
+"""Pairs of a commit that say which hours its files are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,12 @@ def _revert(
 ) -> Commit:
     wanted = reverting.Wanted(
         message=message or f"roll back run {record.key}\n\nTakes back commit {published.id}.",
-        metadata={**metadata, "graveler.rollback": record.key},
+        metadata={
+            # whoever follows commits hour by hour has to learn that these changed again
+            **{key: published.metadata[key] for key in _HOURS if key in published.metadata},
+            **metadata,
+            "graveler.rollback": record.key,
+        },
         committer=default_committer(),
         strategy=None,
         allow_empty=False,

@@ -13,6 +13,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import NotFoundError
+from graveler.ingest import INGEST, hours_told
 from graveler.lake import Repository
 from graveler.model import Commit
 
@@ -51,7 +52,7 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
         ref: The branch; the resource's target where not given.
         prefix: Only commits that change something below it.
         partitions_def: That of the job or the asset. Which partitions a commit is about is told
-            by the run that made it, by its hour, or by the hours in the paths it changed; a
+            by the run that made it, by its hours, or by those in the paths it changed; a
             commit that is about none is passed over.
         since: The commit or ref to begin behind; what is there at first is no news where not
             given.
@@ -149,20 +150,19 @@ def partitions_of_commit(
 ) -> Sequence[str]:
     """Return the partitions that a commit is about, in order.
 
-    They are told by the run that made it, in Dagster or elsewhere, by its hour, or else by the
-    hours (``2013/01/01/05:00/``) in the paths that it changed.
+    They are told by the run that made it, in Dagster or elsewhere, by the hours that it says its
+    files are of, or else by those (``2013/01/01/05:00/``) in the paths that it changed. A commit
+    of an ingestion branch goes by its hours alone, whichever run made it: late files and hours
+    that had to wait are published with the hour of a later run.
     """
-    named = commit.metadata.get("dagster.partition", "")
+    named = "" if INGEST in commit.metadata else commit.metadata.get("dagster.partition", "")
     first, _, last = named.partition("...")
     if first and all(definition.has_partition_key(key) for key in (first, last or first)):
         return definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last or first))
     if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
         return []
-    if hour := commit.metadata.get("hour"):
-        times = {datetime.fromisoformat(hour)}
-    else:
-        times = set(_hours(repository, commit, prefix))
-    keys = (definition.get_partition_key_for_timestamp(time.timestamp()) for time in sorted(times))
+    times = hours_told(commit.metadata) or sorted(set(_hours(repository, commit, prefix)))
+    keys = (definition.get_partition_key_for_timestamp(time.timestamp()) for time in times)
     return [key for key in dict.fromkeys(keys) if definition.has_partition_key(key)]
 
 

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError, NotFoundError, RefNotFoundError
+from graveler.ingest import INGEST, hours_told
 from graveler.lake import Repository
 from graveler.model import Commit
 
-__all__ = ["MOST", "CommitRange", "beginning", "commits_since", "named", "partition_of", "tell"]
+__all__ = ["MOST", "CommitRange", "beginning", "commits_since", "named", "partitions_of", "tell"]
 
 MOST: Final = 250
 """So many commits are told of at once; the rest the next time."""
@@ -36,7 +37,7 @@ class CommitRange:
 
     def told(self, repository: str, ref: str, prefix: str = "") -> dict[str, Any]:
         """Return the range as plain values, to travel through XCom and events."""
-        keys = (partition_of(commit.metadata) for commit in self.commits)
+        keys = {key for commit in self.commits for key in partitions_of(commit.metadata)}
         return {
             "repository": repository,
             "ref": ref,
@@ -44,7 +45,7 @@ class CommitRange:
             "since": self.since,
             "to": self.to,
             "rewound": self.rewound,
-            "partitions": sorted({key for key in keys if key}),
+            "partitions": sorted(keys),
             "commits": [tell(commit) for commit in self.commits],
         }
 
@@ -152,28 +153,25 @@ def _differing(repository: Repository, commit: Commit, prefix: str) -> Iterator[
 
 def tell(commit: Commit) -> dict[str, Any]:
     """Return a commit as plain values."""
-    told: dict[str, Any] = {
+    return {
         "commit": commit.id,
         "previous": commit.parents[0] if commit.parents else "",
         "message": commit.message,
         "committer": commit.committer,
         "created": commit.created.isoformat(),
         "metadata": dict(commit.metadata),
+        "partitions": list(partitions_of(commit.metadata)),
     }
-    if key := partition_of(commit.metadata):
-        told["partition"] = key
-    return told
 
 
-def partition_of(metadata: Mapping[str, str]) -> str:
-    """Return the key of the partition that a commit is about, or "".
+def partitions_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys of the partitions that a commit is about.
 
-    It is the one that its DAG run had, else its hour, in the form ``2026-11-20T15:00``.
+    It is the one that its DAG run had. A commit that says its hours has one for each, in the form
+    ``2026-11-20T15:00``; so has every commit of an ingestion branch, whichever DAG run made it:
+    late files and hours that had to wait are published with the hour of a later run.
     """
-    if key := metadata.get("airflow.partition_key"):
-        return key
-    try:
-        hour = datetime.fromisoformat(metadata.get("hour", ""))
-    except ValueError:
-        return ""
-    return (hour.astimezone(UTC) if hour.tzinfo else hour).strftime(_KEY_FORMAT)
+    key = metadata.get("airflow.partition_key", "")
+    if key and INGEST not in metadata:
+        return (key,)
+    return tuple(hour.strftime(_KEY_FORMAT) for hour in hours_told(metadata))

@@ -1,13 +1,13 @@
 """From commits that a watcher told of to partitions of an asset."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from airflow.sdk import Asset, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from graveler.errors import InvalidInputError
-from graveler_airflow.commits import partition_of
+from graveler_airflow.commits import partitions_of
 
 __all__ = ["GravelerPartitionsOperator"]
 
@@ -27,23 +27,27 @@ class GravelerPartitionsOperator(BaseOperator):
         @dag(schedule=PartitionedAssetTimetable(assets=hours))
         def report(): ...
 
-    A partition is the one that the publishing DAG run had, else the commit's ``hour``. Airflow
-    may fold many commits into one run; their partitions are told of all the same, each once.
+    A partition is the one that the publishing DAG run had, else each hour that the commit says
+    its files are of, late ones among them. Airflow may fold many commits into one run; their
+    partitions are told of all the same, each once.
 
     Args:
-        partition: From a commit's metadata to its partition; "" is none.
+        partitions: From a commit's metadata to its partitions.
         **kwargs: ``outlets`` and what else an operator takes.
     """
 
     ui_color = "#e0ecf4"
 
     def __init__(
-        self, *, partition: Callable[[Mapping[str, str]], str] = partition_of, **kwargs: Any
+        self,
+        *,
+        partitions: Callable[[Mapping[str, str]], Iterable[str]] = partitions_of,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if not any(isinstance(outlet, Asset) for outlet in self.outlets):
             raise InvalidInputError(f"{self.task_id}: give the asset of partitions as an outlet")
-        self.partition = partition
+        self.partitions = partitions
 
     def execute(self, context: Context) -> dict[str, list[str]]:
         """Tell of the partitions, and return the commits of each."""
@@ -53,8 +57,9 @@ class GravelerPartitionsOperator(BaseOperator):
             for event in events:
                 told = _told(event.extra or {})
                 count += bool(told)
-                if told and (key := self.partition(told.get("metadata", told))):
-                    commits.setdefault(key, []).append(told["commit"])
+                if told:
+                    for key in self.partitions(told.get("metadata", told)):
+                        commits.setdefault(key, []).append(told["commit"])
         if not commits:
             raise AirflowSkipException(f"none of {count} commits is about a partition")
         for outlet in self.outlets:

@@ -101,10 +101,12 @@ def test_waiting_for_no_file_is_refused(found):
 def test_folded_commits_are_told_of_partition_by_partition(found):
     returned, keys, extra = found["partitions"]
     assert returned == {
-        "2013-01-01T05:00": ["a"],
+        "2013-01-01T05:00": ["a", "g"],
         "north": ["b"],
         "2013-01-01T05:30": ["c"],
         "2013-01-01T07:00": ["f"],
+        "2013-01-01T08:00": ["g"],
+        "2013-01-01T09:00": ["g"],
     }
     assert keys == sorted(returned)
     assert extra == {"commits": returned}

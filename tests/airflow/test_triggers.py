@@ -31,7 +31,7 @@ def test_an_event_says_what_a_reader_of_the_commit_needs(found):
     assert first["ref"] == "main"
     assert first["message"] == "adds input/0"
     assert first["metadata"] == {"hour": "2013-01-01T05:00Z"}
-    assert first["partition"] == "2013-01-01T05:00"
+    assert first["partitions"] == ["2013-01-01T05:00"]
 
 
 def test_the_cursor_is_kept_with_the_asset(found):

@@ -166,6 +166,16 @@ def test_the_partition_is_that_of_the_run_that_made_the_commit(repo, look):
     assert partitions(look(sensor)) == []
 
 
+def test_a_commit_of_an_ingestion_branch_is_about_late_hours_and_those_that_waited(repo, look):
+    sensor = build_commit_sensor("news", job=HOURLY, partitions_def=hours)
+    look(sensor)
+    ingestion = repo.ingestion()
+    for hour in (5, 7, 3):
+        ingestion.branch.put(f"input/2013/01/01/{hour:02}:00/a", b"1")
+    ingestion.tick("2013-01-01T07:00Z", metadata={"dagster.partition": "2013-01-01-07:00"})
+    assert partitions(look(sensor)) == [f"2013-01-01-{hour:02}:00" for hour in (3, 5, 7)]
+
+
 def test_without_a_name_the_hours_of_the_changed_paths_tell(repo, look):
     sensor = build_commit_sensor("news", job=HOURLY, partitions_def=hours, prefix="input/")
     look(sensor)

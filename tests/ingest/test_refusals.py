@@ -158,6 +158,17 @@ def test_a_refused_hour_goes_to_a_branch_of_its_own_and_later_ones_go_through(re
     assert quarantining.status().pending == ()
 
 
+def test_a_released_hour_says_which_earlier_ones_it_brings_files_of(repo, quarantining):
+    stage(quarantining, 4, "late")
+    stage(quarantining, 5, "a", "x.bad")
+    quarantining.tick(FIVE)
+    repo.branch(SHELF).delete(path(5, "x.bad"))
+    repo.branch(SHELF).put(path(3), b"later still")
+    metadata = quarantining.release(SHELF).commit.metadata
+    assert metadata["hour"] == FIVE
+    assert metadata["late"] == "2013-01-01T03:00Z,2013-01-01T04:00Z"
+
+
 def test_a_released_hour_is_on_main_and_its_branch_is_gone(repo, quarantining):
     stage(quarantining, 5, "a", "x.bad")
     quarantining.tick(FIVE)

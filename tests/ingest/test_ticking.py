@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from graveler.errors import InvalidInputError, ProtectedBranchError
-from graveler.ingest import HourState
+from graveler.ingest import HourState, hours_told
 from tests.engine.worlds import tree
 
 FIVE = "2013-01-01T05:00Z"
@@ -88,6 +88,32 @@ def test_late_files_are_published_with_the_hour_that_committed_them_which_says_s
     assert tick.late == ("2013-01-01T04:00Z", FIVE)
     assert tick.published.metadata["late"] == f"2013-01-01T04:00Z,{FIVE}"
     assert holding.hour(SEVEN).late == tick.late
+
+
+def test_whoever_follows_the_commits_is_told_of_every_hour_that_one_brings(repo, holding):
+    holding.branch.put(path(5, "x.bad"), b"")
+    assert holding.tick(FIVE).state is HourState.HELD
+    holding.branch.delete(path(5, "x.bad"))
+    holding.branch.put(path(5), b"mended")
+    holding.branch.put(path(3), b"late")
+    found = holding.tick(SEVEN).published
+    assert [f"{hour:%H:%M}" for hour in hours_told(found.metadata)] == ["03:00", "05:00", "07:00"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "hours"),
+    [
+        ({}, []),
+        ({"hour": "soon", "late": "", "hours": "6"}, []),
+        ({"hour": "2013-01-01T05:00Z"}, [5]),
+        ({"hour": "2013-01-01T05:00"}, [5]),
+        ({"hour": "2013-01-01T06:00+01:00"}, [5]),
+        ({"hour": "2013-01-01T06:00Z", "hours": "2013-01-01T05:00Z, 2013-01-01T06:00Z"}, [5, 6]),
+        ({"hour": "2013-01-01T06:00Z", "late": "2013-01-01T02:00Z,never"}, [2, 6]),
+    ],
+)
+def test_hours_told(metadata, hours):
+    assert hours_told(metadata) == tuple(datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in hours)
 
 
 def test_a_deletion_in_an_old_hour_is_no_late_file(holding):

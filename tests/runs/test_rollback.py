@@ -30,6 +30,14 @@ def publish(repo, key, files, **terms):
     return repo.runs.get(key)
 
 
+def test_whoever_follows_commits_by_hour_learns_of_the_one_that_was_taken_back(repo):
+    metadata = {"hour": "2013-01-01T05:00Z", "late": "2013-01-01T04:00Z", "who": "me"}
+    with repo.run(KEY, into="main", metadata=metadata) as run:
+        run.put("out/05", b"5")
+    made = repo.runs.rollback(KEY, metadata={"who": "you"}).commit
+    assert {key: made.metadata[key] for key in metadata} == {**metadata, "who": "you"}
+
+
 def test_a_run_is_taken_back_in_one_commit_and_later_runs_stay(repo, tree):
     publish(repo, KEY, {"out/05": "5", "settled": None})
     publish(repo, "hourly 06", {"out/06": "6"})

@@ -133,6 +133,16 @@ def partitions(flights: Repository):
             "metadata": {"airflow.partition_key": "north", "hour": "2013-01-01T05:00Z"},
         },
         {"commit": "c", "metadata": {"hour": "2013-01-01T06:30+01:00"}},
+        {
+            "commit": "g",
+            "metadata": {
+                "graveler.ingest": "ingest",
+                "airflow.partition_key": "2013-01-01T09:00:00",
+                "hour": "2013-01-01T09:00Z",
+                "hours": "2013-01-01T08:00Z,2013-01-01T09:00Z",
+                "late": "2013-01-01T05:00Z",
+            },
+        },
         {"commit": "d", "metadata": {"hour": "soon"}},
         {"commit": "e", "metadata": {}},
     ]
@@ -148,7 +158,7 @@ def partitions(flights: Repository):
     returned, accessor = run(told, published, {"from": "somebody else"})
     yield "partitions", [returned, sorted(accessor.partition_keys), accessor.extra]
     try:
-        run(told[3:])
+        run(told[4:])
     except AirflowSkipException as skipped:
         yield "no partitions", str(skipped)
     try:
