@@ -102,7 +102,7 @@ def _quarantined(session: Session, *, branch: _Branch = "ingest") -> None:
 
 
 @verb(_ingest, "release")
-def _release(
+def _release(  # noqa: PLR0913 - options
     session: Session,
     name: Annotated[str, typer.Argument(help="The branch that is in quarantine.")],
     *,
@@ -116,12 +116,14 @@ def _release(
             help="Where a later hour has the same paths: dest-wins leaves them, source-wins does not.",
         ),
     ] = "",
+    meta: MetaOption = None,
 ) -> None:
     """Judge a quarantine again, mended or not, and publish it; its branch goes."""
     ingestion = session.repository.ingestion(
         branch, into=into or session.default_branch, gates=_load(gate)
     )
-    release = ingestion.release(name, strategy=strategy or None)
+    pairs = read_pairs(meta) if meta else None
+    release = ingestion.release(name, strategy=strategy or None, metadata=pairs)
     shape = {"name": release.name, "commit": release.commit.id, "already": release.already}
     done = "was released before" if release.already else "released"
     session.out.show(shape, f"{done}: {name} → {ingestion.into} {release.commit.id[:_SHORT]}")

@@ -156,6 +156,7 @@ class Ingestion:
         *,
         gates: Iterable[Gate | Check] | None = None,
         strategy: str | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> Release:
         """Publish what is in quarantine, mended or not, if the gates let it; its branch goes.
 
@@ -166,6 +167,7 @@ class Ingestion:
             gates: Who judges; the ingestion's gates where not given.
             strategy: Where a later hour has written the same paths: ``dest-wins`` leaves that
                 hour's files, ``source-wins`` takes those that were in quarantine.
+            metadata: Pairs for the commit that publishes it; those of the tick where not given.
 
         Raises:
             GateFailedError: A gate refuses it; it stays in quarantine.
@@ -175,7 +177,10 @@ class Ingestion:
             RefNotFoundError: Somebody has deleted its branch.
         """
         chosen = self._gates if gates is None else tuple(as_gate(gate) for gate in gates)
-        commit, already = self._releases.release(name, self._publisher(chosen), strategy=strategy)
+        pairs = None if metadata is None else check_caller_pairs(f"release {name}", metadata)
+        commit, already = self._releases.release(
+            name, self._publisher(chosen), strategy=strategy, metadata=pairs
+        )
         return Release(name, commit, already)
 
     def status(self) -> Status:

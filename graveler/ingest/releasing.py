@@ -58,9 +58,16 @@ class Releases:
     into: str
 
     def release(
-        self, name: str, publisher: Publisher, *, strategy: str | None
+        self,
+        name: str,
+        publisher: Publisher,
+        *,
+        strategy: str | None,
+        metadata: Mapping[str, str] | None,
     ) -> tuple[Commit, bool]:
         """Publish a quarantine's branch; return the commit, and whether it was there before.
+
+        Its commit has the pairs of `metadata`, or of the tick whose change it was.
 
         Raises:
             GateFailedError: A gate refuses it still; it stays in quarantine.
@@ -81,7 +88,7 @@ class Releases:
             if kept.released:
                 self._drop(kept)
                 return self.stores.refs.commits.get(kept.released), already
-            self._publish(kept, publisher, strategy)
+            self._publish(kept, publisher, strategy, metadata)
             self.finish(kept)
         raise ThrottledError(f"quarantine {name!r} is busy: it was written to all the while")
 
@@ -125,11 +132,18 @@ class Releases:
 
         return self.records.change_quarantine(kept, change)
 
-    def _publish(self, kept: Quarantine, publisher: Publisher, strategy: str | None) -> None:
+    def _publish(
+        self,
+        kept: Quarantine,
+        publisher: Publisher,
+        strategy: str | None,
+        metadata: Mapping[str, str] | None,
+    ) -> None:
         head = self._head(kept)
         if head is None:
             return
-        said = Said(f"{self.branch} {', '.join(kept.hours)} released", self._pairs(kept, head))
+        pairs = self._pairs(kept, head, metadata)
+        said = Said(f"{self.branch} {', '.join(kept.hours)} released", pairs)
         try:
             publisher.publish(head, said, wanted=lambda: True, strategy=strategy)
         except GravelerError:
@@ -162,11 +176,14 @@ class Releases:
         record = self.stores.refs.branches.find(kept.name)
         return None if record is None else self.stores.refs.commits.get(record.commit_id)
 
-    def _pairs(self, kept: Quarantine, head: Commit) -> Mapping[str, str]:
+    def _pairs(
+        self, kept: Quarantine, head: Commit, metadata: Mapping[str, str] | None
+    ) -> Mapping[str, str]:
         first = self.stores.refs.commits.get(kept.head)
-        theirs = {
-            key: text for key, text in first.metadata.items() if not key.startswith("graveler.")
-        }
+        theirs = metadata
+        if theirs is None:
+            told = first.metadata.items()
+            theirs = {key: text for key, text in told if not key.startswith("graveler.")}
         pairs = {**theirs, "hour": kept.hours[-1], INGEST: self.branch, "released": kept.name}
         if len(kept.hours) > 1:
             pairs["hours"] = ",".join(kept.hours)

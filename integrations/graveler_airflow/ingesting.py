@@ -140,7 +140,9 @@ class GravelerReleaseOperator(GravelerOperator):
     def act(self, repository: Repository, context: Context) -> Any:
         """Release."""
         ingestion = repository.ingestion(self.branch, into=self.into, gates=self.gates)
-        return ingestion.release(self.name, strategy=self.strategy).commit
+        return ingestion.release(
+            self.name, strategy=self.strategy, metadata=task_metadata(context)
+        ).commit
 
 
 class GravelerIngestSensor(LakeSensor):

@@ -101,12 +101,12 @@ class Home:
         """Keep an API server and a scheduler with a LocalExecutor running; yield their API."""
         with ExitStack() as stack:
             for name in ("api-server", "scheduler"):
-                stack.enter_context(self._service(name))
+                stack.enter_context(self.service(name))
             self.run(AIRFLOW, "dags", "reserialize")
             yield Api(f"http://127.0.0.1:{self.port}", self.folder)
 
     @contextmanager
-    def _service(self, name: str):
+    def service(self, name: str):
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [str(AIRFLOW), name],
@@ -188,8 +188,9 @@ class Api:
             for log in sorted(self._folder.glob("*.log"))
         )
 
-    def trigger(self, dag_id: str) -> Any:
-        body = {"logical_date": None}
+    def trigger(self, dag_id: str, partition: str | None = None, **params: str) -> Any:
+        """Start a run by hand, about a partition where one is given, and return its id."""
+        body = {"logical_date": None, "partition_key": partition, "conf": params}
         return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"]
 
     def backfill(self, dag_id: str, first: str, last: str) -> None:

@@ -24,7 +24,7 @@ def told(airflow, home, lake_of_the_module):
     def all_told():
         return {*made} <= {*events()}
 
-    with home._service("triggerer"):
+    with home.service("triggerer"):
         run_id = airflow.trigger("waiting")
 
         def waits():
@@ -37,7 +37,7 @@ def told(airflow, home, lake_of_the_module):
         airflow.wait(all_told, "three events")
     for path in ("waited/1", "input/3"):
         commit(path)
-    with home._service("triggerer"):
+    with home.service("triggerer"):
         airflow.wait(all_told, "five events")
         states = airflow.finished("waiting")
     return made, events(), states

@@ -164,7 +164,8 @@ def test_a_released_hour_says_which_earlier_ones_it_brings_files_of(repo, quaran
     quarantining.tick(FIVE)
     repo.branch(SHELF).delete(path(5, "x.bad"))
     repo.branch(SHELF).put(path(3), b"later still")
-    metadata = quarantining.release(SHELF).commit.metadata
+    metadata = quarantining.release(SHELF, metadata={"by": "me"}).commit.metadata
+    assert metadata["by"] == "me"
     assert metadata["hour"] == FIVE
     assert metadata["late"] == "2013-01-01T03:00Z,2013-01-01T04:00Z"
 
