@@ -37,7 +37,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from graveler.errors import InvalidInputError, NewerFormatError, NotFoundError
+from graveler.errors import (
+    BackendUnavailableError,
+    InvalidInputError,
+    NewerFormatError,
+    NotFoundError,
+)
 
 __all__ = [
     "CONFIG_NAME",
@@ -110,12 +115,13 @@ def load_config(target: str | Path) -> LakeConfig:
     Raises:
         NotFoundError: There is no such lake.
         InvalidInputError: The file is not what the module's page says.
+        BackendUnavailableError: The file system does not give it now.
     """
     path = Path(target).expanduser().absolute()
-    file = path / CONFIG_NAME if path.is_dir() else path
+    file = path / CONFIG_NAME if path.suffix != ".toml" or path.is_dir() else path
     try:
         raw = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if path.suffix == ".toml":
             raise NotFoundError(f"no lake at {path}: there is no such file") from None
         raise NotFoundError(
@@ -123,6 +129,8 @@ def load_config(target: str | Path) -> LakeConfig:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{file} is not TOML: {error}") from error
+    except OSError as error:
+        raise BackendUnavailableError(f"no lake at {path} now: {error}") from error
     return _config(raw, file=file, location=str(path))
 
 

@@ -52,13 +52,13 @@ def location_of(named: object) -> str:
 
 def lake_at(location: str) -> "Lake":
     """Return the lake at a location, opened when it is first asked for; it is never made."""
-    from graveler.lake.factory import connect  # noqa: PLC0415 - opening is what takes time
+    from graveler.lake import open as open_lake  # noqa: PLC0415 - opening is what takes time
 
     shared = _open
     with shared.lock:
         lake = shared.lakes.get(location)
         if lake is None:
-            lake = shared.lakes[location] = connect(load_config(location))
+            lake = shared.lakes[location] = open_lake(location, create=False)
     return lake
 
 

@@ -46,19 +46,25 @@ def init(
         raise
 
 
-def open(target: str | Path) -> Lake:  # noqa: A001 - graveler.open reads best
+def open(target: str | Path, *, create: bool = True) -> Lake:  # noqa: A001 - graveler.open reads best
     """Open the lake at `target`: its folder, or a ``graveler.toml`` anywhere.
 
     A folder that is missing or empty becomes a lake with the defaults: SQLite for refs and
     staging, files for objects.
 
+    Args:
+        target: Where.
+        create: Whether a missing lake is made. On a worker an empty folder may be a volume that
+            is not mounted, and a new lake in it would be one without a past.
+
     Raises:
-        NotFoundError: The TOML file is not there.
+        NotFoundError: The TOML file is not there, or there is no lake and `create` is false.
         InvalidInputError: The folder holds other things, or the settings cannot be read.
         LakeLockedError: Another process holds a lake that takes one process only (RocksDB).
+        BackendUnavailableError: The file system or the database does not answer.
     """
     path = Path(target).expanduser().absolute()
-    if path.suffix != ".toml" and not (path / CONFIG_NAME).exists():
+    if create and path.suffix != ".toml" and not (path / CONFIG_NAME).exists():
         if path.is_dir() and _holds_other_things(path):
             raise InvalidInputError(
                 f"{path} is not empty and not a lake (it has no {CONFIG_NAME}): "

@@ -1,13 +1,12 @@
 """The lakes that this process has open: one each, however many steps and sensors use it."""
 
 import atexit
-from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from dagster_graveler.attached import forget_runs
-from graveler.config import CONFIG_NAME, load_config
-from graveler.errors import BackendUnavailableError
+from graveler.config import load_config
+from graveler.errors import BackendUnavailableError, NotFoundError
 from graveler.lake import Lake
 from graveler.lake.factory import connect
 
@@ -18,28 +17,18 @@ _lock: Final = Lock()
 
 
 def open_lake(location: str) -> Lake:
-    """Return the lake at `location`, opened by the first who asks.
-
-    Unlike ``graveler.open`` it never makes one: on a worker an empty folder is a volume that is
-    not mounted, and a new lake in it would be a lake without a past.
+    """Return the lake at `location`, opened by the first who asks; never make one.
 
     Raises:
-        BackendUnavailableError: There is no lake, or not now.
+        BackendUnavailableError: There is no lake, or not now: a later try may find it.
     """
-    path = Path(location).expanduser().absolute()
-    settings = path if path.suffix == ".toml" else path / CONFIG_NAME
     try:
-        there = settings.is_file()
-    except OSError as error:
-        raise BackendUnavailableError(f"no lake at {path}: {error}") from error
-    if not there:
-        raise BackendUnavailableError(
-            f"no lake at {path} (there is no {settings.name}): is its volume mounted here? "
-            f"A new lake is made with `graveler init {path}`"
-        )
+        config = load_config(location)  # every time: a volume may be gone under an open lake
+    except NotFoundError as error:
+        raise BackendUnavailableError(f"{error} (is its volume mounted here?)") from error
     with _lock:
         if location not in _lakes:
-            _lakes[location] = connect(load_config(path))
+            _lakes[location] = connect(config)
         return _lakes[location]
 
 

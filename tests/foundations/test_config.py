@@ -6,8 +6,8 @@ from threading import Barrier
 import pytest
 
 import graveler
-from graveler.config import default_committer, load_config, write_default_config
-from graveler.errors import InvalidInputError, NotFoundError
+from graveler.config import CONFIG_NAME, default_committer, load_config, write_default_config
+from graveler.errors import BackendUnavailableError, InvalidInputError, NotFoundError
 from graveler.lake.factory import init
 
 WHOLE = """
@@ -101,6 +101,28 @@ def test_a_lake_that_is_not_there_is_not_found(tmp_path):
         load_config(tmp_path)
     with pytest.raises(NotFoundError):
         graveler.open(tmp_path / "other.toml")
+
+
+def test_a_file_where_the_lake_should_be_is_no_lake(tmp_path):
+    (tmp_path / "lake").write_text("format = 1")
+    with pytest.raises(NotFoundError, match="no lake at"):
+        load_config(tmp_path / "lake")
+
+
+def test_settings_that_cannot_be_read_now_are_a_failure_for_now(tmp_path):
+    (tmp_path / CONFIG_NAME).mkdir()
+    with pytest.raises(BackendUnavailableError, match=r"no lake at .* now"):
+        load_config(tmp_path)
+
+
+def test_a_lake_that_must_be_there_is_never_made(tmp_path):
+    with pytest.raises(NotFoundError, match="graveler init"):
+        graveler.open(tmp_path / "typo", create=False)
+    with pytest.raises(NotFoundError, match="graveler init"):
+        graveler.open(tmp_path, create=False)
+    assert list(tmp_path.iterdir()) == []
+    graveler.open(tmp_path).close()
+    graveler.open(tmp_path, create=False).close()
 
 
 def test_a_folder_is_made_a_lake_once(tmp_path):
