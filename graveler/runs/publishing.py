@@ -160,7 +160,8 @@ def judge_run(
     """Return what the gates say of what the target would become if the run published now.
 
     Nothing moves. Verdicts are kept as those of `publish` are, which does not ask a gate again
-    about what it has judged here. Empty where the run has changed nothing.
+    about what it has judged here; the run's record shows them until then. Empty where the run
+    has changed nothing.
 
     Raises:
         MergeConflictError: The target changed the same paths.
@@ -174,7 +175,18 @@ def judge_run(
     candidate = _candidate(stores, record, head, dest, gates, strategy=None)
     if candidate is None:
         return ()
-    return judge(stores, _view(stores, record, candidate, dest), gates)
+    verdicts = judge(stores, _view(stores, record, candidate, dest), gates)
+    if not verdicts:
+        return ()
+    asked = {verdict.gate for verdict in verdicts}
+
+    def change(there: RunRecord | None) -> RunRecord:
+        there = _still(there, record)
+        others = [verdict for verdict in there.verdicts if verdict.gate not in asked]
+        return replace(there, verdicts=(*others, *verdicts))
+
+    records.update(run.key, change)
+    return verdicts
 
 
 def _mine(record: RunRecord | None, run: RunHandle) -> RunRecord:

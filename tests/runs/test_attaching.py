@@ -231,6 +231,31 @@ def test_judging_beforehand_moves_nothing_and_is_not_done_twice(repo):
     assert CALLS == ["strict", "strict"]
 
 
+def test_the_record_shows_what_gates_beside_each_other_said_last(repo):
+    @gate
+    def other(candidate):
+        return None if candidate.exists("three") else "three is missing"
+
+    def said():
+        return {verdict.gate: verdict.passed for verdict in repo.runs.get(run.key).verdicts}
+
+    run = opened(repo, "a")
+    run.judge([strict])
+    assert said() == {}
+    write(run, "two", "two")
+    run.judge([strict])
+    run.judge([other])
+    assert said() == {"strict": True, "other": False}
+    run.park("refused")
+    assert said() == {"strict": True, "other": False}
+    run = opened(repo, "b")
+    assert said() == {}
+    write(run, "three", "three")
+    run.judge([other])
+    run.publish([strict])
+    assert said() == {"strict": True}
+
+
 def test_judging_is_for_the_live_attempt(repo):
     run = opened(repo, "a")
     write(run, "one", "one")
