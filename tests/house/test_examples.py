@@ -1,5 +1,6 @@
 """The code that the pages show runs as it stands."""
 
+import logging
 import re
 from pathlib import Path
 
@@ -8,6 +9,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture
+def logging_as_it_was():
+    """Airflow, which a page imports, takes over the root logger with streams of the test's own."""
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
 @pytest.mark.parametrize("page", ["README.md", "docs/guides/getting-started.md"])
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, spark):
     """`spark` is asked for so that the page gets the session of the test run."""
