@@ -84,12 +84,12 @@ def _accept(
     session: Session,
     name: Annotated[str, typer.Argument(help="Which; else as --repo says.")] = "",
 ) -> None:
-    """Go on from a key-value store that has forgotten what came after a backup."""
-    repository = session.lake.repository(name) if name else session.repository
+    """Go on from a key-value store, or a storage, that has forgotten what it knew."""
+    repository = session.lake.repository(name or session.repository_name, accept_storage=True)
     repository.accept_kv()
     session.out.show(
         {"repository": repository.name, "accepted": True},
-        f"{repository.name} goes on from what its key-value store has; next: graveler fsck",
+        f"{repository.name} goes on from what is there; next: graveler fsck",
     )
 
 

@@ -98,12 +98,17 @@ class Session:
     @cached_property
     def repository(self) -> "Repository":
         """The repository that was named, or the lake's only one."""
+        return self.lake.repository(self.repository_name)
+
+    @property
+    def repository_name(self) -> str:
+        """The name of that repository."""
         named = self.options.repo or environment("GRAVELER_REPO")
         if named:
-            return self.lake.repository(named)
+            return named
         names = self.lake.repositories()
         if len(names) == 1:
-            return self.lake.repository(names[0])
+            return names[0]
         if not names:
             raise NotFoundError(
                 f"{self.lake.location} has no repository yet: "

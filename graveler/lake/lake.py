@@ -113,8 +113,18 @@ class Lake:
             names.append(key[len(_PREFIX) :].decode())
         return names
 
-    def repository(self, name: str) -> Repository:
-        """Return a repository, or raise RepositoryNotFoundError."""
+    def repository(self, name: str, *, accept_storage: bool = False) -> Repository:
+        """Return a repository.
+
+        Args:
+            name: Of the repository.
+            accept_storage: Take its storage as it is, although nothing of the repository is there.
+
+        Raises:
+            RepositoryNotFoundError: There is none of this name.
+            BackendUnavailableError: Its storage is a folder in which nothing of it is left: most
+                often a volume that is not mounted.
+        """
         stored = self._kv.get(_PARTITION, _PREFIX + check_repository(name).encode())
         if stored is None:
             with suppress(BackendUnavailableError, InvalidInputError, PermissionDeniedError):
@@ -124,7 +134,8 @@ class Lake:
                 f"no repository {name!r} in {self.location} (there are: {there}): "
                 f"make it with `graveler repo create {name}`"
             )
-        return self._open(name, decode_json(stored.value, f"repository {name}"))
+        settings = decode_json(stored.value, f"repository {name}")
+        return self._open(name, settings, accept_storage=accept_storage)
 
     def create_repository(
         self,
@@ -241,12 +252,14 @@ class Lake:
             raise AlreadyExistsError(f"repository {name!r} exists: choose another name") from None
         return self.repository(name)
 
-    def _open(self, name: str, settings: Mapping[str, Any]) -> Repository:
+    def _open(
+        self, name: str, settings: Mapping[str, Any], *, accept_storage: bool = False
+    ) -> Repository:
         uid = settings["uid"]
         storage = settings["storage"] or self.default_storage(name)
         objects = self._open_store(storage)
         low, high, raggedness = settings["splitting"]
-        witness = self._witness(name, uid, objects)
+        witness = self._witness(name, uid, objects, check=not accept_storage)
         watched = self._kv if witness is None else WatchedKVStore(self._kv, witness.moving)
         stores = Stores(
             name=name,
@@ -267,7 +280,7 @@ class Lake:
         )
         return Repository(self, stores, witness)
 
-    def _witness(self, name: str, uid: str, objects: ObjectStore) -> Witness | None:
+    def _witness(self, name: str, uid: str, objects: ObjectStore, *, check: bool) -> Witness | None:
         if self._witnesses is None:
             return None
         witness = self._witnesses.get(uid)
@@ -275,6 +288,8 @@ class Lake:
             made = Witness(
                 name, uid, self._kv, objects, clock=self._clock, background=self._background
             )
+            if check:
+                made.check_mounted()
             witness = self._witnesses.setdefault(uid, made)
         return witness
 

@@ -77,6 +77,7 @@ class LocalStore(ObjectStore):
         self._temporary = self._folder / _TEMPORARY
         self._lock = self._temporary / "lock"
         self._cleared = False
+        self._begun = False
 
     @property
     def root(self) -> str:
@@ -215,7 +216,14 @@ class LocalStore(ObjectStore):
         """Write the body to a durable temporary file, which is gone when the block ends."""
         what = f"write {self.uri(key)}"
         with storage_errors(what, writing=True):
+            if self._begun and not self._temporary.is_dir():
+                raise BackendUnavailableError(
+                    f"{what}: {self._temporary} was there and is gone: is the volume of "
+                    f"{self._folder} not mounted any more, or was the folder moved? Nothing is "
+                    "written until it is back or the lake is opened again"
+                )
             make_folders(self._temporary)
+            self._begun = True
         self._clear_abandoned()
         temporary = self._temporary / f"{self._ids.unique()}-{os.getpid()}-{get_ident()}"
         descriptor = None

@@ -8,17 +8,22 @@ The object store's count is therefore never ahead, unless the other one has forg
 
 Looked at are the two counts before a process's first move, by fsck and by garbage collection.
 Reading asks for neither.
+
+The other way round, the key-value store also keeps whether the object store has ever been seen
+to count. A storage that was, and now has no count at all, is not the repository's: most often a
+volume that is not mounted here, and what were written to it would be hidden by the mount.
 """
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from graveler.background import Background
 from graveler.clock import Clock
 from graveler.errors import (
+    BackendUnavailableError,
     CorruptionError,
     GravelerError,
     KVOutdatedError,
@@ -49,10 +54,12 @@ class Count:
     Attributes:
         number: Grows.
         at: By the clock of whoever counted; for people, nothing is decided by it.
+        both: In the key-value store: the other one has been seen to count, too.
     """
 
     number: int
     at: datetime | None = None
+    both: bool = False
 
     def __str__(self) -> str:
         when = "never" if self.at is None else f"at {self.at:%Y-%m-%d %H:%M:%S} UTC"
@@ -91,6 +98,7 @@ class Witness:
         self._known = 0
         self._looked: datetime | None = None
         self._uncounted = False
+        self._both = False
         self._outdated: str = ""
 
     def moving(self) -> None:
@@ -98,6 +106,7 @@ class Witness:
 
         Raises:
             KVOutdatedError: The key-value store has forgotten something: nothing may move.
+            BackendUnavailableError: The storage is not the repository's.
         """
         if self._outdated:
             raise KVOutdatedError(self._outdated)
@@ -115,16 +124,39 @@ class Witness:
 
         Raises:
             KVOutdatedError: The object store's is ahead.
+            BackendUnavailableError: It has none, and had one.
         """
         witnessed = self._in_objects()  # first: meanwhile others count on, first in the other
         known = self._in_kv(self._stored())
+        self._check_there(known, witnessed)
         self._known = max(self._known, known.number)
         if witnessed.number > known.number:
             self._outdated = self._told(known, witnessed)
             raise KVOutdatedError(self._outdated)
 
+    def check_mounted(self) -> None:
+        """Look whether a storage that is a folder is the repository's.
+
+        Raises:
+            BackendUnavailableError: It has no count, and had one.
+        """
+        if self._objects.local_file(self._key) is None:
+            return  # a bucket is not an empty one because something is not mounted
+        known = self._in_kv(self._stored())
+        if known.both:
+            self._check_there(known, self._in_objects())
+
+    def _check_there(self, known: Count, witnessed: Count) -> None:
+        if known.both and not witnessed.number and not self._in_objects().number:  # by now
+            raise BackendUnavailableError(
+                f"the storage of repository {self._name!r} is not there: "
+                f"{self._objects.uri(self._key)} was, and is gone. Is its volume mounted on this "
+                "machine? If its files are lost, restore them; to go on with what is left, use "
+                f"`graveler repo accept {self._name}`, then `graveler fsck`"
+            )
+
     def accept(self) -> None:
-        """Go on from what the key-value store has: from now on it counts as complete."""
+        """Go on from what both stores have: from now on they count as complete."""
         ahead = max(self._known, self._in_objects().number)
         self._advance(ahead)
         self._outdated = ""
@@ -150,6 +182,8 @@ class Witness:
         self._uncounted = False
         witnessed = self._in_objects()
         known = self._in_kv(self._stored())
+        self._check_there(known, witnessed)
+        self._both = self._both or known.both
         if known.number < max(self._known, witnessed.number):
             ahead = witnessed if witnessed.number >= self._known else Count(self._known)
             self._outdated = self._told(known, ahead)
@@ -162,21 +196,37 @@ class Witness:
         """Count on in the key-value store, beyond `past`."""
         for _ in range(_ATTEMPTS):
             stored = self._stored()
-            number = max(past, self._in_kv(stored).number) + 1
-            value = encode_json({"count": number, "at": unix_us(self._clock.now())})
-            try:
-                self._kv.set_if(
-                    self._partition, _KEY, value, ABSENT if stored is None else stored.predicate
-                )
-            except (PreconditionFailedError, OutcomeUnknownError):
-                continue  # another one counted, or this one did: counting twice is harmless
-            self._known = number
-            return
+            known = self._in_kv(stored)
+            counted = Count(max(past, known.number) + 1, self._clock.now(), known.both)
+            if self._change(stored, counted):
+                self._known = counted.number
+                return
+
+    def _note_both(self) -> None:
+        """Keep in the key-value store that the other one counts, too."""
+        for _ in range(_ATTEMPTS):
+            stored = self._stored()
+            known = self._in_kv(stored)
+            if known.both or self._change(stored, replace(known, both=True)):
+                self._both = True
+                return
+
+    def _change(self, stored: Stored | None, count: Count) -> bool:
+        at = 0 if count.at is None else unix_us(count.at)
+        value = encode_json({"count": count.number, "at": at, "both": int(count.both)})
+        predicate = ABSENT if stored is None else stored.predicate
+        try:
+            self._kv.set_if(self._partition, _KEY, value, predicate)
+        except (PreconditionFailedError, OutcomeUnknownError):
+            return False  # another one counted, or this one did: counting twice is harmless
+        return True
 
     def _put(self) -> None:
         if self._in_objects().number < self._known:
             now = unix_us(self._clock.now())
             self._objects.put(self._key, encode_json({"count": self._known, "at": now}))
+        if not self._both:
+            self._note_both()
 
     def _stored(self) -> Stored | None:
         return self._kv.get(self._partition, _KEY)
@@ -219,6 +269,7 @@ def forget(objects: ObjectStore, uid: str) -> None:
 def _decoded(raw: bytes, what: str) -> Count:
     fields = decode_json(raw, what)
     try:
-        return Count(int(fields["count"]), from_unix_us(fields["at"]))
+        both = bool(fields.get("both", 0))
+        return Count(int(fields["count"]), from_unix_us(fields["at"]), both)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CorruptionError(f"{what} cannot be read: {raw[:80]!r}") from error

@@ -294,10 +294,14 @@ def test_between_two_counts_a_move_costs_no_call(world):
     assert [partition for _, partition in counting.calls if partition == "witness"] == []
 
 
-def test_reading_asks_for_no_count(world):
+def test_reading_asks_for_no_count_once_the_storage_is_known_to_be_there(world):
     kv, _, opened = world
     counting = CountingKV(kv)
-    repo = opened(counting).repository("flights")
+    lake = opened(counting)
+    repo = lake.repository("flights")
+    assert counting.calls.count(("get", "witness")) == 1
+    counting.calls.clear()
+    repo = lake.repository("flights")
     list(repo.log("main"))
     list(repo.branch("main").list())
     assert [partition for _, partition in counting.calls if partition == "witness"] == []
