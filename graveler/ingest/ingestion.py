@@ -218,7 +218,7 @@ class Ingestion:
             state = HourState.QUARANTINED
         elif published is not None:
             state = HourState.PUBLISHED
-        elif made is None:
+        elif made is None and not (record.behind and self._ticker.waits(record.behind)):
             state = HourState.EMPTY
         else:
             refused = self._records.standing().held

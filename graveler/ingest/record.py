@@ -34,9 +34,9 @@ class HourState(StrEnum):
     """Where an hour stands."""
 
     EMPTY = "empty"
-    """Its tick found nothing staged."""
+    """Its tick found nothing staged, and what waited before it waits no more."""
     COMMITTED = "committed"
-    """On the ingestion branch, not published yet."""
+    """On the ingestion branch, or behind an earlier hour that is; not published yet."""
     HELD = "held"
     """The same, and publishing is held until it is mended."""
     QUARANTINED = "quarantined"
@@ -52,6 +52,8 @@ class HourRecord:
         commits: What they committed on the ingestion branch, oldest first.
         late: Earlier hours of which these commits bring files.
         published: The commit by which the last of it reached the target, once that was seen.
+        behind: Where they found nothing staged: the newest commit that waited to be published
+            at that time, "" where none did.
         nonce: Differs with every write.
     """
 
@@ -59,6 +61,7 @@ class HourRecord:
     commits: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
     published: str = ""
+    behind: str = ""
     nonce: str = ""
 
 

@@ -72,6 +72,10 @@ class Ticker:
         )
         return points(refs.commits, head, target)
 
+    def waits(self, change: str) -> bool:
+        """Return whether a commit of the branch is neither published nor taken off."""
+        return any(change == one.id for point in self.found() for one in point.changes)
+
     def _commit(self, hour: str, metadata: Mapping[str, str]) -> None:
         """Commit for an hour that nobody has committed for; those who come together take turns.
 
@@ -84,10 +88,10 @@ class Ticker:
             if record is not None and not self._takes_mends(record):
                 return
             made = self._committed(hour, metadata)
-            if made is None and record is not None:
-                return
-            late = () if made is None else self.late(made, hour)
-            self._keep(hour, made, late)
+            if made is not None:
+                self._keep(hour, made)
+            elif record is None:
+                self._keep_empty(hour)
 
     def _cut_off(self, hour: str) -> HourRecord | None:
         """Keep what a tick of this hour that died has committed, if one has."""
@@ -99,7 +103,7 @@ class Ticker:
         ]
         record = None
         for change in mine:
-            record = self._keep(hour, change, self.late(change, hour))
+            record = self._keep(hour, change)
         return record
 
     def _takes_mends(self, record: HourRecord) -> bool:
@@ -126,14 +130,24 @@ class Ticker:
         """Return the earlier hours of which a commit brings files."""
         return late_hours(diff_commits(self.stores, before(self.stores, change), change), hour)
 
-    def _keep(self, hour: str, made: Commit | None, late: tuple[str, ...]) -> HourRecord:
+    def _keep(self, hour: str, made: Commit) -> HourRecord:
+        late = self.late(made, hour)
+
         def change(there: HourRecord) -> HourRecord:
-            if made is None or made.id in there.commits:
-                return there if there.nonce else replace(there)
+            if made.id in there.commits:
+                return there
             both = tuple(sorted({*there.late, *late}))
             return replace(there, commits=(*there.commits, made.id), late=both)
 
         return self.records.change_hour(hour, change)
+
+    def _keep_empty(self, hour: str) -> None:
+        """Keep that nothing was staged, and behind what: its files may be among what is held."""
+        found = self.found()
+        behind = found[-1].changes[-1].id if found else ""
+        self.records.change_hour(
+            hour, lambda there: there if there.nonce else replace(there, behind=behind)
+        )
 
     def _publish(self, publisher: Publisher) -> None:
         for _ in range(_ROUNDS):
@@ -172,7 +186,7 @@ class Ticker:
         for change in point.changes:
             hour = commit_hour(change)
             if INGEST in change.metadata and not self._is_known(hour, change):
-                self._keep(hour, change, self.late(change, hour))
+                self._keep(hour, change)
 
     def _is_known(self, hour: str, change: Commit) -> bool:
         record = self.records.hour(hour)

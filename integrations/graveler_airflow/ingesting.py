@@ -148,8 +148,8 @@ class GravelerReleaseOperator(GravelerOperator):
 class GravelerIngestSensor(LakeSensor):
     """Waits until an hour of an ingestion branch is published, and returns by which commit.
 
-    An hour in which nothing came counts, too: its ``commit`` is None. An hour that is held or in
-    quarantine is waited for.
+    An hour in which nothing came counts, too, unless it is held behind an earlier one: its
+    ``commit`` is None. An hour that is held or in quarantine is waited for.
 
     Args:
         repo: The repository; it need not be there yet.

@@ -68,8 +68,11 @@ with graveler.open(folder) as lake:
     branch.put("input/2013/01/01/06:00/x.bad", b"1")
     found["held"] = outcome(ticking("hold"), 6)
     found["held: not published"] = type(outcome(sensor, 6)).__name__
+    found["behind it"] = [outcome(ticking("hold"), 10), type(outcome(sensor, 10)).__name__]
     branch.delete("input/2013/01/01/06:00/x.bad")
     found["mended"] = outcome(ticking("hold"), 6, 2)["state"]
+    found["behind it, mended"] = [
+        outcome(ticking("hold"), 10, 2)["state"], outcome(sensor, 10)["commit"]]
 
     branch.put("input/2013/01/01/07:00/x.bad", b"1")
     found["quarantined"] = outcome(ticking("quarantine"), 7)
@@ -113,6 +116,13 @@ def test_the_commit_says_which_task_published_it(found):
 def test_a_held_hour_fails_without_a_retry_and_passes_when_it_is_mended_and_cleared(found):
     assert found["held"].startswith("AirflowFailException: gate-failed: ingest is held: ")
     assert found["mended"] == "published"
+
+
+def test_an_hour_with_nothing_staged_is_held_behind_another_for_its_task_and_the_sensor(found):
+    task, sensor = found["behind it"]
+    assert task.startswith("AirflowFailException: gate-failed: ingest is held: ")
+    assert sensor == "TaskDeferred"
+    assert found["behind it, mended"] == ["empty", None]
 
 
 def test_an_hour_that_is_set_aside_lets_the_task_succeed_and_says_so(found):

@@ -81,6 +81,21 @@ def test_a_held_hour_fails_and_passes_once_it_is_mended(repo, materialize):
     assert materialize(asset(), BERLIN_SIX).success
 
 
+def test_an_hour_with_nothing_staged_is_not_materialized_while_publishing_is_held(
+    repo, materialize
+):
+    branch = repo.ingestion().branch
+    branch.put("input/2013/01/01/05:00/x.bad", b"1")
+    materialize(asset(), BERLIN_SIX)
+    result = materialize(asset(), "2013-01-01-07:00")
+    assert not result.success
+    assert not result.asset_materializations_for_node("ingest")
+    branch.delete("input/2013/01/01/05:00/x.bad")
+    assert materialize(asset(), BERLIN_SIX).success
+    result = materialize(asset(), "2013-01-01-07:00")
+    assert shown(result)["graveler/state"] == "empty"
+
+
 def test_an_hour_that_is_set_aside_is_shown_with_its_branch(repo, materialize):
     repo.ingestion().branch.put("input/2013/01/01/05:00/x.bad", b"1")
     result = materialize(asset(on_refusal="quarantine"), BERLIN_SIX)

@@ -72,7 +72,7 @@ class Model:
             self.main, self.base, self.waiting = merged, self.line, False
             return HourState.PUBLISHED if differs else HourState.EMPTY
         if self.hold:
-            return HourState.HELD if differs else HourState.EMPTY
+            return HourState.HELD
         self.line, self.waiting = before, False
         return HourState.QUARANTINED
 

@@ -90,11 +90,45 @@ def test_the_tick_of_the_held_hour_itself_takes_the_mend(repo, holding):
 
 def test_an_empty_hour_is_held_with_the_others_and_takes_the_mend_too(repo, holding):
     stage(holding, 5, "x.bad")
-    holding.tick(FIVE)
-    assert holding.tick(SIX).state is HourState.EMPTY
+    held = holding.tick(FIVE)
+    tick = holding.tick(SIX)
+    assert (tick.state, tick.commit) == (HourState.HELD, None)
+    assert tick.refused.reason == held.refused.reason
+    assert holding.tick(SIX).state is HourState.HELD
     holding.branch.delete(path(5, "x.bad"))
     assert holding.tick(SIX).state is HourState.PUBLISHED
     assert published(repo) == {}
+
+
+@pytest.mark.parametrize("hour", ["2013-01-01T04:00Z", SIX])
+def test_an_hour_with_nothing_staged_is_empty_once_what_it_waited_behind_is_mended(
+    repo, holding, hour
+):
+    """Its own files may be among what is held, whichever of the two ticks came first."""
+    stage(holding, 4, "late")
+    stage(holding, 5, "x.bad")
+    holding.tick(FIVE)
+    assert holding.tick(hour).state is HourState.HELD
+    holding.branch.delete(path(5, "x.bad"))
+    assert holding.tick(SEVEN).state is HourState.PUBLISHED
+    tick = holding.tick(hour)
+    assert (tick.state, tick.published, tick.refused) == (HourState.EMPTY, None, None)
+    assert holding.tick(SEVEN).published == repo.commit("main")
+
+
+def test_an_hour_that_was_empty_before_a_refusal_stays_so(holding):
+    assert holding.tick("2013-01-01T04:00Z").state is HourState.EMPTY
+    stage(holding, 5, "x.bad")
+    holding.tick(FIVE)
+    assert holding.hour("2013-01-01T04:00Z").state is HourState.EMPTY
+    assert holding.tick("2013-01-01T04:00Z").state is HourState.EMPTY
+
+
+def test_an_empty_hour_is_empty_once_what_it_waited_behind_is_set_aside(holding, quarantining):
+    stage(holding, 5, "x.bad")
+    holding.tick(FIVE)
+    assert holding.tick(SIX).state is HourState.HELD
+    assert quarantining.tick(SIX).state is HourState.EMPTY
 
 
 def test_hours_before_the_refused_one_are_published(repo, holding):
