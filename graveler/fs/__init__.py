@@ -11,9 +11,9 @@ every ref can be read, a branch can be written, and a transaction is one commit.
 """
 
 from graveler.fs.filesystem import GravelerFileSystem
-from graveler.fs.lakes import close_lakes, share_lake
 from graveler.fs.options import storage_options, url
 from graveler.fs.transaction import CommitTransaction
+from graveler.lake.shared import close_lakes, share_lake
 
 __all__ = [
     "CommitTransaction",

@@ -11,9 +11,9 @@ from typing import Any, Final
 from graveler.errors import NotFoundError
 from graveler.fs.address import Address
 from graveler.fs.file import GravelerFile
-from graveler.fs.lakes import lake_at
 from graveler.fs.translating import translated
 from graveler.fs.trees import TreeFileSystem
+from graveler.lake.shared import lake_at
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import value_identity

@@ -12,11 +12,11 @@ from fsspec.utils import stringify_path
 
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.fs.address import PROTOCOL, Address
-from graveler.fs.lakes import lake_at, location_of
 from graveler.fs.pending import Pending
 from graveler.fs.transaction import CommitTransaction
 from graveler.fs.translating import translated
 from graveler.lake import Lake, Repository, Run
+from graveler.lake.shared import lake_at, location_of
 from graveler.model import Entry
 from graveler.repository import Branch, View
 from graveler.runs import RunHandle

@@ -78,7 +78,7 @@ def graveler_fs(
 ) -> "Iterator[GravelerFileSystem]":
     """The test's lake as an fsspec filesystem; ``grav://test/main/…`` leads to it."""
     from graveler.fs import GravelerFileSystem  # noqa: PLC0415
-    from graveler.fs.lakes import lend_lake  # noqa: PLC0415
+    from graveler.lake.shared import lend_lake  # noqa: PLC0415
 
     with lend_lake(graveler_lake):
         yield GravelerFileSystem(graveler_lake.location, skip_instance_cache=True)

@@ -1,8 +1,7 @@
 """A lake in memory that is opened again and again, as by so many processes."""
 
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import deepcopy
 from itertools import count
 from typing import Any, Final
@@ -12,6 +11,7 @@ from graveler.clock import SequenceIds
 from graveler.config import LakeConfig
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake import Lake
+from graveler.lake.shared import lend_lake
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
 from graveler.testing.clock import LakeClock
@@ -72,10 +72,7 @@ class World:
     @contextmanager
     def shared(self, process: Process | None = None) -> Iterator[Lake]:
         """Give the lake for a block, in which ``grav://`` addresses lead to it, too."""
-        with self.open(process) as lake, ExitStack() as stack:
-            lakes: Any = sys.modules.get("graveler.fs.lakes")  # who did not load it uses none
-            if lakes is not None:
-                stack.enter_context(lakes.lend_lake(lake))
+        with self.open(process) as lake, lend_lake(lake):
             yield lake
 
     def snapshot(self) -> Any:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from graveler.fs import GravelerFileSystem
-from graveler.fs.lakes import lend_lake
+from graveler.lake.shared import lend_lake
 from graveler.testing import World
 
 NAMES = st.sampled_from(["a", "in/a", "in/05:00/b", "out/a"])

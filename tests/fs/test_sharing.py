@@ -12,7 +12,7 @@ import pytest
 from fsspec import AbstractFileSystem, filesystem
 
 from graveler.fs import GravelerFileSystem, close_lakes, storage_options
-from graveler.fs.lakes import lake_at
+from graveler.lake.shared import lake_at
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """The kit lets good pipelines pass and finds wrong ones out, at the call where they go wrong."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
@@ -231,3 +233,25 @@ def test_files_by_their_addresses_are_simulated_too():
                 fs.pipe({url(run, "a"): b"one", url(run, "b"): b"two"})
 
     simulate(pipeline, most=40)
+
+
+FIRST_LOADED_INSIDE = """
+import sys
+from graveler.testing import simulate
+
+def pipeline(repo):
+    from graveler.fs import GravelerFileSystem, storage_options, url
+
+    with repo.run("hour 05") as run:
+        GravelerFileSystem(**storage_options(run)).pipe(url(run, "a"), b"one")
+
+assert "fsspec" not in sys.modules
+simulate(pipeline, most=10)
+"""
+
+
+def test_the_filesystem_may_be_loaded_by_the_pipeline_itself():
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_LOADED_INSIDE], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,5 +1,8 @@
 """The lakes that the filesystems of this process share, one for each location.
 
+They are kept here, and not beside the filesystem, so that a lake can be shared before anybody has
+loaded fsspec.
+
 fsspec makes an instance for every thread and set of options; all of them work on one open
 lake. A child of a fork opens its own: what belongs to the parent stays untouched.
 """
@@ -16,7 +19,7 @@ from graveler.errors import InvalidInputError
 from graveler.kv.forking import abandon
 
 if TYPE_CHECKING:
-    from graveler.lake import Lake
+    from graveler.lake.lake import Lake
 
 __all__ = ["close_lakes", "lake_at", "lend_lake", "location_of", "share_lake"]
 
@@ -52,7 +55,7 @@ def location_of(named: object) -> str:
 
 def lake_at(location: str) -> "Lake":
     """Return the lake at a location, opened when it is first asked for; it is never made."""
-    from graveler.lake import open as open_lake  # noqa: PLC0415 - opening is what takes time
+    from graveler.lake.factory import open as open_lake  # noqa: PLC0415 - opening takes time
 
     shared = _open
     with shared.lock:
