@@ -8,6 +8,7 @@ that the pipeline is run again as an orchestrator would, and the lake is judged.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context
@@ -72,9 +73,6 @@ class Point:
         """The point as text, for `only`."""
         return f"{self.kind}:{self.call.number}"
 
-    def __str__(self) -> str:
-        return f"{self.kind} at {self.call}"
-
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
@@ -82,7 +80,7 @@ class Simulation:
 
     Attributes:
         calls: Calls to the stores that an undisturbed run makes.
-        points: Disturbances that were tried.
+        points: Disturbances that were tried and came to their call.
         of: Those there are.
     """
 
@@ -123,12 +121,16 @@ class _Scene:
 
     def run(self, process: Process) -> BaseException | None:
         """Run the pipeline as one process; return what it raised, or ProcessDied."""
+        raised: BaseException | None = None
         try:
             with self.world.shared(process) as lake:
                 self.pipeline(lake.repository(_REPOSITORY))
         except (Exception, ProcessDied) as error:  # noqa: BLE001 - whatever the pipeline does
-            return ProcessDied("dead") if process.dead else error
-        return ProcessDied("dead") if process.dead else None
+            raised = error
+        if process.dead:
+            return ProcessDied("dead")
+        process.dead = True  # a thread that it has left behind does not outlive it
+        return raised
 
     def run_again(self, observer: Observer) -> BaseException | None:
         """Run the pipeline until it succeeds, a few times at the most; return the last error."""
@@ -156,6 +158,9 @@ def simulate(  # noqa: PLR0913 - what can be said of a pipeline
     only: str | None = None,
 ) -> Simulation:
     """Run a pipeline through every crash, and check that its target is all or nothing.
+
+    A pipeline may use threads. The order of its calls then differs from run to run: each
+    disturbance strikes whatever call is the n-th, and one that is not reached is not counted.
 
     ::
 
@@ -193,17 +198,22 @@ def simulate(  # noqa: PLR0913 - what can be said of a pipeline
     scene = _Scene(_called_with(pipeline, run, gates, branch), branch, same)
     with _quiet():
         scene.prepare(prepare)
-        expected, calls = _undisturbed(scene, publishes)
-        everything = list(_points(calls, kinds))
-        points = _chosen(everything, expected, most, seed, only)
+        expected, process = _undisturbed(scene, publishes)
+        everything = list(_points(process, kinds))
         failures: dict[Kind, SimulationError] = {}  # the first of each kind tells enough
-        for point in points:
-            if point.kind not in failures and (wrong := _disturbed(scene, point, expected)):
-                failures[point.kind] = SimulationError(_told(point, wrong), point.name)
+        reached = 0
+        for point in _chosen(everything, expected, most, seed, only):
+            if point.kind in failures:
+                continue
+            struck, wrong = _disturbed(scene, point, expected, threaded=process.threaded)
+            reached += struck is not None
+            if wrong:
+                told = _told(point, struck or point.call, wrong, threaded=process.threaded)
+                failures[point.kind] = SimulationError(told, point.name)
     if failures:
         first = next(iter(failures.values()))
         raise SimulationError("\n\n".join(map(str, failures.values())), first.point)
-    return Simulation(len(calls), len(points), len(everything))
+    return Simulation(len(process.calls), reached, len(everything))
 
 
 def _called_with(
@@ -220,8 +230,8 @@ def _called_with(
     return whole
 
 
-def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, list[Call]]:
-    """Run the pipeline twice from the same beginning; return what it leaves, and its calls."""
+def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, Process]:
+    """Run the pipeline twice from the same beginning; return what it leaves, and its process."""
     observer = scene.begin()
     process = Process(observer.seen)
     error = scene.run(process)
@@ -253,15 +263,15 @@ def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, list[Call]]:
             f"{again or differences(expected.contents[-1], second.now)}. Take time and chance out of "
             "it, or say same=… what of a tree counts"
         )
-    return expected, process.calls
+    return expected, process
 
 
-def _points(calls: Sequence[Call], kinds: Sequence[Kind]) -> Iterator[Point]:
+def _points(process: Process, kinds: Sequence[Kind]) -> Iterator[Point]:
     if unknown := set(kinds) - set(KINDS):
         raise InvalidInputError(f"kinds {sorted(unknown)}: give some of {KINDS}")
     for kind in kinds:
-        for call in calls:
-            if kind in _OF_WRITES and not call.writes:
+        for call in process.calls:
+            if kind in _OF_WRITES and not call.writes and not process.threaded:
                 continue  # the same as the one before it, or before the next call
             yield Point(kind, call)
 
@@ -289,8 +299,10 @@ def _chosen(
     return [point for point in everything if point in picked]
 
 
-def _disturbed(scene: _Scene, point: Point, expected: Verdict) -> list[str]:
-    """Run the pipeline with one disturbance, then again; return what is wrong."""
+def _disturbed(
+    scene: _Scene, point: Point, expected: Verdict, *, threaded: bool
+) -> tuple[Call | None, list[str]]:
+    """Run the pipeline with one disturbance, then again; return the call, and what is wrong."""
     observer = scene.begin()
     process = Process(observer.seen)
     overtaking: list[BaseException | None] = []
@@ -308,8 +320,9 @@ def _disturbed(scene: _Scene, point: Point, expected: Verdict) -> list[str]:
                 point.call.number, lambda _: overtaking.append(scene.run_again(observer))
             )
     error = scene.run(process)
-    if process.struck is None:
-        return ["the pipeline did not come to this call again: it does something else each time"]
+    if process.struck is None and not threaded and not process.threaded:
+        told = "the pipeline did not come to this call again: it does something else each time"
+        return None, [told]
     wrong: list[str] = []
     if error is not None:
         again = scene.run_again(observer)
@@ -317,21 +330,32 @@ def _disturbed(scene: _Scene, point: Point, expected: Verdict) -> list[str]:
             wrong.append(f"the next attempt fails: {again!r}")
     elif overtaking and overtaking[0] is not None:
         wrong.append(f"the next attempt fails while this one hangs: {overtaking[0]!r}")
-    return wrong + expected.judge(observer, scene.branch, scene.repository, scene.world)
+    wrong += expected.judge(observer, scene.branch, scene.repository, scene.world)
+    return process.struck, wrong
 
 
-def _told(point: Point, wrong: Sequence[str]) -> str:
+def _told(point: Point, struck: Call, wrong: Sequence[str], *, threaded: bool) -> str:
     told = "\n  ".join(wrong)
-    return f"{point}:\n  {told}\nRepeat it: simulate(…, only={point.name!r})"
+    again = ", some times: its threads come in another order each time" if threaded else ""
+    return (
+        f"{point.kind} at {struck}:\n  {told}\nRepeat it{again}: simulate(…, only={point.name!r})"
+    )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what runs say of processes that died out of the log."""
+    """Keep what processes that died leave behind out of the log, and out of the console."""
     log = logging.getLogger("graveler")
-    level = log.level
+    level, hook = log.level, threading.excepthook
+
+    def unless_dead(raised: threading.ExceptHookArgs) -> None:
+        if not issubclass(raised.exc_type, ProcessDied):
+            hook(raised)
+
     log.setLevel(logging.CRITICAL + 1)
+    threading.excepthook = unless_dead
     try:
         yield
     finally:
         log.setLevel(level)
+        threading.excepthook = hook

@@ -12,10 +12,10 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from threading import RLock
+from threading import RLock, get_ident
 from types import FrameType
 from typing import BinaryIO, ClassVar, Final
 
@@ -70,13 +70,18 @@ class Process:
         calls: Those made so far.
         struck: The call at which it was stopped.
         dead: Whether it has died.
+        threaded: Whether threads other than the one that made it have called, too.
     """
+
+    _effects: ClassVar[RLock] = RLock()  # of all processes: each effect is seen by itself
 
     def __init__(self, seen: Callable[[Call], None] | None = None) -> None:
         self.calls: list[Call] = []
         self.struck: Call | None = None
         self.dead = False
+        self.threaded = False
         self._seen = seen
+        self._thread = get_ident()
         self._lock = RLock()
         self._number = 0
         self._of = ""
@@ -112,14 +117,16 @@ class Process:
         with self._lock:
             call = Call(len(self.calls) + 1, store, name, partition, key, writes, _where())
             self.calls.append(call)
+            self.threaded = self.threaded or get_ident() != self._thread
             mine = self._is_struck(call)
         if mine and self._moment == "before":
             self._act(call)
-        yield
+        with self._effects if writes and store == "kv" else nullcontext():
+            yield
+            if self._seen is not None:
+                self._seen(call)
         if self.dead:  # by another thread, while the call was on its way
             raise ProcessDied(name)
-        if self._seen is not None:
-            self._seen(call)
         if mine and self._moment == "after":
             self._act(call)
 

@@ -4,11 +4,16 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from threading import Thread, local
+from typing import Any
 
 import pytest
 
 from graveler.errors import InvalidInputError
+from graveler.kv.memory import MemoryKVStore
 from graveler.testing import SimulationError, simulate
+from graveler.testing.faults import ProcessDied
+from graveler.testing.watching import Process, WatchedKV
 
 HOUR = "input/2013/01/01/05:00"
 
@@ -74,6 +79,99 @@ def test_tasks_in_threads_and_a_hidden_branch_of_ones_own_are_fine():
             pool.submit(run.put, "b", b"two").result()
 
     simulate(pipeline, most=40)
+
+
+def test_steps_side_by_side_are_all_or_nothing():
+    def pipeline(repo):
+        with repo.run("hour 05") as run, ThreadPoolExecutor(2) as pool:
+
+            def load(number):
+                with run.step(f"load-{number}") as step:
+                    step.put(f"{HOUR}/part-{number}.csv", b"1,2\n")
+
+            list(pool.map(load, range(2)))
+
+    done = simulate(pipeline, most=60)
+    assert 0 < done.points <= 60 < done.of
+
+
+def test_a_call_that_threads_do_not_come_to_again_is_not_counted():
+    runs = count()
+
+    def pipeline(repo):
+        with repo.run("hour 05") as run, ThreadPoolExecutor(1) as pool:
+            for number in range(3 if next(runs) == 0 else 1):
+                pool.submit(run.put, "a", b"%d" % number).result()
+            pool.submit(run.put, "a", b"one").result()
+
+    done = simulate(pipeline, kinds=["dies-before"])
+    assert 0 < done.points < done.of
+
+
+def test_half_a_publish_by_threads_is_found():
+    def pipeline(repo):
+        run = repo.runs.open("hour 05")
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                pool.submit(run.put, "a", b"one").result()
+                pool.submit(run.put, "b", b"two").result()
+            finally:
+                run.commit_staged()
+                run.publish()
+
+    with pytest.raises(SimulationError) as found:
+        simulate(pipeline, kinds=["unavailable"])
+    told = str(found.value)
+    assert "main shows neither the old nor the new" in told
+    assert "Repeat it, some times: its threads come in another order each time" in told
+
+
+def test_a_thread_that_dies_with_its_process_says_nothing():
+    def pipeline(repo):
+        with repo.run("hour 05") as run:
+            thread = Thread(target=run.put, args=("a", b"one"))
+            thread.start()
+            thread.join()
+
+    simulate(pipeline, kinds=["dies-before", "dies-after"], most=60)
+
+
+def test_what_a_run_left_behind_has_no_effect_on_the_next():
+    left: list[Any] = []
+
+    def pipeline(repo):
+        while left:
+            with pytest.raises(ProcessDied):
+                left.pop().put("a", b"stray")
+        left.append(repo.branch("main"))
+
+    simulate(pipeline, kinds=["unavailable"])
+
+
+def test_each_effect_is_seen_before_the_next_one():
+    kv, mine = MemoryKVStore(), local()
+    missed: list[Any] = []
+
+    def seen(call):
+        stored = kv.get("p", b"last")
+        if stored is None or stored.value != mine.value:
+            missed.append(call)
+
+    watched = WatchedKV(kv, Process(seen))
+
+    def write(thread):
+        for number in range(300):
+            mine.value = b"%d:%d" % (thread, number)
+            watched.set("p", b"last", mine.value)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+    assert missed == []
 
 
 def test_an_empty_pipeline_changes_nothing():
