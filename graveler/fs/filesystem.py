@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +134,17 @@ class GravelerFileSystem(ReadingFileSystem):
         """Move files without copying bytes."""
         if self._strip_protocol(path1) == self._strip_protocol(path2):
             return
+        self._check_removable(path1, recursive=recursive)
         self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
         self.rm(path1, recursive=recursive, maxdepth=maxdepth)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Delete files; with `recursive`, folders and what is in them."""
+        """Delete files; with `recursive`, folders and what is in them.
+
+        A branch may be emptied as a bucket may. What is in several branches is deleted branch by
+        branch: neither a repository is deleted here, nor what a pattern finds in more than one ref.
+        """
+        self._check_removable(path, recursive=recursive)
         files = []
         with self._remembering():
             for one in self.expand_path(path, recursive=recursive, maxdepth=maxdepth):
@@ -148,6 +155,18 @@ class GravelerFileSystem(ReadingFileSystem):
                     if not recursive:
                         raise
         self._delete(files)
+
+    def _check_removable(self, paths: Any, *, recursive: bool) -> None:
+        """Refuse what would be deleted in every branch of a repository."""
+        stripped = self._strip_protocol(paths)
+        for path in stripped if isinstance(stripped, list) else [stripped]:
+            address = Address.parse(path)
+            if (recursive and not address.ref) or has_magic(address.tree):
+                raise PermissionError(
+                    errno.EPERM,
+                    "files are deleted in one branch at a time: name it, as in flights/dev/table",
+                    path,
+                )
 
     def rm_file(self, path: str) -> None:
         """Delete a file."""

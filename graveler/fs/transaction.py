@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fsspec.transaction import Transaction
 
+from graveler.errors import StateError
 from graveler.fs.pending import Pending
 from graveler.fs.translating import translated
 
@@ -14,7 +15,20 @@ if TYPE_CHECKING:
     from graveler.model import Commit
     from graveler.repository import Branch
 
-__all__ = ["CommitTransaction"]
+__all__ = ["CommitTransaction", "check_none_open"]
+
+
+def check_none_open(fs: Any) -> None:
+    """Refuse a transaction within another: fsspec has one, and the inner one's end would end both.
+
+    Raises:
+        StateError: The filesystem has an open transaction.
+    """
+    if fs._intrans:
+        raise StateError(
+            "this filesystem has an open transaction, and transactions do not nest: write in that "
+            "one, or take another instance, GravelerFileSystem(…, skip_instance_cache=True)"
+        )
 
 
 class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
@@ -46,6 +60,7 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         return self
 
     def __enter__(self) -> Self:
+        check_none_open(self.fs)
         super().__enter__()
         return self
 

@@ -13,7 +13,7 @@ from fsspec.utils import stringify_path
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.fs.address import PROTOCOL, Address
 from graveler.fs.pending import Pending
-from graveler.fs.transaction import CommitTransaction
+from graveler.fs.transaction import CommitTransaction, check_none_open
 from graveler.fs.translating import translated
 from graveler.lake import Lake, Repository, Run
 from graveler.lake.shared import lake_at, location_of
@@ -91,6 +91,12 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
     def fsid(self) -> str:
         """Name of the lake among all filesystems."""
         return f"{PROTOCOL}+{self.location}"
+
+    def start_transaction(self) -> CommitTransaction:
+        """Begin a transaction that `end_transaction` commits; ``with fs.transaction:`` is better."""
+        check_none_open(self)
+        begun: CommitTransaction = super().start_transaction()
+        return begun
 
     def _repository(self, name: str) -> Repository:
         lake = lake_at(self.location)

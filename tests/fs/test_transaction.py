@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graveler.errors import GateFailedError
+from graveler.errors import GateFailedError, StateError
 from graveler.fs import GravelerFileSystem
 from graveler.gates import gate
 
@@ -105,6 +105,25 @@ def test_without_a_with_block(grav, repo, dev):
     grav.end_transaction()
     assert contents(repo.ref("dev"))["a"] == b"one"
     assert dev.head.message == "write 2 files (a, …)"
+
+
+def test_a_transaction_within_another_is_refused_and_leaves_nothing(grav, repo, dev):
+    before = dev.head
+    with pytest.raises(StateError, match="do not nest"), grav.transaction:
+        grav.pipe("flights/dev/a", b"one")
+        with grav.transaction:
+            grav.pipe("flights/dev/b", b"two")
+    assert dev.head == before
+    assert not list(dev.uncommitted())
+
+    with grav.transaction:
+        grav.pipe("flights/dev/a", b"one")
+        with pytest.raises(StateError):
+            grav.start_transaction()
+        with pytest.raises(StateError), grav.transaction(message="inner"):
+            pass
+        grav.pipe("flights/dev/b", b"two")
+    assert set(contents(repo.ref("dev"))) == {"a", "b", "old", "gone"}
 
 
 def test_a_protected_branch_takes_no_transaction(grav, repo, dev):

@@ -169,6 +169,38 @@ def test_deleting(grav):
     assert grav.find("flights/dev") == []
 
 
+@pytest.mark.parametrize(
+    "path", ["flights", "grav://flights/", "", "flights/*", "*/dev", ["flights/dev/a", "flights"]]
+)
+def test_nothing_is_deleted_in_several_branches_at_once(grav, repo, path):
+    repo.protect("main")
+    grav.pipe({"flights/dev/a": b"", "flights/dev/in/b": b""})
+    for delete in (grav.rm, lambda *given, **how: grav.mv(*given, "flights/dev/to", **how)):
+        with pytest.raises(PermissionError, match="one branch at a time"):
+            delete(path, recursive=True)
+    assert grav.find("flights/dev") == ["flights/dev/a", "flights/dev/in/b"]
+
+
+def test_a_pattern_finds_what_to_delete_within_one_branch(grav):
+    grav.pipe({"flights/dev/a": b"", "flights/dev/b": b"", "flights/main/a": b""})
+    with pytest.raises(PermissionError, match="one branch at a time"):
+        grav.rm("flights/*/a")
+    grav.rm("flights/dev/*")
+    assert grav.find("flights/dev") == []
+    assert grav.find("flights/main") == ["flights/main/a"]
+
+
+def test_a_branch_is_emptied_as_a_bucket_is(grav, repo):
+    dev = repo.branch("dev")
+    dev.put("in/a", b"one")
+    dev.commit("base")
+    with pytest.raises(IsADirectoryError):
+        grav.rm("flights/dev")
+    grav.rm("flights/dev", recursive=True)
+    assert grav.find("flights/dev") == []
+    assert contents(repo.ref("dev")) == {"in/a": b"one"}
+
+
 def test_appending_writes_the_file_anew_and_loses_nobodys_work(grav, repo):
     with grav.open("flights/dev/log", "ab") as file:
         file.write(b"one\n")
