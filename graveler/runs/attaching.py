@@ -11,7 +11,7 @@ from typing import Final
 
 from graveler.errors import FencedError, InvalidInputError
 from graveler.repository.stores import Stores
-from graveler.runs.opening import look_again, opened, take_branch, was_deleted
+from graveler.runs.opening import look_again, opened, take_branch, tell_resumed, was_deleted
 from graveler.runs.record import RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunState
@@ -54,6 +54,8 @@ def open_or_attach(stores: Stores, records: RunRecords, key: str, terms: Terms) 
     now = look_again(stores, records, record)
     if not _is_owned(now, owner):
         raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
+    if not attaches:
+        tell_resumed(stores, now)
     return now
 
 

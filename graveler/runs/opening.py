@@ -5,6 +5,8 @@ attempt and replaces the staging token, so that what a stale writer stages after
 lands where nothing reads, and its second look at the record tells it so.
 """
 
+import logging
+import shlex
 from dataclasses import replace
 from typing import Final
 
@@ -25,11 +27,13 @@ from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 from graveler.runs.terms import Terms
 
-__all__ = ["look_again", "open_run", "opened", "take_branch", "was_deleted"]
+__all__ = ["look_again", "open_run", "opened", "take_branch", "tell_resumed", "was_deleted"]
 
 _RESUMED: Final = (RunState.OPEN, RunState.PARKED)
 _OVER: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.REAPED)
 _OWNERS_KEPT: Final = 100
+_SHORT: Final = 12
+_log = logging.getLogger(__name__)
 
 
 def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> RunRecord:
@@ -54,7 +58,26 @@ def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> Run
     if now.fence != record.fence:
         raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
     drop_step_branches(stores, record, up_to=record.attempt - 1)
+    tell_resumed(stores, record)
     return record
+
+
+def tell_resumed(stores: Stores, record: RunRecord) -> None:
+    """Log that a resumed attempt does not read its target as it is now, where that has moved."""
+    target = stores.refs.branches.find(record.into) if record.resumed else None
+    if target is None or target.commit_id == record.base:
+        return
+    _log.warning(
+        "run %s: attempt %d resumes a branch that was forked from %s at %s, and reads it as it was "
+        "then, though it is at %s now; to start afresh: graveler run abandon %s, then run all of "
+        "its tasks again",
+        record.key,
+        record.attempt,
+        record.into,
+        record.base[:_SHORT],
+        target.commit_id[:_SHORT],
+        shlex.quote(record.key),
+    )
 
 
 def opened(

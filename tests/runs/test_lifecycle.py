@@ -373,3 +373,47 @@ def test_closing_ends_an_attempt_as_its_opener_wished(repo):
         assert again.state is RunState.OPEN
         again.publish()
         assert again.close().state is RunState.PUBLISHED
+
+
+@pytest.fixture
+def other_hour(repo):
+    def publish():
+        with repo.run("hourly 2013-01-01T04:00") as run:
+            run.put("input/04", repo.commit("main").id.encode())
+
+    return publish
+
+
+def test_a_resumed_attempt_reads_its_target_as_it_was_and_says_so(repo, tree, caplog, other_hour):
+    run = repo.runs.open(KEY)
+    run.put("input/a", b"1")
+    run.commit("first")
+    run.close("failed")
+    base = repo.commit("main").id
+    repo.runs.open(KEY).close("failed again")
+    assert not caplog.records  # main has not moved
+
+    other_hour()
+    resumed = repo.runs.open(KEY)
+    assert tree(resumed) == {"settled": "0", "input/a": "1"}
+    (said,) = caplog.records
+    assert (said.name, said.levelname) == ("graveler.runs.opening", "WARNING")
+    told = said.getMessage()
+    assert f"attempt 3 resumes a branch that was forked from main at {base[:12]}" in told
+    assert f"it is at {repo.commit('main').id[:12]} now" in told
+    assert f"graveler run abandon '{KEY}'" in told
+
+    repo.runs.abandon(KEY)
+    fresh = repo.runs.open(KEY)
+    assert set(tree(fresh)) == {"settled", "input/04"}
+    assert len(caplog.records) == 1
+
+
+def test_of_an_owners_processes_the_one_that_opens_says_that_it_resumes(repo, caplog, other_hour):
+    run = repo.runs.open_or_attach(KEY, owner="first")
+    run.close("failed")
+    other_hour()
+    for _ in range(3):
+        repo.runs.open_or_attach(KEY, owner="second")
+    (said,) = caplog.records
+    assert "attempt 2 resumes a branch" in said.getMessage()
