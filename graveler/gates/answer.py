@@ -3,13 +3,14 @@
 import dis
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import FunctionType
 from typing import Any, Final
 
 from graveler.gates.candidate import Candidate
 from graveler.gates.facts import shortened
+from graveler.gates.fingerprint import fingerprint
 from graveler.judging import judging
 
 __all__ = ["Answer", "Check", "ask", "died"]
@@ -32,6 +33,7 @@ class Answer:
         died: It did not refuse but failed: by an error, by being killed, by its time.
         facts: What it reported.
         seen: Statistics that it looked up, to be kept for later ones.
+        rule: Fingerprint of the check when it had judged, where it did.
     """
 
     passed: bool
@@ -39,6 +41,7 @@ class Answer:
     died: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     seen: Mapping[str, Any] = field(default_factory=dict)
+    rule: str | None = None
 
 
 def died(reason: str) -> Answer:
@@ -56,8 +59,11 @@ def ask(name: str, check: Check, candidate: Candidate) -> Answer:
         answer = Answer(False, shortened(_assertion(refusal), _LONGEST_REASON))
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - it died, of whatever
         answer = died(f"{type(error).__name__}: {error}")
-    return Answer(
-        answer.passed, answer.reason, answer.died, dict(candidate.facts), dict(candidate.seen)
+    return replace(
+        answer,
+        facts=dict(candidate.facts),
+        seen=dict(candidate.seen),
+        rule=None if answer.died else fingerprint(check),
     )
 
 

@@ -145,6 +145,7 @@ def _tell(channel: socket.socket, answer: Answer) -> None:
         "died": answer.died,
         "facts": dict(answer.facts),
         "seen": dict(answer.seen),
+        "rule": answer.rule,
     }
     with suppress(OSError):
         send(channel, {"answer": message})

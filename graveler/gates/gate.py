@@ -89,11 +89,10 @@ class Gate:
         return self.isolated or self.timeout is not None or self.memory is not None
 
     @property
-    def fingerprint(self) -> str:
-        """Hash of the check's code, of the functions and constants it uses, and what it closes over.
+    def fingerprint(self) -> str | None:
+        """Hash of the check: its code, and the code and values that it reaches, as they are now.
 
-        A value whose text differs from process to process (an object without a ``repr``) makes
-        a fingerprint that never repeats: then the gate is judged again, which is the safe side.
+        None where that cannot be told: then every candidate is judged, which is the safe side.
         """
         return fingerprint(self.check)
 

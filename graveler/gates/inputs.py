@@ -18,15 +18,16 @@ _GOING_ON: Final = frozenset({"publish", "merge", "commit", "cherry-pick"})
 _GONE: Final = bytes(32)
 
 
-def inputs(candidate: Candidate, gate: Gate) -> str | None:
-    """Return the hash of what a gate reads: its code, the content below its prefixes, the run.
+def inputs(candidate: Candidate, gate: Gate, rule: str) -> str:
+    """Return the hash of what a gate judges by: its rule, the content below its prefixes, the run.
 
     What would move the branch is part of it: to take files away may be right for a revert alone.
 
-    None for a gate that may read anything.
+    Args:
+        candidate: What it judges.
+        gate: The gate.
+        rule: Its fingerprint.
     """
-    if gate.reads == "anything":
-        return None
     stores = candidate.repository
     read = (
         _changes(candidate, gate)
@@ -41,7 +42,7 @@ def inputs(candidate: Candidate, gate: Gate) -> str | None:
             {
                 "gate": gate.name,
                 "severity": gate.severity,
-                "code": gate.fingerprint,
+                "code": rule,
                 "prefix": gate.prefix,
                 "read": read,
                 "into": candidate.into,

@@ -118,4 +118,5 @@ def _distinct(gates: Iterable[Gate], others: list[Gate], where: str) -> list[Gat
 
 
 def _what(gate: Gate) -> tuple[Any, ...]:
-    return gate.fingerprint, gate.prefix, gate.also, gate.severity, gate.reads
+    rule = gate.fingerprint or id(gate.check)
+    return rule, gate.prefix, gate.also, gate.severity, gate.reads

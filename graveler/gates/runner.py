@@ -27,9 +27,10 @@ def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[
 
     Those that the branch requires are asked as well.
 
-    A verdict is kept under the gate, its code and what it reads: the content below the
-    gate's prefix in the candidate and in the target, and the run. A check that died, rather
-    than refused, is not kept: the next publish asks again.
+    A verdict is kept under the gate, its rule and what it reads: the content below the
+    gate's prefix in the candidate and in the target, and the run. What a check said that died,
+    rather than refused, is not kept, nor what one said whose rule cannot be told, or was another
+    one when it had judged: the next publish asks again.
 
     Args:
         stores: The repository, where verdicts are kept.
@@ -50,11 +51,13 @@ def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[
     new: dict[str, Verdict] = {}
     reused: list[str] = []
     for gate in gates:
-        judged = inputs(candidate, gate)
+        rule = _rule(gate)
+        judged = None if rule is None else inputs(candidate, gate, rule)
         verdict = None if judged is None else kept.find(judged)
         if verdict is None:
-            verdict = _ask(stores, candidate, gate)
-            if judged is not None and not verdict.died:
+            verdict, judged_by = _ask(stores, candidate, gate)
+            # a check may change what it goes by, and a process of its own may have another one
+            if judged is not None and judged_by == rule:
                 new[judged] = verdict
         else:
             reused.append(gate.name)
@@ -74,8 +77,8 @@ def known_verdicts(
     kept = Verdicts(stores.kv, stores.uid)
     verdicts = []
     for gate in gates:
-        judged = inputs(candidate, gate)
-        verdict = None if judged is None else kept.find(judged)
+        rule = _rule(gate)
+        verdict = None if rule is None else kept.find(inputs(candidate, gate, rule))
         if verdict is None:
             return None
         verdicts.append(verdict)
@@ -84,7 +87,13 @@ def known_verdicts(
     return tuple(verdicts)
 
 
-def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> Verdict:
+def _rule(gate: Gate) -> str | None:
+    """Return what verdicts of a gate are kept under, None where they are not."""
+    return None if gate.reads == "anything" else gate.fingerprint
+
+
+def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> tuple[Verdict, str | None]:
+    """Return what a gate says, and by which rule."""
     began = time.perf_counter()
     if gate.has_own_process:
         from graveler.gates.isolation import ask_elsewhere  # noqa: PLC0415 - few gates need it
@@ -95,7 +104,7 @@ def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> Verdict:
     keep_statistics(stores, answer.seen)
     if answer.died:
         _log.warning("gate %s died: %s", gate.name, answer.reason)
-    return Verdict(
+    verdict = Verdict(
         gate=gate.name,
         passed=answer.passed,
         severity=gate.severity,
@@ -106,6 +115,7 @@ def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> Verdict:
         died=answer.died,
         facts=plain(answer.facts),
     )
+    return verdict, answer.rule
 
 
 def _moment(stores: Stores) -> str:

@@ -149,3 +149,15 @@ def no_bad_files(candidate):
 def at_most_two_files(candidate):
     found = len(list(candidate.entries("x/")))
     return found <= 2 or f"{found} files"
+
+
+MOST_FILES = 100
+
+
+def few_files(candidate):
+    return len(list(candidate.entries())) <= MOST_FILES
+
+
+def opens_a_file(candidate):
+    with open(os.devnull) as file:  # noqa: PTH123 - what is tested
+        return not file.read()

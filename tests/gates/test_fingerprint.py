@@ -1,0 +1,335 @@
+"""Fingerprints: another rule never has the same, the same rule has it in every process."""
+
+import functools
+import importlib
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+from types import ModuleType
+
+import pytest
+
+import graveler
+from graveler import checks
+from graveler.errors import GateFailedError
+from graveler.gates import Gate
+from tests.gates import samples, steps
+
+RULES = """
+import dataclasses, datetime, decimal, enum, functools, pathlib, re
+import values
+{}
+def known(candidate):
+    return {}
+"""
+ALLOWED = {"UA"}
+
+# how a rule is written, its answer in it, and what is written instead of 1 when it changes
+WAYS = {
+    "the code": ("", "X"),
+    "a constant": ("A = X", "A"),
+    "a list": ("A = ['a', X]", "A"),
+    "a tuple": ("A = ('a', X)", "A"),
+    "a set": ("A = {'a', X}", "A"),
+    "a set of tuples": ("A = {('a', X), ('b', 0)}", "A"),
+    "a dict's value": ("A = {'a': X}", "A"),
+    "a dict's key": ("A = {X: 'a'}", "A"),
+    "deep inside": ("A = {'a': [({'b': X},)]}", "A"),
+    "another module's": ("values.A = [X]", "values.A"),
+    "taken from another module": ("values.A = [X]\nfrom values import A", "A"),
+    "a class attribute": ("class K:\n  A = X", "K.A"),
+    "an inherited one": ("class B:\n  A = X\nclass K(B): pass", "K.A"),
+    "a metaclass": ("class M(type):\n  A = X\nclass K(metaclass=M): pass", "K.A"),
+    "an object": ("class K:\n  def __init__(self): self.a = X\nA = K()", "A.a"),
+    "slots": ("class K:\n  __slots__ = 'a',\n  def __init__(self): self.a = X\nA = K()", "A.a"),
+    "a method": ("class K:\n  def a(self): return X\nA = K()", "A.a()"),
+    "a bound method": ("class K:\n  def a(self): return X\na = K().a", "a()"),
+    "a static method": ("class K:\n  @staticmethod\n  def a(): return X", "K.a()"),
+    "a class method": ("class K:\n  @classmethod\n  def a(cls): return X", "K.a()"),
+    "a property": ("class K:\n  @property\n  def a(self): return X\nA = K()", "A.a"),
+    "a dataclass": ("@dataclasses.dataclass\nclass K:\n  a: int = X", "K().a"),
+    "a frozen one": (
+        "@dataclasses.dataclass(frozen=True, slots=True)\nclass K:\n  a: int\nA = K(X)",
+        "A.a",
+    ),
+    "a default factory": (
+        "@dataclasses.dataclass\nclass K:\n  a: int = dataclasses.field(default_factory=lambda: X)",
+        "K().a",
+    ),
+    "a subclass of a time": (
+        "class K(datetime.date): pass\nA = K(2013, 1, 1)\nA.a = X",
+        "A.a",
+    ),
+    "a subclass of a list": ("class K(list): pass\nA = K([X])", "A"),
+    "a default": ("def f(a=X): return a", "f()"),
+    "a keyword default": ("def f(*, a=X): return a", "f()"),
+    "a closure": ("def f(a):\n  return lambda: a\nf = f(X)", "f()"),
+    "a function's attribute": ("def f(): return f.a\nf.a = X", "f()"),
+    "a function within": ("A = X\ndef f():\n  def g(): return A\n  return g()", "f()"),
+    "a comprehension": ("A = X", "[A for _ in 'a']"),
+    "a lambda": ("f = lambda: X", "f()"),
+    "a partial": ("def f(a): return a\nf = functools.partial(f, X)", "f()"),
+    "a partial's keyword": ("def f(a): return a\nf = functools.partial(f, a=X)", "f()"),
+    "a decorated function": (
+        "def d(f):\n  @functools.wraps(f)\n  def w(): return f()\n  return w\n"
+        "@d\ndef f(): return X",
+        "f()",
+    ),
+    "a decorator": (
+        "def d(f):\n  @functools.wraps(f)\n  def w(): return X\n  return w\n@d\ndef f(): return 0",
+        "f()",
+    ),
+    "a decorator of Python's functions": (
+        "import json\ndef d(f):\n  @functools.wraps(f)\n  def w(text): return X\n  return w\n"
+        "loads = d(json.loads)",
+        "loads('3')",
+    ),
+    "a cached function": ("@functools.lru_cache\ndef f(): return X", "f()"),
+    "a generator function": ("def f():\n  try:\n    yield X\n  finally: pass", "next(f())"),
+    "an enum": ("class K(enum.Enum):\n  A = X", "K.A.value"),
+    "which member": ("class K(enum.Enum):\n  A1 = 1\n  A2 = 2\nA = K.AX", "A"),
+    "a decimal": ("A = decimal.Decimal(X)", "A"),
+    "a time": ("A = datetime.datetime(2013, 1, X)", "A"),
+    "a path": ("A = pathlib.Path('X')", "A"),
+    "a pattern": ("A = re.compile('X')", "A"),
+    "a pattern's flags": ("A = re.compile('a', re.I * (X - 1))", "A"),
+    "a number's type": ("A = 1 if X == 1 else 1.0", "A"),
+    "text or bytes": ("A = '1' if X == 1 else b'1'", "A"),
+    "who is who": ("A = [[], []]\nA = [A[0], A[X - 1]]", "A[0] is A[1]"),
+    "a cycle": ("A = [X]\nA.append(A)", "A"),
+    "functions that call each other": ("def f(): return g\ndef g(): return f, X", "f()"),
+    "an exception's handler": ("def f():\n  try: return 1 / 0\n  except OSError: return X", "f()"),
+}
+
+
+def loaded(folder, way, number):
+    """The rule, written with that number, in a module that is imported anew."""
+    before, use = (text.replace("X", str(number)) for text in WAYS[way])
+    pathlib.Path(folder, "rules.py").write_text(RULES.format(before, use))
+    pathlib.Path(folder, "values.py").write_text("")
+    for name in ("rules", "values"):
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    return importlib.import_module("rules").known
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield tmp_path
+    for name in ("rules", "values"):
+        sys.modules.pop(name, None)
+
+
+def rule(check):
+    return Gate("g", check).fingerprint
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_another_rule_is_another_one_and_the_same_rule_the_same(folder, way):
+    first, changed, again = (rule(loaded(folder, way, number)) for number in (1, 2, 1))
+    assert first is not None
+    assert changed is not None
+    assert first == again != changed
+
+
+def test_it_is_the_same_in_another_process(folder):
+    """Where memory, and the order of sets, are others."""
+    here = {way: rule(loaded(folder, way, 1)) for way in WAYS}
+    program = (
+        "import sys; from tests.gates import test_fingerprint as it\n"
+        "sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n"
+        "for way in it.WAYS: print(it.rule(it.loaded(sys.argv[1], way, 1)))"
+    )
+    for seed in ("1", "2"):
+        said = subprocess.run(
+            [sys.executable, "-c", program, str(folder)],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert dict(zip(WAYS, said.stdout.split(), strict=True)) == here
+
+
+def test_every_built_in_check_has_one():
+    gates = [
+        checks.schema("t/", {"id": "int64"}),
+        checks.row_count("t/"),
+        checks.row_count_change("t/"),
+        checks.not_null("t/", "id"),
+        checks.unique("t/", "id"),
+        checks.in_range("t/", "id", 1),
+        checks.file_format("t/"),
+        checks.file_size("t/"),
+        checks.only_within("t/"),
+        checks.nothing_deleted_outside("t/"),
+        checks.refers_to("t/", "id", "u/"),
+    ]
+    assert len({gate.fingerprint for gate in gates} - {None}) == len(gates)
+    assert checks.row_count("t/", 1).fingerprint == checks.row_count("t/", 1).fingerprint
+    assert checks.row_count("t/", 1).fingerprint != checks.row_count("t/", 2).fingerprint
+
+
+def uses_libraries(candidate):
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(io.BytesIO(candidate.get("a/1")))
+    return functools.reduce(max, table.column("x")) and pathlib.Path("a").name
+
+
+def test_libraries_are_told_by_their_version(monkeypatch):
+    first, built_in = rule(uses_libraries), checks.row_count("t/").fingerprint
+    assert first is not None
+    monkeypatch.setattr(graveler, "__version__", "99.0")
+    assert rule(uses_libraries) == first
+    assert checks.row_count("t/").fingerprint != built_in
+
+
+class OfItsOwn:
+    """Says itself what is kept of it, and leaves out what it goes by."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def __getstate__(self):
+        return {}
+
+
+def opens_a_file(candidate):
+    with open("rules.json") as file:  # noqa: PTH123 - what is tested
+        return file.read() == "1"
+
+
+def imports_a_module(candidate):
+    from tests.gates import steps as module
+
+    return module
+
+
+def passes_a_module_on(candidate):
+    return getattr(steps, "".join(["a", "b"]), None)
+
+
+def evaluates(candidate):
+    return eval("ALLOWED")  # noqa: S307 - what is tested
+
+
+def names_what_is_not_there(candidate):
+    return steps.nothing_of_the_kind  # type: ignore[attr-defined]  # what is tested
+
+
+def holding(value):
+    return lambda candidate: value
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        opens_a_file,
+        imports_a_module,
+        passes_a_module_on,
+        evaluates,
+        names_what_is_not_there,
+        holding(OfItsOwn(1)),
+        holding(threading.Lock()),
+        holding(number for number in range(3)),
+        holding(list(range(200_000))),
+        holding(ModuleType("made")),
+        holding(holding.__code__),
+        holding([open]),
+    ],
+)
+def test_what_cannot_be_followed_surely_has_none(repo, check):
+    assert rule(check) is None
+    asked = Gate("g", check, isolated=False)
+    run = repo.runs.open("hour")
+    run.put("a/1", b"1")
+    run.commit_staged()
+    run.judge([asked])
+    run.judge([asked])
+    assert repo.gates.judgement(next(repo.gates.judgements()).commit).reused == ()
+
+
+def test_an_open_file_has_none(tmp_path):
+    with (tmp_path / "file").open("w") as file:
+        assert rule(holding(file)) is None
+
+
+def in_allowed(candidate):
+    return all(candidate.get(change.path).decode() in ALLOWED for change in candidate.changes())
+
+
+class Limit:
+    """A check that is an object, without a text of its own."""
+
+    def __init__(self, most):
+        self.most = most
+
+    def __call__(self, candidate):
+        return len(list(candidate.changes())) <= self.most
+
+    def check(self, candidate):
+        return self(candidate)
+
+
+def judged(repo, gate):
+    run = repo.runs.open("hour")
+    run.put("a/1", b"DL")
+    run.put("a/2", b"DL")
+    run.commit_staged()
+    assert run.judge([gate])[0].passed
+    return run
+
+
+def test_a_constant_that_changes_in_a_process_is_seen(repo, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ALLOWED", {"UA", "DL"})
+    gate = Gate("g", in_allowed)
+    run = judged(repo, gate)
+    ALLOWED.remove("DL")
+    with pytest.raises(GateFailedError):
+        run.publish([gate])
+    assert not repo.ref("main").exists("a/1")
+
+
+@pytest.mark.parametrize("make", [Limit, lambda most: Limit(most).check])
+def test_an_object_that_is_another_one_where_the_first_was_is_seen(repo, make):
+    run = judged(repo, Gate("g", make(5)))
+    with pytest.raises(GateFailedError):
+        run.publish([Gate("g", make(1))])
+
+
+def test_what_a_check_said_that_changed_its_own_rule_is_not_kept(repo):
+    left = [True, False]
+    gate = Gate("g", lambda _: left.pop(0))
+    run = judged(repo, gate)
+    left.insert(0, True)  # as it was before it judged
+    assert run.judge([gate])[0].passed
+    assert not run.judge([gate])[0].passed
+
+
+def test_a_process_of_its_own_that_has_another_rule_tells(disk, monkeypatch):
+    """A fresh interpreter imports the module as it is on disk."""
+    monkeypatch.setattr(samples, "MOST_FILES", 0)
+    isolated = Gate("g", samples.few_files, isolated=True)
+    run = judged(disk, isolated)
+    with pytest.raises(GateFailedError):
+        run.publish([Gate("g", samples.few_files)])
+
+
+def test_what_a_process_of_its_own_said_is_kept(disk):
+    gate = Gate("g", samples.few_files, isolated=True)
+    run = judged(disk, gate)
+    run.judge([gate])
+    assert next(disk.gates.judgements()).reused == ("g",)
+
+
+def test_a_required_gate_that_cannot_be_told_is_asked_once(repo):
+    repo.gates.require("main", samples.opens_a_file)
+    with repo.run("hour", gates=[samples.opens_a_file]) as run:
+        run.put("a/1", b"1")
+    assert [verdict.gate for verdict in run.result.verdicts] == ["opens_a_file"]
