@@ -1,7 +1,8 @@
-"""What may be called what: repositories, branches, tags, paths, runs."""
+"""What may be called what: repositories, branches, tags, paths, hours, runs."""
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
@@ -14,7 +15,9 @@ __all__ = [
     "check_pairs",
     "check_repository",
     "check_tag",
+    "hour_folder",
     "path_key",
+    "read_hour",
     "run_branch",
     "step_branch",
 ]
@@ -25,6 +28,7 @@ _OURS: Final = "graveler."
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
+_HOUR_FOLDER = re.compile(r"(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/?")
 _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -83,6 +87,29 @@ def path_key(path: str) -> bytes:
     if b"\0" in key:
         raise InvalidInputError(f"path {path!r} holds a NUL character: leave it out")
     return key
+
+
+def hour_folder(hour: datetime) -> str:
+    """Return the folder of an hour, which is of UTC: ``2013/01/01/05:00``."""
+    return f"{hour.astimezone(UTC):%Y/%m/%d/%H:%M}"
+
+
+def read_hour(text: str) -> datetime | None:
+    """Return the time, in UTC, that a text says, None where it says none.
+
+    Args:
+        text: ISO 8601, UTC where it has no zone; or an hour's folder.
+    """
+    folder = _HOUR_FOLDER.fullmatch(text)
+    try:
+        time = (
+            datetime(*map(int, folder.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]  # five numbers
+            if folder
+            else datetime.fromisoformat(text)
+        )
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def check_pairs(what: str, pairs: Mapping[str, str]) -> None:

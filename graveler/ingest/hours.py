@@ -7,6 +7,7 @@ from typing import Final
 
 from graveler.errors import InvalidInputError
 from graveler.model import Change, Commit
+from graveler.names import read_hour
 
 __all__ = ["commit_hour", "hour_text", "hours_of", "hours_told", "late_hours", "path_hour"]
 
@@ -75,7 +76,8 @@ def hours_told(metadata: Mapping[str, str]) -> tuple[datetime, ...]:
     """Return the hours that a commit's metadata says its files are of, in UTC, each once, sorted.
 
     Those are its own ``hour``, the ``hours`` that were published with it, and the earlier ones
-    of which files came ``late``. What is no time is passed over.
+    of which files came ``late``, as ISO 8601 or as a folder, ``2013/01/01/05:00``. What is no time
+    is passed over.
     """
     return tuple(sorted(set(_times(metadata))))
 
@@ -83,8 +85,6 @@ def hours_told(metadata: Mapping[str, str]) -> tuple[datetime, ...]:
 def _times(metadata: Mapping[str, str]) -> Iterator[datetime]:
     for key in ("hour", "hours", "late"):
         for text in metadata.get(key, "").split(","):
-            try:
-                time = datetime.fromisoformat(text.strip())
-            except ValueError:
-                continue
-            yield time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+            time = read_hour(text.strip())
+            if time is not None:
+                yield time

@@ -8,6 +8,7 @@ import pytest
 
 from graveler import checks
 from graveler.errors import GateFailedError, InvalidInputError
+from graveler.runs import Origin
 from tests.gates.parquet import parquet, rows
 
 DAMAGED = rows(3)[:-20] + b"\0" * 16 + b"PAR1"
@@ -349,6 +350,59 @@ def test_a_run_stays_within_its_partition(repo):
     gate = checks.only_within("t/{hour}/")
     assert said(repo, gate, {"t/05/a": b"1"}, metadata={"hour": "05"}) == ""
     assert "'t/06/a' would be added" in said(repo, gate, {"t/06/a": b"1"}, metadata={"hour": "05"})
+
+
+@pytest.mark.parametrize(
+    ("prefix", "hour", "path"),
+    [
+        ("t/{hour}/", "2013-01-01T05:00Z", "t/2013/01/01/05:00/a"),
+        ("t/{hour}/", "2013-01-01T05:00", "t/2013/01/01/05:00/a"),
+        ("t/{hour}/", "2013-01-01T06:00+01:00", "t/2013/01/01/05:00/a"),
+        ("t/{hour}/", "2013/01/01/05:00", "t/2013/01/01/05:00/a"),
+        ("t/{hour}/", "2013/01/01/05:00/", "t/2013/01/01/05:00/a"),
+        ("t/{hour}/", "2013-01-01T05:00Z", "t/2013-01-01T05:00Z/a"),
+        ("t/{hour:%Y/%m/%d}/", "2013-01-01T00:00Z", "t/2013/01/01/23:00/a"),
+        ("t/{hour:%Y/%m/%d}/", "2013/01/01/00:00", "t/2013/01/01/23:00/a"),
+        ("t/{dagster.partition}/", "2013-01-01T05:00Z", "t/eu/a"),
+        ("t/{key}/", "2013-01-01T05:00Z", "t/hour 05/a"),
+        ("t/{{x}}/{hour}/", "05", "t/{x}/05/a"),
+    ],
+)
+def test_a_time_of_the_run_is_also_its_folder(repo, prefix, hour, path):
+    gate = checks.only_within(prefix)
+    metadata = {"hour": hour, "dagster.partition": "eu"}
+    assert said(repo, gate, {path: b"1"}, metadata=metadata) == ""
+    other = path.replace("t/", "t/2013/02/", 1)
+    assert "would be added" in said(repo, gate, {other: b"1"}, metadata=metadata)
+
+
+@pytest.mark.parametrize("hour", ["2013-01-01", "20130101", "0001-01-01T00:00+14:00", "5:0"])
+def test_what_is_no_hour_stands_for_itself_alone(repo, hour):
+    gate = checks.only_within("t/{hour}/")
+    assert said(repo, gate, {f"t/{hour}/a": b"1"}, metadata={"hour": hour}) == ""
+    folder = {"t/2013/01/01/00:00/a": b"1"}
+    assert "would be added" in said(repo, gate, folder, metadata={"hour": hour})
+
+
+def test_what_the_integrations_say_of_a_run_is_a_folder_that_it_may_touch(repo):
+    metadata = Origin("dagster", "hourly", partition="eu", hour="2013-01-01T05:00Z").metadata()
+    for gate in (checks.only_within("t/{hour}/"), checks.nothing_deleted_outside("t/{hour}/")):
+        assert said(repo, gate, {"t/2013/01/01/05:00/a": b"1"}, metadata=metadata) == ""
+
+
+@pytest.mark.parametrize(
+    ("prefix", "reason"),
+    [
+        ("{region}", "what they name is empty"),
+        ("t/{hour", "cannot be filled in"),
+        ("t/{region:%Y}", "cannot be filled in"),
+        ("t/{}/", "the run has no '0'"),
+        ("t/{hour.year}/", "the run has no 'hour.year'"),
+    ],
+)
+def test_a_prefix_that_names_nothing_of_the_run_lets_nothing_through(repo, prefix, reason):
+    metadata = {"hour": "2013-01-01T05:00Z", "region": ""}
+    assert reason in said(repo, checks.only_within(prefix), {"t/a": b"1"}, metadata=metadata)
 
 
 def test_a_commit_names_a_gate_of_several_prefixes_as_one(repo):

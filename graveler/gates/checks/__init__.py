@@ -247,7 +247,9 @@ def only_within(*prefixes: str, **options: Any) -> Gate:
     """A run touches nothing but its partition. Cost: no file is read.
 
     Args:
-        prefixes: Where it may; ``{hour}`` stands for what the run's metadata says of it.
+        prefixes: Where it may; ``{hour}`` stands for what the run's metadata says under that
+            name. A time, such as integrations put, stands for its folder, too:
+            ``2013/01/01/05:00``, or as in ``{hour:%Y/%m/%d}``.
         options: Fields of the gate.
     """
     return _gate(OnlyWithin(prefixes), options)
@@ -257,7 +259,7 @@ def nothing_deleted_outside(*prefixes: str, **options: Any) -> Gate:
     """A run deletes nothing but below prefixes. Cost: no file is read.
 
     Args:
-        prefixes: Where it may; ``{hour}`` stands for what the run's metadata says of it.
+        prefixes: Where it may, as for `only_within`.
         options: Fields of the gate.
     """
     return _gate(NothingDeletedOutside(prefixes), options)

@@ -1,7 +1,9 @@
 """Where a run may work: what it may delete, what it may touch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from string import Formatter
+from typing import Any, ClassVar
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
@@ -10,8 +12,39 @@ from graveler.gates.checks.scope import restores
 from graveler.gates.checks.telling import listed
 from graveler.gates.gate import Gate
 from graveler.model import Change, ChangeKind
+from graveler.names import hour_folder, read_hour
 
 __all__ = ["NothingDeletedOutside", "OnlyWithin"]
+
+
+class _Filler(Formatter):
+    """Fills in pairs, whose names may have dots; a time also as ``{hour:%Y/%m/%d}``."""
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        return kwargs[field_name], field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        time = read_hour(value) if "%" in format_spec else None
+        return format(value if time is None else time, format_spec)
+
+
+def _filled(prefixes: tuple[str, ...], pairs: Mapping[str, str]) -> tuple[str, ...]:
+    """Return prefixes with the pairs of a run, its times both as they are and as folders.
+
+    Raises:
+        KeyError: There is no such pair.
+        ValueError: A prefix is not written as one that can be filled in.
+    """
+    # a date alone is no hour
+    times = {name: read_hour(text) if ":" in text else None for name, text in pairs.items()}
+    folders = {name: hour_folder(time) for name, time in times.items() if time is not None}
+    filler = _Filler()
+    filled = (
+        filler.vformat(prefix, (), given)
+        for prefix in prefixes
+        for given in (pairs, {**pairs, **folders})
+    )
+    return tuple(dict.fromkeys(filled))
 
 
 @dataclass(frozen=True)
@@ -36,12 +69,16 @@ class _Within(BuiltIn):
             return None
         pairs = {"key": candidate.run.key, **candidate.run.metadata}
         try:
-            allowed = tuple(prefix.format_map(pairs) for prefix in self.prefixes)
-        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            allowed = _filled(self.prefixes, pairs)
+        except KeyError as error:
             return (
                 f"prefixes {', '.join(self.prefixes)}: the run has no {error} among its metadata "
                 f"({', '.join(sorted(pairs))})"
             )
+        except ValueError as error:
+            return f"prefixes {', '.join(self.prefixes)} cannot be filled in: {error}"
+        if not all(allowed):
+            return f"prefixes {', '.join(self.prefixes)}: what they name is empty for this run"
         outside = [
             change
             for change in candidate.changes()
