@@ -13,6 +13,7 @@ __all__ = [
     "check_branch",
     "check_caller_pairs",
     "check_pairs",
+    "check_prefix",
     "check_repository",
     "check_tag",
     "hour_folder",
@@ -29,6 +30,7 @@ _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
 _HOUR_FOLDER = re.compile(r"(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/?")
+_FILE_SYSTEM = re.compile(r"^(\.{0,2}/)+")
 _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -87,6 +89,24 @@ def path_key(path: str) -> bytes:
     if b"\0" in key:
         raise InvalidInputError(f"path {path!r} holds a NUL character: leave it out")
     return key
+
+
+def check_prefix(what: str, prefix: str) -> None:
+    """Refuse a prefix that no path begins with, however much it looks like one of a folder.
+
+    Args:
+        what: Whose prefix, for the message.
+        prefix: What paths are to begin with; "" for all.
+
+    Raises:
+        InvalidInputError: It begins as paths of a file system do, or is a pattern.
+    """
+    if prefix.startswith(("/", "./", "../")) or "*" in prefix or "//" in prefix:
+        plain = _FILE_SYSTEM.sub("", prefix.partition("*")[0].replace("//", "/"))
+        raise InvalidInputError(
+            f"{what}: prefix {prefix!r}: no path begins so; give the beginning of paths in the "
+            f"repository as it is, {plain!r}, or '' for all"
+        )
 
 
 def hour_folder(hour: datetime) -> str:

@@ -10,6 +10,7 @@ from graveler.errors import InvalidInputError
 from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate
 from graveler.gates.fingerprint import fingerprint
+from graveler.names import check_prefix
 
 __all__ = ["Check", "Gate", "as_gate", "gate"]
 
@@ -60,6 +61,8 @@ class Gate:
                 raise InvalidInputError(
                     f"gate {self.name!r}: {field} {value!r}: give one of {known}"
                 )
+        for prefix in (self.prefix, *self.also):
+            check_prefix(f"gate {self.name!r}", prefix)
         if isinstance(self.timeout, timedelta):
             object.__setattr__(self, "timeout", self.timeout.total_seconds())
         if not isinstance(self.timeout, (float, int, type(None))) or not 0 < self.seconds < inf:

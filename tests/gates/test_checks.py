@@ -8,6 +8,7 @@ import pytest
 
 from graveler import checks
 from graveler.errors import GateFailedError, InvalidInputError
+from graveler.gates import Gate
 from graveler.runs import Origin
 from tests.gates.parquet import parquet, rows
 
@@ -544,3 +545,25 @@ def test_commits_elsewhere_are_no_history(repo):
 def test_what_no_check_can_mean_is_refused_when_it_is_made(make, expected):
     with pytest.raises(InvalidInputError, match=expected):
         make()
+
+
+@pytest.mark.parametrize("prefix", ["/t/", "./t/", "../t/", "t/*", "t/*.parquet", "t//", "/", "*"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        checks.file_format,
+        checks.row_count,
+        checks.row_count_change,
+        checks.freshness,
+        checks.only_within,
+        checks.nothing_deleted_outside,
+        lambda prefix: checks.refers_to("u/", "id", prefix),
+        lambda prefix: Gate("g", lambda _: True, prefix=prefix),
+        lambda prefix: Gate("g", lambda _: True, also=("t/", prefix)),
+    ],
+)
+def test_a_prefix_by_which_a_check_would_look_at_nothing_is_refused(make, prefix):
+    plain = "" if prefix in {"/", "*"} else "t/"
+    with pytest.raises(InvalidInputError, match=f"no path begins so; give .* '{plain}', or"):
+        make(prefix)
+    make("t/")

@@ -12,7 +12,7 @@ from graveler.gates.checks.scope import restores
 from graveler.gates.checks.telling import listed
 from graveler.gates.gate import Gate
 from graveler.model import Change, ChangeKind
-from graveler.names import hour_folder, read_hour
+from graveler.names import check_prefix, hour_folder, read_hour
 
 __all__ = ["NothingDeletedOutside", "OnlyWithin"]
 
@@ -58,6 +58,9 @@ class _Within(BuiltIn):
         object.__setattr__(self, "prefixes", given)
         if not given or not all(given):
             raise InvalidInputError(f"check {self.kind}: name at least one prefix, and none empty")
+
+        for prefix in given:
+            check_prefix(f"check {self.kind}", prefix)
 
     def gate(self) -> Gate:
         """Return the gate; it looks at the change set alone."""
