@@ -1,8 +1,11 @@
 """Statistics of files: how many, how large, how many rows, the bounds of their columns."""
 
+import codecs
 import csv
 import gzip
 import io
+import re
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -18,7 +21,10 @@ from graveler.repository.stores import Stores
 __all__ = ["ColumnStatistics", "Statistics", "counts", "csv_header", "kind_of", "statistics"]
 
 _MOST_COLUMNS: Final = 200
-_HEADER_BYTES: Final = 1 << 20
+_BEGINNING: Final = 1 << 20
+_GZIP: Final = b"\x1f\x8b"
+_MARKUP: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")  # not the end of file of DOS
 _TEXT: Final = 64
 _KINDS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv"}
 
@@ -139,20 +145,31 @@ def csv_header(stores: Stores, entry: Entry) -> list[str]:
     """Return the names in the first line of a CSV file; only its beginning is read.
 
     Raises:
-        CorruptionError: It has no first line, or is not UTF-8.
+        CorruptionError: It has no first line, or does not begin as text in UTF-8 does.
     """
     store, key = stores.locate(entry.address)
-    raw = store.get_range(key, 0, min(entry.size, _HEADER_BYTES)) if entry.size else b""
+    raw = store.get_range(key, 0, min(entry.size, _BEGINNING)) if entry.size else b""
     try:
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).readline()
-        first = raw.splitlines()[0] if raw else b""
-        names = next(csv.reader([first.decode("utf-8-sig")]), [])
-    except (UnicodeDecodeError, csv.Error, OSError, EOFError) as error:
+        text = _beginning(raw, whole=entry.size <= _BEGINNING)
+        names = next(csv.reader(io.StringIO(text, newline="")), [])
+    except (UnicodeDecodeError, csv.Error, zlib.error, EOFError) as error:
         raise CorruptionError(f"{entry.path!r} cannot be read as CSV: {error}") from error
+    if found := _MARKUP.match(text) or _CONTROL.search(text):
+        raise CorruptionError(f"{entry.path!r} is no CSV: it holds {found.group().strip(' ')!r}")
     if not names:
         raise CorruptionError(f"{entry.path!r} cannot be read as CSV: it has no header")
     return names
+
+
+def _beginning(raw: bytes, *, whole: bool) -> str:
+    """Return the text at the beginning of a file, which may be packed by gzip."""
+    if raw[:2] == _GZIP:
+        unpacking = zlib.decompressobj(wbits=31)
+        raw = unpacking.decompress(raw, _BEGINNING)
+        if whole and not unpacking.eof and len(raw) < _BEGINNING:
+            raise EOFError("its end is missing")
+        whole = unpacking.eof
+    return codecs.getincrementaldecoder("utf-8-sig")().decode(raw, final=whole)
 
 
 def _csv_rows(stores: Stores, entry: Entry) -> int:
@@ -165,7 +182,7 @@ def _csv_rows(stores: Stores, entry: Entry) -> int:
 
 
 def _text(file: BinaryIO) -> io.TextIOWrapper:
-    packed = file.read(2) == b"\x1f\x8b"
+    packed = file.read(2) == _GZIP
     file.seek(0)
     opened: Any = gzip.GzipFile(fileobj=file) if packed else file
     return io.TextIOWrapper(opened, encoding="utf-8-sig", newline="")

@@ -1,5 +1,6 @@
 """The built-in checks, each at a table of files: what passes, what is refused, what is odd."""
 
+import gzip
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -284,6 +285,58 @@ CASES = {
     ),
     "a name that lies": (checks.file_format("t/"), {"t/a.parquet": b"a,b\n"}, "cannot be read as"),
     "damaged": (checks.file_format("t/"), {"t/a.parquet": DAMAGED}, "cannot be read as Parquet"),
+    "csv": (
+        checks.file_format("t/", "csv"),
+        {
+            "t/a.csv": "\ufeffid,name\r\n1,Zürich\r\n".encode(),
+            "t/b.csv": b'"a\nb",c\n1,2\n',
+            "t/c.csv.gz": gzip.compress(b"id\n1\n"),
+            "t/d.csv": b"<DATE>,<HEAD>\n1,2\n\x1a",
+            "t/e.csv": b"id\n" + b"1\n" * (1 << 19) + "é".encode() * 9,
+            "t/f.csv.gz": gzip.compress(b"id\n" + "aé\n".encode() * (1 << 19)),
+        },
+        "",
+    ),
+    "csv that is binary": (
+        checks.file_format("t/", "csv"),
+        {"t/a.csv": bytes(range(256))},
+        "'t/a.csv' cannot be read as CSV: 'utf-8'",
+    ),
+    "csv with a NUL below its header": (
+        checks.file_format("t/", "csv"),
+        {"t/a.csv": b"a,b\n\0\0,1\n"},
+        "'t/a.csv' is no CSV: it holds '\\x00'",
+    ),
+    "csv of another code below its header": (
+        checks.file_format("t/", "csv"),
+        {"t/a.csv": "a,b\nZürich,1\n".encode("latin-1")},
+        "cannot be read as CSV",
+    ),
+    "csv that is a web page": (
+        checks.file_format("t/", "csv"),
+        {"t/a.csv": b"<!DOCTYPE html>\n<html>503, try later</html>"},
+        "'t/a.csv' is no CSV: it holds '<!DOCTYPE'",
+    ),
+    "csv that is a web page, below an empty line": (
+        checks.file_format("t/", "csv"),
+        {"t/a.csv": b"\r\n  <html>"},
+        "is no CSV",
+    ),
+    "csv that is another file, packed": (
+        checks.file_format("t/", "csv"),
+        {"t/a.csv.gz": gzip.compress(b"a,b\n\0")},
+        "is no CSV",
+    ),
+    "csv, packed, cut off": (
+        checks.file_format("t/", "csv"),
+        {"t/a.csv.gz": gzip.compress(b"id\n1\n")[:-9]},
+        "its end is missing",
+    ),
+    "csv, packed, damaged": (
+        checks.file_format("t/", "csv"),
+        {"t/a.csv.gz": gzip.compress(b"id\n1\n")[:9] + b"\xff" * 20},
+        "cannot be read as CSV",
+    ),
     "json": (
         checks.file_format("t/", "json"),
         {"t/a.json": b'{"a":\n1}', "t/b.jsonl": b'{"a":1}\n{"a":2}\n', "t/c.json": b"[1,2]"},
