@@ -99,8 +99,10 @@ def check_prefix(what: str, prefix: str) -> None:
         prefix: What paths are to begin with; "" for all.
 
     Raises:
-        InvalidInputError: It begins as paths of a file system do, or is a pattern.
+        InvalidInputError: It begins as paths of a file system do, or is a pattern, or no text.
     """
+    if not isinstance(prefix, str):
+        raise InvalidInputError(f"{what}: prefix {prefix!r}: give text")
     if prefix.startswith(("/", "./", "../")) or "*" in prefix or "//" in prefix:
         plain = _FILE_SYSTEM.sub("", prefix.partition("*")[0].replace("//", "/"))
         raise InvalidInputError(

@@ -139,7 +139,9 @@ def _require(  # noqa: PLR0913 - the options of the verb
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            "--with", metavar="NAME=VALUE", help="A parameter of it, as JSON or text; repeat."
+            "--with",
+            metavar="NAME=VALUE",
+            help="A parameter of it, as JSON or text; repeat for others.",
         ),
     ] = None,
     name: Annotated[str, typer.Option(help="Its name, if not the usual one.")] = "",
@@ -212,6 +214,11 @@ def _parameters(texts: list[str] | None) -> dict[str, Any]:
         name, separator, value = text.partition("=")
         if not (name and separator):
             raise UsageError(f"--with {text!r}: give NAME=VALUE")
+        if name in found:
+            raise UsageError(
+                f"--with {text!r}: {name} is given twice; give several values as a list in JSON, "
+                f'{name}=\'["a", "b"]\''
+            )
         try:
             found[name] = json.loads(value)
         except ValueError:

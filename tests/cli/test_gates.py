@@ -80,6 +80,22 @@ def test_gates_are_required_shown_and_dropped(cli, judged):
         (["main", "rows"], "no built-in check 'rows': there are file_format, file_size"),
         (["main", "row_count", "--with", "at_least"], "give NAME=VALUE"),
         (["main", "row_count", "--with", "least=1"], "unexpected keyword"),
+        (
+            ["main", "row_count", "--with", "at_least=x"],
+            "at_least 'x': give a whole number or null",
+        ),
+        (["main", "row_count", "--with", "at_least=1.5"], "at_least 1.5: give a whole number"),
+        (["main", "row_count", "--with", "prefix=2013"], "prefix 2013: give text"),
+        (["main", "row_count", "--with", "prefix=/t/"], "no path begins so"),
+        (["main", "freshness", "--with", "max_age=1h"], "max_age '1h': give a number"),
+        (["main", "freshness", "--with", "max_age=NaN"], "max_age nan: give a number"),
+        (["main", "in_range", "--with", "column=a", "--with", "nan=maybe"], "give true or false"),
+        (["main", "not_null", "--with", "columns=[1]"], "columns (1,): give a list of texts"),
+        (["main", "schema", "--with", 'columns={"a": 1}'], "give a list of texts"),
+        (
+            ["main", "not_null", "--with", "columns=a", "--with", "columns=b"],
+            """columns is given twice; give several values as a list in JSON, columns='["a", "b"]'""",
+        ),
         (["main", "row_count", "--severity", "loud"], "severity 'loud'"),
         (["main", "row_count", "--timeout", "soon"], "--timeout 'soon'"),
         (["main", "nowhere:check"], "ModuleNotFoundError"),
@@ -89,3 +105,22 @@ def test_what_cannot_be_required_is_told(cli, judged, arguments, said):
     refused = cli("gates", "require", *arguments)
     assert refused.code != 0
     assert said in refused.err
+
+
+@pytest.mark.parametrize(
+    ("check", "parameters", "shown"),
+    [
+        ("not_null", ["prefix=t/", 'columns=["a", "b"]'], 'columns=["a", "b"]'),
+        ("not_null", ["prefix=t/", "columns=a"], "columns=a"),
+        ("schema", ['columns={"a": "int64"}'], 'columns={"a": "int64"}'),
+        ("row_count", ["at_least=null", "at_most=1e6"], "at_least=null"),
+        ("row_count_change", ["less=0.5", "history=5"], "history=5"),
+        ("in_range", ["column=a", "at_least=2013-01-01", "nan=true"], "at_least=2013-01-01"),
+        ("freshness", ["max_age=3600"], "max_age=3600"),
+    ],
+)
+def test_parameters_are_json_or_text(cli, judged, check, parameters, shown):
+    given = [text for parameter in parameters for text in ("--with", parameter)]
+    required = cli("gates", "require", "main", check, *given)
+    assert required.code == 0
+    assert shown in required.out

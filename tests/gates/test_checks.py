@@ -3,6 +3,7 @@
 import gzip
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,8 @@ from tests.gates.parquet import parquet, rows
 
 DAMAGED = rows(3)[:-20] + b"\0" * 16 + b"PAR1"
 HUGE = 2**62
+MANY: Any = "many"
+THREE: Any = 3
 NESTED = [{"fare": {"amount": 1, "tip": None}}, {"fare": {"amount": 3, "tip": 2}}]
 
 
@@ -559,6 +562,7 @@ def hours(repo, numbers, gate=None):
         ([1], {}, ""),
         ([1000, 10, 10, 10, 9], {}, ""),  # one odd day is not what is usual
         ([100, 1, 1, 1, 1], {"history": 3}, ""),
+        ([100, 1, 1, 1, 1], {"history": 3.0}, ""),
     ],
 )
 def test_rows_are_compared_with_what_is_usual(repo, numbers, options, expected):
@@ -593,6 +597,12 @@ def test_commits_elsewhere_are_no_history(repo):
         (lambda: checks.only_within(""), "none empty"),
         (lambda: checks.refers_to("t/", "x", ""), "the other prefix"),
         (lambda: checks.row_count(severity="loud"), "severity 'loud'"),
+        (lambda: checks.row_count("t/", MANY), "at_least 'many': give a whole number or null"),
+        (lambda: checks.row_count("t/", at_most=True), "at_most True: give a whole number"),
+        (lambda: checks.row_count_change("t/", less=float("nan")), "less nan: give a number"),
+        (lambda: checks.not_null("t/", THREE), "give a list of texts"),
+        (lambda: checks.row_count(THREE), "prefix 3: give text"),
+        (lambda: checks.only_within(THREE), "prefix 3: give text"),
     ],
 )
 def test_what_no_check_can_mean_is_refused_when_it_is_made(make, expected):

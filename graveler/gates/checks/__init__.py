@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from graveler.gates.checks.base import BuiltIn
+from graveler.gates.checks.base import BuiltIn, check_types
 from graveler.gates.checks.columns import InRange, NotNull, Unique
 from graveler.gates.checks.files import FileFormat, FileSize, Freshness
 from graveler.gates.checks.paths import NothingDeletedOutside, OnlyWithin
@@ -36,6 +36,7 @@ __all__ = [
 
 
 def _gate(check: BuiltIn, options: Mapping[str, Any]) -> Gate:
+    check_types(type(check), check.parameters())
     return replace(check.gate(), **options)
 
 

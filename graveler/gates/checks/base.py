@@ -1,15 +1,17 @@
 """What built-in checks have in common: a kind, parameters, and a text that is both."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from math import isnan
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Final, get_args, get_origin
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.gate import Gate
 
-__all__ = ["BuiltIn", "built_in", "known_kinds", "texts"]
+__all__ = ["BuiltIn", "built_in", "check_types", "known_kinds", "texts"]
 
 _kinds: Final[dict[str, type["BuiltIn"]]] = {}
 
@@ -37,6 +39,51 @@ class BuiltIn(ABC):
         return asdict(self)
 
 
+def check_types(kind: type[BuiltIn], given: Mapping[str, Any]) -> None:
+    """Refuse parameters of another type than a check takes.
+
+    Raises:
+        InvalidInputError: One is; the message says what to give.
+    """
+    types = {field.name: field.type for field in fields(kind)}
+    for name, value in given.items():
+        wanted = types.get(name, Any)
+        taken = get_args(wanted) if get_origin(wanted) is UnionType else (wanted,)
+        if not any(_is_of(value, one) for one in taken):
+            words = " or ".join(_WORDS.get(one, "a list of texts") for one in taken)
+            raise InvalidInputError(f"check {kind.kind}: {name} {value!r}: give {words}")
+
+
+_WORDS: Final[Mapping[Any, str]] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    NoneType: "null",
+}
+
+
+def _is_of(value: Any, wanted: Any) -> bool:
+    """Return whether a parameter may be that, of Python or as JSON has it."""
+    if wanted is Any:
+        return True
+    if wanted in {int, float}:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and not isnan(value) and (wanted is float or value % 1 == 0)  # 1e6 is whole
+    if isinstance(wanted, type):
+        return isinstance(value, wanted)
+    # a list, of texts or of pairs of them; one text stands for a list of one
+    pairs = value.items() if isinstance(value, Mapping) else value
+    return isinstance(value, str) or (
+        isinstance(pairs, Iterable)
+        and all(isinstance(text, str) for one in pairs for text in _each(one))
+    )
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
 def texts(given: Any) -> tuple[str, ...]:
     """Return texts as a tuple, also where settings or a caller gave one alone."""
     return (given,) if isinstance(given, str) else tuple(given)
@@ -51,7 +98,8 @@ def built_in(kind: str, parameters: Mapping[str, Any]) -> BuiltIn:
     """Return a built-in check.
 
     Raises:
-        InvalidInputError: There is none of that kind, or it takes no such parameters.
+        InvalidInputError: There is none of that kind, or it takes no such parameters, or others
+            than these.
     """
     if kind not in known_kinds():
         raise InvalidInputError(
@@ -62,6 +110,7 @@ def built_in(kind: str, parameters: Mapping[str, Any]) -> BuiltIn:
         name: tuple(value) if isinstance(value, list) else value
         for name, value in parameters.items()
     }
+    check_types(_kinds[kind], given)
     try:
         return _kinds[kind](**given)
     except TypeError as error:

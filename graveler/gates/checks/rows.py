@@ -82,7 +82,7 @@ class RowCountChange(BuiltIn):
             return f"rows below {self.prefix!r} cannot be counted: neither Parquet nor CSV"
         usual = [
             one.stats.rows
-            for one in candidate.history(self.prefix, self.history)
+            for one in candidate.history(self.prefix, int(self.history))
             if one.stats.rows is not None
         ]
         candidate.report(rows=found.rows, compared=len(usual))
