@@ -190,6 +190,8 @@ class Step(RunBranch):
     Attributes:
         step: Name of the step.
         try_number: The caller's count of tries, kept in the commit.
+        earlier: The commit by which the step last joined the run, which this try replaces; None
+            where it never did.
         result: After joining: the run's commit, or None where the step changed nothing.
     """
 
@@ -216,7 +218,7 @@ class Step(RunBranch):
         self._metadata = dict(metadata)
         self._fork = fork
         self._start = start
-        self._earlier = earlier
+        self.earlier = earlier
 
     def __enter__(self) -> Self:
         return self
@@ -292,7 +294,7 @@ class Step(RunBranch):
         check_fence(there, self.run.fence)
         head = refs.commits.get(there.commit_id)
         tree = self._joined_tree(head, done)
-        if tree == head.metarange and self._earlier is None:
+        if tree == head.metarange and self.earlier is None:
             return self._fork
         made = refs.commits.add(
             metarange=tree,
@@ -324,7 +326,7 @@ class Step(RunBranch):
             raise FencedError(f"step {self.step!r}: a newer try has joined the run already")
         if self._records.last_try_fence(self._name) != self._fence:
             raise FencedError(f"step {self.step!r}: a newer try was started")
-        known = self._earlier.id if self._earlier is not None else ""
+        known = self.earlier.id if self.earlier is not None else ""
         if latest is not None and latest.id != known:
             dest = _without(stores, dest, latest)  # an earlier try joined while this one ran
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from dagster_graveler.lakes import open_lake
+from dagster_graveler.tries import start_step
 from graveler.errors import InvalidInputError
 from graveler.lake import RunHandle, Step
 
@@ -71,7 +72,7 @@ def open_graveler_step(pipes: Pipes, *, lake: str = "", report: bool = True) -> 
         report: Tell Dagster that the assets of the step were made, and in which commit.
 
     Raises:
-        InvalidInputError: The asset handed no run on.
+        InvalidInputError: The asset handed no run on, or the same step to two programs.
         FencedError: The Dagster run is over, or a newer one has taken its work over.
     """
     extra = pipes.extras.get(EXTRA)
@@ -84,7 +85,7 @@ def open_graveler_step(pipes: Pipes, *, lake: str = "", report: bool = True) -> 
     run = open_lake(lake or handle.location).repository(handle.repository).runs.attach(handle)
     with (
         run.renewing(),
-        run.step(extra["step"], try_number=extra["try"], metadata=extra["metadata"]) as step,
+        start_step(run, extra["step"], try_number=extra["try"], metadata=extra["metadata"]) as step,
     ):
         yield step
     if report and pipes.is_asset_step:

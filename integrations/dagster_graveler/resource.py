@@ -20,6 +20,7 @@ from dagster_graveler.context import (
 )
 from dagster_graveler.lakes import open_lake
 from dagster_graveler.pipes import pack
+from dagster_graveler.tries import start_step
 from graveler.errors import RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 
@@ -104,10 +105,14 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         Args:
             context: The context of the asset, op or check; an IO manager's of an output.
             name: Needed only where one function has several steps; the tries of a step share it.
+
+        Raises:
+            InvalidInputError: A second step of the same name, which would take back the first.
         """
         run = self.run(context)
         run.renew()  # keeps what was read
-        return run.step(
+        return start_step(
+            run,
             _step_name(context, name),
             try_number=step_of(context).previous_attempt_count + 1,
             metadata=step_metadata(context, ui=self.ui),
@@ -120,7 +125,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
 
         Args:
             context: The context of the asset or op.
-            name: Needed only where one function has several steps.
+            name: Needed only where one function starts several programs, one each.
         """
         return pack(
             self.run(context).handle,

@@ -1,5 +1,7 @@
 """What goes wrong from outside: a clear error, main as it was, and the next attempt works."""
 
+from contextlib import suppress
+
 import dagster as dg
 import pytest
 
@@ -107,6 +109,36 @@ def test_a_lake_that_is_briefly_not_there(repo, execute, tmp_path):
     away.rename(tmp_path / "lake")
     close_lakes()  # as a new process would
     assert execute(write).success
+
+
+def test_a_second_step_of_one_name_in_a_try(repo, execute):
+    def body(context, graveler):
+        for hour in ("05:00", "06:00"):
+            with graveler.step(context) as step:
+                step.put(hour, b"1")
+
+    with pytest.raises(InvalidInputError, match=r"'made' was done already in this try.*name="):
+        execute(body)
+    assert paths(repo) == []
+
+    def named(context, graveler):
+        for hour in ("05:00", "06:00"):
+            with graveler.step(context, name=hour) as step:
+                step.put(hour, b"1")
+
+    assert execute(named).success
+    assert paths(repo) == ["05:00", "06:00"]
+
+
+def test_a_step_that_failed_may_be_tried_again_in_the_same_function(repo, execute):
+    def body(context, graveler):
+        with suppress(ConnectionError), graveler.step(context) as step:
+            step.put("half", b"1")
+            raise ConnectionError("lost")
+        write(context, graveler)
+
+    assert execute(body).success
+    assert paths(repo) == ["made"]
 
 
 def test_a_repository_that_is_not_there(repo, lake, instance):

@@ -104,16 +104,35 @@ def test_a_program_that_outlived_its_run_is_refused(repo, resource, instance):
 
     @dg.asset
     def made(context: dg.AssetExecutionContext) -> None:
-        handed.update(resource.extras(context))
+        handed.update({name: resource.extras(context, name) for name in ("in time", "late")})
 
     dg.materialize([made], instance=instance, resources={"graveler": resource})
     (record,) = repo.runs.list()
-    with open_graveler_step(Handed(handed)) as step:
+    with open_graveler_step(Handed(handed["in time"])) as step:
         step.put("made", b"1")
-    with pytest.raises(FencedError), open_graveler_step(Handed(handed)) as step:
+    with pytest.raises(FencedError), open_graveler_step(Handed(handed["late"])) as step:
         repo.runs.open(record.key)  # Dagster has started the work anew
         step.put("late", b"1")
     with pytest.raises(FencedError):
-        with open_graveler_step(Handed(handed)):
+        with open_graveler_step(Handed(handed["late"])):
             raise AssertionError("there is no step")
     assert [entry.path for entry in repo.ref(record.branch).entries()] == ["made"]
+
+
+def test_one_step_for_two_programs_is_refused_and_the_first_ones_files_stay(
+    repo, resource, instance
+):
+    handed = {}
+
+    @dg.asset
+    def made(context: dg.AssetExecutionContext) -> None:
+        handed.update(resource.extras(context))
+
+    dg.materialize([made], instance=instance, resources={"graveler": resource})
+    with open_graveler_step(Handed(handed)) as step:
+        step.put("first", b"1")
+    with pytest.raises(InvalidInputError, match="a name of its own"):
+        with open_graveler_step(Handed(handed)):
+            raise AssertionError("there is no step")
+    (record,) = repo.runs.list()
+    assert [entry.path for entry in repo.ref(record.branch).entries()] == ["first"]
