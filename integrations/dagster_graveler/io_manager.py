@@ -40,10 +40,12 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         """Write `obj` in a step of the run; a retry replaces what the try before it wrote.
 
         In a run for several partitions `obj` is a mapping by partition key; or, if the manager
-        keeps frames and the asset's metadata name a column in ``partition_expr``, a frame.
+        keeps frames and the asset's metadata name a column in ``partition_expr``, a frame. None
+        writes nothing, and takes back what an earlier run of the same key wrote for the output.
         """
-        if obj is None:
-            return  # the asset wrote for itself
+        if obj is None:  # the asset wrote for itself, or there is nothing
+            self.graveler.take_back(context)
+            return
         values = self._by_folder(context, obj)
         with self.graveler.step(context) as step:
             for folder, value in values.items():

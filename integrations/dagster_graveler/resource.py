@@ -118,6 +118,22 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             metadata=step_metadata(context, ui=self.ui),
         )
 
+    def take_back(self, context: OutputContext) -> None:
+        """Take back what an earlier try or run of the same key wrote for an output."""
+        dagster_run = run_of(context)
+        try:
+            record = self.repo().runs.get(run_key(dagster_run))
+        except RunNotFoundError:
+            return  # nobody wrote in it, and nobody has to
+        if record.state is RunState.PUBLISHED and record.owner == dagster_run.run_id:
+            return  # what comes after publishing has written nothing
+        step = self.step(context)
+        if step.earlier is None:
+            step.discard()
+            return
+        with step:
+            pass  # joining takes the earlier work back
+
     def extras(self, context: StepContext, name: str = "") -> dict[str, Any]:
         """Return the extras by which a program started by Pipes writes in a step of the run.
 

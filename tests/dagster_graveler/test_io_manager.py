@@ -97,6 +97,56 @@ def test_appending_to_an_hour_again_replaces_what_the_asset_had_appended(
     assert rows(read(repo.ref("main"), "numbers/x/", spark=spark)) == [(0,), (1,)]
 
 
+@pytest.mark.parametrize("published", [False, True])
+def test_an_output_that_is_none_takes_back_what_an_earlier_run_wrote(
+    resource, materialize, repo, published
+):
+    runs = []
+
+    @dg.asset(partitions_def=parts)
+    def made():
+        runs.append(1)
+        return b"rows" if len(runs) == 1 else None
+
+    @dg.asset(partitions_def=parts, deps=[made])
+    def other() -> bytes:
+        if len(runs) == 1 and not published:
+            raise ConnectionError("lost")
+        return b"1"
+
+    manager = GravelerIOManager(graveler=resource)
+    assert materialize([made, other], manager, "x", raise_on_error=False).success == published
+    assert materialize([made, other], manager, "x").success
+    assert [entry.path for entry in repo.ref("main").entries()] == ["other/x/data"]
+
+
+def test_an_output_that_is_none_opens_no_run(resource, instance, repo):
+    @dg.asset
+    def nothing():
+        return None
+
+    manager = GravelerIOManager(graveler=resource)
+    dg.materialize([nothing], resources={"io_manager": manager}, instance=instance)
+    assert list(repo.runs.list()) == []
+
+
+def test_an_asset_after_the_publishing_may_return_nothing(resource, instance, repo):
+    @dg.asset
+    def made() -> str:
+        return "made"
+
+    @dg.asset(deps=["publish"])
+    def after():
+        return None
+
+    assert dg.materialize(
+        [made, build_publish_asset("publish", [made]), after],
+        resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
+        instance=instance,
+    ).success
+    assert [entry.path for entry in repo.ref("main").entries()] == ["made/data"]
+
+
 def test_an_asset_of_all_partitions_reads_them_as_one_frame(spark, repo, resource, materialize):
     @dg.asset(partitions_def=parts)
     def numbers(context: dg.AssetExecutionContext):
