@@ -6,6 +6,7 @@ collection finds; readers of the branch see the new files only when all of them 
 
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
 from graveler.errors import AlreadyExistsError, InvalidInputError
@@ -23,6 +24,7 @@ __all__ = ["Mode", "write"]
 Mode = Literal["append", "overwrite", "error"]
 
 _MODES: Final = ("append", "overwrite", "error")
+_MARK: Final = 16
 _JOB = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.])")
 
 
@@ -35,6 +37,7 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
     format: str = "parquet",  # noqa: A002 - Spark's own word
     partition_by: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
+    owner: str = "",
 ) -> list[Entry]:
     """Write a frame as files below `path` and stage them on `target`; the caller commits.
 
@@ -48,16 +51,22 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
         format: Spark's name of the file format.
         partition_by: Columns that become ``key=value`` folders.
         options: Spark's options of the format.
+        owner: Says whose rows are appended: those that the same owner appended below `path`
+            before are replaced, those of others stay. The files' names tell.
 
     Returns:
         The entries of the files written, in byte order of their paths.
 
     Raises:
         AlreadyExistsError: Mode ``error``, and there is something at `path`.
-        InvalidInputError: Spark cannot write to the repository's storage.
+        InvalidInputError: Spark cannot write to the repository's storage; or an owner is given
+            and the mode is not ``append``.
     """
     if mode not in _MODES:
         raise InvalidInputError(f"mode {mode!r}: choose one of {', '.join(_MODES)}")
+    if owner and mode != "append":
+        raise InvalidInputError(f"mode {mode!r}: an owner is only for mode 'append'")
+    mark = f"{sha256(owner.encode()).hexdigest()[:_MARK]}-" if owner else ""
     folder = f"{path.rstrip('/')}/"
     if mode == "error" and (there := next(target.entries(folder), None)):
         raise AlreadyExistsError(
@@ -74,7 +83,7 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
     checksums = settle(store, list(files.values()))
     entries = [
         Entry(
-            path=folder + (_lasting(name) if mode == "overwrite" else name),
+            path=folder + (_lasting(name, mark) if mode == "overwrite" or owner else name),
             address=info.key,
             size=info.size,
             checksum=checksum,
@@ -86,6 +95,8 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
     target.link_many(entries)
     if mode == "overwrite":
         target.delete_many(_replaced(target, folder, entries, whole=not partition_by))
+    elif owner:
+        target.delete_many(_owned(target, folder, entries, mark))
     return entries
 
 
@@ -101,10 +112,10 @@ def _written(store: ObjectStore, prefix: str) -> dict[str, ObjectInfo]:
     return files
 
 
-def _lasting(name: str) -> str:
+def _lasting(name: str, mark: str) -> str:
     """Return a file's name without the id of the job, so that the next job's replaces it."""
     folder, slash, file = name.rpartition("/")  # a partition's value may look like an id, too
-    return folder + slash + _JOB.sub("", file, count=1)
+    return folder + slash + mark + _JOB.sub("", file, count=1)
 
 
 def _replaced(target: Target, folder: str, entries: Sequence[Entry], *, whole: bool) -> list[str]:
@@ -114,4 +125,14 @@ def _replaced(target: Target, folder: str, entries: Sequence[Entry], *, whole: b
         entry.path
         for entry in target.entries(folder)
         if entry.path not in kept and (whole or entry.path.rpartition("/")[0] in touched)
+    ]
+
+
+def _owned(target: Target, folder: str, entries: Sequence[Entry], mark: str) -> list[str]:
+    """Return the files of earlier writes by whom the mark is of."""
+    kept = {entry.path for entry in entries}
+    return [
+        entry.path
+        for entry in target.entries(folder)
+        if entry.path not in kept and entry.path.rpartition("/")[2].startswith(mark)
     ]

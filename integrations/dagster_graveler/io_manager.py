@@ -49,7 +49,7 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         values = self._by_folder(context, obj)
         with self.graveler.step(context) as step:
             for folder, value in values.items():
-                self.write(step, folder, value)
+                self.write(step, folder, value, context)
             written = Branch(step.repository, step.name)  # what is looked at is no input
             paths = [entry.path for folder in values for entry in written.entries(folder)]
         run = self.graveler.run(context)
@@ -81,7 +81,7 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
             return found
         return self.combine(found) if len(folders) != 1 or not found else next(iter(found.values()))
 
-    def write(self, step: Step, folder: str, obj: object) -> None:
+    def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a value below `folder`."""
         raise NotImplementedError  # each class that inherits has its own
 
@@ -165,7 +165,7 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
 class GravelerIOManager(BaseGravelerIOManager):
     """Keeps assets that are bytes or text, one file each."""
 
-    def write(self, step: Step, folder: str, obj: object) -> None:
+    def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a value below `folder`."""
         if not isinstance(obj, bytes | str):
             raise InvalidInputError(

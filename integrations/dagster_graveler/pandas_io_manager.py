@@ -25,12 +25,12 @@ class GravelerPandasIOManager(GravelerIOManager):
     argument says so (``dict[str, pd.DataFrame]``). Whatever wrote the Parquet files, they are read.
     """
 
-    def write(self, step: Step, folder: str, obj: object) -> None:
+    def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a frame below `folder`."""
         import pandas as pd  # noqa: PLC0415 - heavy: only where it is used
 
         if not isinstance(obj, pd.DataFrame):
-            super().write(step, folder, obj)
+            super().write(step, folder, obj, context)
             return
         with TemporaryDirectory(prefix="graveler-") as scratch:
             file = Path(scratch) / "data.parquet"

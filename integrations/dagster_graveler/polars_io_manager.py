@@ -25,12 +25,12 @@ class GravelerPolarsIOManager(GravelerIOManager):
     frame, or a dictionary by partition key where the argument says so.
     """
 
-    def write(self, step: Step, folder: str, obj: object) -> None:
+    def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a frame below `folder`."""
         import polars as pl  # noqa: PLC0415 - heavy: only where it is used
 
         if not isinstance(obj, pl.DataFrame | pl.LazyFrame):
-            super().write(step, folder, obj)
+            super().write(step, folder, obj, context)
             return
         with TemporaryDirectory(prefix="graveler-") as scratch:
             file = Path(scratch) / "data.parquet"

@@ -24,8 +24,10 @@ class GravelerSparkIOManager(GravelerIOManager):
 
     Attributes:
         file_format: Spark's name of the format.
-        mode: ``overwrite``, ``append`` or ``error``. Whatever the mode, a retry or a run of the
-            same partition replaces what the asset wrote there before.
+        mode: ``overwrite``, ``append`` or ``error``. Whatever the mode, a retry or another run
+            of the same job and partition replaces what the asset wrote there before. An
+            appending asset with partitions replaces it whichever job had written it; one
+            without adds its rows with each run. ``error`` refuses what another job has written.
         partition_by: Columns that become ``key=value`` folders.
         options: Spark's options of the format, for writing and reading.
     """
@@ -35,14 +37,14 @@ class GravelerSparkIOManager(GravelerIOManager):
     partition_by: list[str] = Field(default_factory=list)
     options: dict[str, str] = Field(default_factory=dict)
 
-    def write(self, step: Step, folder: str, obj: object) -> None:
+    def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a frame below `folder`."""
         from pyspark.sql import DataFrame  # noqa: PLC0415 - heavy: only where it is used
 
         from graveler.spark import write  # noqa: PLC0415
 
         if not isinstance(obj, DataFrame):
-            super().write(step, folder, obj)
+            super().write(step, folder, obj, context)
             return
         write(
             step,
@@ -52,6 +54,7 @@ class GravelerSparkIOManager(GravelerIOManager):
             format=self.file_format,
             partition_by=self.partition_by,
             options=self.options,
+            owner=_owner(context) if self.mode == "append" else "",
         )
 
     def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
@@ -95,6 +98,12 @@ class GravelerSparkIOManager(GravelerIOManager):
             return {}
         columns = [dg.TableColumn(name, kind) for name, kind in obj.dtypes]
         return {"dagster/column_schema": dg.TableSchema(columns)}
+
+
+def _owner(context: dg.OutputContext) -> str:
+    """Return the asset whose rows of a partition are the same, whichever run writes them."""
+    known = context.has_asset_key and context.has_asset_partitions
+    return context.asset_key.to_user_string() if known else ""
 
 
 def _rows(frame: "DataFrame", column: str, which: Belongs) -> "Column":

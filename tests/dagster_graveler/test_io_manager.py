@@ -3,16 +3,27 @@
 import dagster as dg
 import pytest
 
-from dagster_graveler import GravelerIOManager, GravelerSparkIOManager, build_publish_asset
+from dagster_graveler import (
+    GravelerIOManager,
+    GravelerSparkIOManager,
+    build_publish_asset,
+    graveler_definitions,
+)
 from dagster_graveler.context import partition_folder
 from graveler.errors import InvalidInputError
-from graveler.spark import read
+from graveler.spark import read, write
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
+pytestmark = [
+    pytest.mark.filterwarnings(  # Dagster's own use
+        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`"),  # Dagster calls it beta
+]
 
 parts = dg.StaticPartitionsDefinition(["x", "y"])
+hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
+HOUR = "2013-01-01-05:00"
+ONCE = dg.BackfillPolicy.single_run()
 
 
 @pytest.fixture
@@ -95,6 +106,90 @@ def test_appending_to_an_hour_again_replaces_what_the_asset_had_appended(
     for _ in range(2):
         assert materialize([numbers], manager, "x").success
     assert rows(read(repo.ref("main"), "numbers/x/", spark=spark)) == [(0,), (1,)]
+
+
+@pytest.fixture
+def appending(spark, resource, instance):
+    """Execute jobs over assets that append to their hours, in folders that they may share."""
+
+    def define(layout="{asset}/{partition}"):
+        rows_of = {"a": 4, "b": 1}
+
+        def make(name):
+            @dg.asset(name=name, partitions_def=hours, backfill_policy=ONCE)
+            def appended(context: dg.AssetExecutionContext):
+                frame = spark.range(rows_of[name]).repartition(rows_of[name])
+                return dict.fromkeys(context.partition_keys, frame)
+
+            return appended
+
+        assets = [make("a"), make("b")]
+        manager = GravelerSparkIOManager(graveler=resource, mode="append", layout=layout)
+        defs = graveler_definitions(
+            assets, resource, io_manager=manager, partitions_def=hours, name="hourly"
+        )
+
+        def execute(job, **given):
+            if "tags" not in given:
+                given["partition_key"] = HOUR
+            done = defs.resolve_job_def(job).execute_in_process(instance=instance, **given)
+            assert done.success
+
+        return execute, rows_of
+
+    return define
+
+
+RANGE = {
+    "dagster/asset_partition_range_start": HOUR,
+    "dagster/asset_partition_range_end": "2013-01-01-06:00",
+}
+
+
+@pytest.mark.parametrize(
+    ("job", "given"),
+    [("hourly_job", {}), ("__ASSET_JOB", {}), ("hourly_job", {"tags": RANGE})],
+    ids=["the same job", "from the asset's page", "a backfill in one run"],
+)
+def test_appending_comes_once_whichever_job_has_run_the_hour(spark, repo, appending, job, given):
+    execute, rows_of = appending()
+    execute("hourly_job")
+    rows_of["a"] = 2  # fewer rows, in fewer files
+    execute(job, **given)
+    execute("hourly_job")
+    assert rows(read(repo.ref("main"), "a/2013/01/01/05:00/", spark=spark)) == [(0,), (1,)]
+    if given:
+        assert rows(read(repo.ref("main"), "a/2013/01/01/06:00/", spark=spark)) == [(0,), (1,)]
+
+
+def test_assets_that_append_to_one_folder_leave_each_other_s_rows(spark, repo, appending):
+    execute, rows_of = appending("{partition}")
+    for picked, count in ((["a", "b"], 4), (["a", "b"], 2), (["a"], 3), (["b"], 3)):
+        rows_of["a"] = count
+        names = [*picked, "hourly_publish"]
+        execute("__ASSET_JOB", asset_selection=[dg.AssetKey(name) for name in names])
+        found = rows(read(repo.ref("main"), "2013/01/01/05:00/", spark=spark))
+        assert found == sorted([(0,), *((n,) for n in range(count))])
+
+
+def test_what_somebody_else_has_put_into_the_folder_stays(spark, repo, appending):
+    execute, _ = appending()
+    with repo.run("by hand") as run:
+        write(run, spark.range(10, 11), "b/2013/01/01/05:00/")
+    for job in ("hourly_job", "__ASSET_JOB"):
+        execute(job)
+        assert rows(read(repo.ref("main"), "b/2013/01/01/05:00/", spark=spark)) == [(0,), (10,)]
+
+
+def test_an_asset_without_partitions_appends_with_each_run(spark, repo, resource, materialize):
+    @dg.asset
+    def numbers():
+        return spark.range(1)
+
+    manager = GravelerSparkIOManager(graveler=resource, mode="append")
+    for _ in range(2):
+        assert materialize([numbers], manager).success
+    assert rows(read(repo.ref("main"), "numbers/", spark=spark)) == [(0,), (0,)]
 
 
 @pytest.mark.parametrize("published", [False, True])

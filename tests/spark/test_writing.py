@@ -45,6 +45,24 @@ def test_append_keeps_what_is_there(spark, branch):
     assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (1, "a")]
 
 
+def test_an_owner_who_appends_again_replaces_its_own_rows_alone(spark, branch):
+    gspark.write(branch, frame(spark, (0, "a")), "t/", partition_by=["day"])
+    for owner, values in (
+        ("one", [(1, "a"), (2, "b")]),
+        ("two", [(3, "a")]),
+        ("one", [(4, "a")]),  # none in b any more
+    ):
+        gspark.write(branch, frame(spark, *values), "t/", partition_by=["day"], owner=owner)
+    found = gspark.read(branch, "t/", spark=spark).select("id", "day")
+    assert rows(found) == [(0, "a"), (3, "a"), (4, "a")]
+
+
+def test_an_owner_is_refused_where_nothing_is_appended(spark, branch):
+    with pytest.raises(InvalidInputError, match="only for mode 'append'"):
+        gspark.write(branch, frame(spark, (1, "a")), "t/", mode="overwrite", owner="one")
+    assert paths(branch) == []
+
+
 def test_overwrite_replaces_the_folder_and_nothing_beside_it(spark, branch):
     gspark.write(branch, frame(spark, *((n, "a") for n in range(8))).repartition(4), "t/")
     gspark.write(branch, frame(spark, (1, "b")), "t2/")
