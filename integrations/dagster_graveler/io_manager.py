@@ -1,7 +1,7 @@
 """Assets as folders of the lake: written in a step of the run, read from the run's branch."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_origin
+from typing import Any, Final, get_args, get_origin
 
 import dagster as dg
 
@@ -11,7 +11,7 @@ from dagster_graveler.resource import GravelerResource
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Branch, Ref, Run, Step
 
-__all__ = ["BaseGravelerIOManager", "GravelerIOManager"]
+__all__ = ["BaseGravelerIOManager", "GravelerIOManager", "value_type"]
 
 _FILE: Final = "data"
 _SHOWN: Final = 20
@@ -177,7 +177,15 @@ class GravelerIOManager(BaseGravelerIOManager):
     def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
         """Return the value below `folder`."""
         body = view.get(folder + _FILE)
-        return body.decode() if context.dagster_type.typing_type is str else body
+        return body.decode() if value_type(context) is str else body
+
+
+def value_type(context: dg.InputContext) -> Any:
+    """Return the annotated type of an input; of one value, where it is a dictionary by partition."""
+    annotated = context.dagster_type.typing_type
+    if get_origin(annotated) is dict and context.has_asset_key and context.has_asset_partitions:
+        return get_args(annotated)[1]
+    return annotated
 
 
 def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str, Any]:

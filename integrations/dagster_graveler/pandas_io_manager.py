@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_graveler.belonging import Belongs, refuse_strangers
-from dagster_graveler.io_manager import GravelerIOManager
+from dagster_graveler.io_manager import GravelerIOManager, value_type
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Ref, Run, Step
 
@@ -41,7 +41,7 @@ class GravelerPandasIOManager(GravelerIOManager):
         """Return the frame below `folder`, or bytes or text where the input says so."""
         import pandas as pd  # noqa: PLC0415 - heavy: only where it is used
 
-        if context.dagster_type.typing_type in (bytes, str):
+        if value_type(context) in (bytes, str):
             return super().read(view, folder, context)
         frames = []
         for entry in view.entries(folder):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_graveler.belonging import Belongs, refuse_strangers
-from dagster_graveler.io_manager import GravelerIOManager
+from dagster_graveler.io_manager import GravelerIOManager, value_type
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Ref, Run, Step
 
@@ -44,7 +44,7 @@ class GravelerPolarsIOManager(GravelerIOManager):
         """Return the frame below `folder`, or bytes or text where the input says so."""
         import polars as pl  # noqa: PLC0415 - heavy: only where it is used
 
-        wanted = context.dagster_type.typing_type
+        wanted = value_type(context)
         if wanted in (bytes, str):
             return super().read(view, folder, context)
         frames = []
@@ -54,7 +54,7 @@ class GravelerPolarsIOManager(GravelerIOManager):
                     frames.append(pl.read_parquet(file.read()))
         if not frames:
             raise ObjectNotFoundError(f"no Parquet file below {folder!r}: write the asset first")
-        frame = frames[0] if len(frames) == 1 else pl.concat(frames)
+        frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical_relaxed")
         return frame.lazy() if wanted is pl.LazyFrame else frame
 
     def combine(self, found: Mapping[str, Any]) -> Any:
@@ -65,7 +65,7 @@ class GravelerPolarsIOManager(GravelerIOManager):
             return super().combine(found)
         if not found:
             raise ObjectNotFoundError("no partition of the input is there: make one of them first")
-        return pl.concat(list(found.values()))
+        return pl.concat(list(found.values()), how="vertical_relaxed")  # empty ones have no types
 
     def split(self, obj: object, column: str, belongs: Mapping[str, Belongs]) -> Mapping[str, Any]:
         """Return the rows of each partition."""

@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_graveler.belonging import Belongs, refuse_strangers
-from dagster_graveler.io_manager import GravelerIOManager
+from dagster_graveler.io_manager import GravelerIOManager, value_type
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Ref, Run, Step
 
@@ -61,7 +61,7 @@ class GravelerSparkIOManager(GravelerIOManager):
         """Return the frame below `folder`, or bytes or text where the input says so."""
         from graveler.spark import read  # noqa: PLC0415 - heavy: only where it is used
 
-        if context.dagster_type.typing_type in (bytes, str):
+        if value_type(context) in (bytes, str):
             return super().read(view, folder, context)
         return read(view, folder, format=self.file_format, options=self.options)
 

@@ -248,6 +248,59 @@ def test_one_value_for_many_partitions_is_refused(repo, resource, materialize):
     assert paths(repo) == []
 
 
+@pytest.fixture
+def reading(resource, materialize, instance):
+    """Write what is given for each hour, and return what an asset of all of them is given."""
+
+    def read(manager, value, annotation=None):
+        @dg.asset(partitions_def=hours, backfill_policy=ONCE)
+        def events(context: dg.AssetExecutionContext):
+            return {key: value(n) for n, key in enumerate(context.partition_keys)}
+
+        def total(events):
+            seen.append(events)
+            return b"read"
+
+        if annotation is not None:
+            total.__annotations__["events"] = annotation
+        seen: list[object] = []
+        mapping = dg.SpecificPartitionsPartitionMapping(HOURS)
+        reader = dg.asset(ins={"events": dg.AssetIn(partition_mapping=mapping)})(total)
+        materialize([events], manager, tags=RANGE)
+        dg.materialize(
+            [events, reader],
+            selection=["total"],
+            resources={"graveler": resource, "io_manager": manager},
+            instance=instance,
+        )
+        return seen[0]
+
+    return read
+
+
+@pytest.mark.parametrize("manager", [GravelerIOManager, GravelerPandasIOManager])
+def test_a_dictionary_says_of_which_kind_its_values_are(resource, reading, manager):
+    found = reading(manager(graveler=resource), str, dict[str, str])
+    assert found == {key: str(n) for n, key in enumerate(HOURS)}
+
+
+def test_a_dictionary_of_lazy_frames_holds_lazy_frames(resource, reading):
+    found = reading(
+        GravelerPolarsIOManager(graveler=resource),
+        lambda n: pl.DataFrame({"n": [n]}),
+        dict[str, pl.LazyFrame],
+    )
+    assert [frame.collect()["n"].to_list() for frame in found.values()] == [[0], [1], [2]]
+
+
+def test_an_hour_without_rows_whose_columns_have_no_type_is_read_with_the_others(resource, reading):
+    found = reading(
+        GravelerPolarsIOManager(graveler=resource),
+        lambda n: pl.DataFrame({"n": [n] if n else []}),
+    )
+    assert_frame_equal(found, pl.DataFrame({"n": [1, 2]}))
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 def test_partitions_that_are_not_there_are_left_out_where_the_input_allows_it(
     resource, materialize, instance, allowed
