@@ -121,6 +121,8 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         column = (context.definition_metadata or {}).get(_COLUMN)
         if len(keys) == 1 and not isinstance(obj, Mapping):
             values: Mapping[str, Any] = {keys[0]: obj}
+            if column is not None and _has_rows(definition, obj):
+                self.split(obj, column, {keys[0]: Belongs.of(definition, keys[0])})  # or refuses
         elif isinstance(obj, Mapping) or column is None:
             values = _mapped(context.asset_key, obj, keys)
         else:
@@ -203,6 +205,13 @@ def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str
             "an empty one where there is nothing"
         )
     return obj
+
+
+def _has_rows(definition: dg.PartitionsDefinition[str], obj: object) -> bool:
+    """Return whether a column can tell which rows of the value belong to a partition."""
+    return not isinstance(definition, dg.MultiPartitionsDefinition) and not isinstance(
+        obj, bytes | str
+    )
 
 
 def _is_in_run(context: dg.InputContext) -> bool:

@@ -71,17 +71,17 @@ class GravelerPolarsIOManager(GravelerIOManager):
         """Return the rows of each partition."""
         import polars as pl  # noqa: PLC0415 - heavy: only where it is used
 
-        if isinstance(obj, pl.LazyFrame):
-            obj = obj.collect()
-        if not isinstance(obj, pl.DataFrame):
+        if not isinstance(obj, pl.DataFrame | pl.LazyFrame):
             return super().split(obj, column, belongs)
-        if column not in obj.columns:
-            raise InvalidInputError(f"no column {column!r} to tell partitions by: {obj.columns}")
-        parts = {key: obj.filter(_rows(obj[column], which)) for key, which in belongs.items()}
-        left = len(obj) - sum(map(len, parts.values()))
+        schema = obj.collect_schema()
+        if column not in schema:
+            raise InvalidInputError(f"no column {column!r} to tell partitions by: {schema.names()}")
+        rows = {key: _rows(column, schema[column], which) for key, which in belongs.items()}
+        strange = ~pl.any_horizontal(*rows.values()).fill_null(value=False)
+        left = obj.lazy().select(strange.sum()).collect().item()
         if left:
             refuse_strangers(column, left)
-        return parts
+        return {key: obj.filter(condition) for key, condition in rows.items()}
 
     def describe(self, obj: object) -> Mapping[str, Any]:
         """Return rows and columns."""
@@ -93,11 +93,12 @@ class GravelerPolarsIOManager(GravelerIOManager):
         return {"dagster/row_count": len(obj), "dagster/column_schema": dg.TableSchema(columns)}
 
 
-def _rows(column: "pl.Series", which: Belongs) -> "pl.Series":
+def _rows(column: str, kind: "pl.DataType", which: Belongs) -> "pl.Expr":
     import polars as pl  # noqa: PLC0415 - heavy: only where it is used
 
-    if not isinstance(column.dtype, pl.Datetime):
-        return column.cast(pl.String) == which.key
-    start, end = which.window(column.name)
-    utc = column.dt.replace_time_zone("UTC") if column.dtype.time_zone is None else column
+    values = pl.col(column)
+    if not isinstance(kind, pl.Datetime):
+        return values.cast(pl.String) == which.key
+    start, end = which.window(column)
+    utc = values.dt.replace_time_zone("UTC") if kind.time_zone is None else values
     return (utc >= start) & (utc < end)

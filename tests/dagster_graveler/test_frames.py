@@ -238,6 +238,63 @@ def test_what_cannot_be_told_apart_is_refused(repo, resource, materialize, retur
     assert paths(repo) == []
 
 
+ONE_HOUR = [
+    pytest.param({"partition_key": HOURS[0]}, id="an hour"),
+    pytest.param({"tags": dict.fromkeys(RANGE, HOURS[0])}, id="a backfill of an hour"),
+]
+
+
+@pytest.mark.parametrize("given", ONE_HOUR)
+@pytest.mark.parametrize(
+    ("manager", "frame"),
+    [
+        (GravelerPandasIOManager, pd.DataFrame({"at": TIMES})),
+        (GravelerPolarsIOManager, pl.DataFrame({"at": TIMES})),
+        (GravelerPolarsIOManager, pl.LazyFrame({"at": TIMES})),
+    ],
+    ids=["pandas", "polars", "polars, lazy"],
+)
+def test_a_row_of_another_hour_is_refused_in_a_run_of_one_too(
+    repo, resource, materialize, manager, frame, given
+):
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "at"})
+    def events():
+        return frame
+
+    with pytest.raises(InvalidInputError, match="2 rows belong to none of the partitions"):
+        materialize([events], manager(graveler=resource), **given)
+    assert paths(repo) == []
+
+
+def test_a_spark_row_of_another_hour_is_refused_in_a_run_of_one_too(
+    spark, repo, resource, materialize
+):
+    @dg.asset(partitions_def=hours, metadata={"partition_expr": "at"})
+    def events():
+        return spark.createDataFrame([(time,) for time in TIMES], "at timestamp")
+
+    with pytest.raises(InvalidInputError, match="rows belong to none of the partitions"):
+        materialize([events], GravelerSparkIOManager(graveler=resource), partition_key=HOURS[0])
+    assert paths(repo) == []
+
+
+@pytest.mark.parametrize("given", ONE_HOUR)
+def test_the_rows_of_one_hour_are_written_as_they_are(repo, resource, materialize, given):
+    frame = pd.DataFrame({"at": TIMES[:1], "n": [1]})
+
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "at"})
+    def events():
+        return frame
+
+    @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "at"})
+    def note() -> str:
+        return "text has no rows"
+
+    materialize([events, note], GravelerPandasIOManager(graveler=resource), **given)
+    with repo.ref("main").open(f"events/{FOLDERS[0]}/data.parquet") as file:
+        assert pl.read_parquet(file.read()).columns == ["at", "n"]
+
+
 def test_one_value_for_many_partitions_is_refused(repo, resource, materialize):
     @dg.asset(partitions_def=hours, backfill_policy=ONCE)
     def events():
