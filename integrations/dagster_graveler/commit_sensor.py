@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
@@ -12,7 +13,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from dagster_graveler.resource import GravelerResource
-from graveler.errors import NotFoundError
+from dagster_graveler.window import keys_of_window, window_told
+from graveler.errors import NotFoundError, RunNotFoundError
 from graveler.ingest import INGEST, hours_told
 from graveler.lake import Repository
 from graveler.model import Commit
@@ -53,7 +55,8 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
         prefix: Only commits that change something below it.
         partitions_def: That of the job or the asset. Which partitions a commit is about is told
             by the run that made it, by its hours, or by those in the paths it changed; a
-            commit that is about none is passed over.
+            commit that is about none is passed over. Where both are of time, they may be of
+            different length: hours start their day, a day all of its hours.
         since: The commit or ref to begin behind; what is there at first is no news where not
             given.
         limit: Commits told of in one look; the others follow in the next one.
@@ -78,11 +81,12 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
         for commit in told:
             if not _concerns(repository, commit, prefix):
                 continue
-            partitions = (
-                [None]
-                if partitions_def is None
-                else partitions_of_commit(repository, commit, partitions_def, prefix=prefix)
-            )
+            with dg.partition_loading_context(dynamic_partitions_store=context.instance):
+                partitions = (
+                    [None]
+                    if partitions_def is None
+                    else partitions_of_commit(repository, commit, partitions_def, prefix=prefix)
+                )
             if job is not None and commit.metadata.get("dagster.job") != job.name:
                 requests += [_request(commit, key, many=len(partitions) > 1) for key in partitions]
             if asset is not None:
@@ -151,19 +155,34 @@ def partitions_of_commit(
     """Return the partitions that a commit is about, in order.
 
     They are told by the run that made it, in Dagster or elsewhere, by the hours that it says its
-    files are of, or else by those (``2013/01/01/05:00/``) in the paths that it changed. A commit
-    of an ingestion branch goes by its hours alone, whichever run made it: late files and hours
+    files are of, or else by those (``2013/01/01/05:00/``) in the paths that it changed. Of a
+    Dagster run for a time it is all partitions that share some of its window, and so for a
+    commit that takes such a run back. A commit of an ingestion branch goes by its hours alone, whichever run made it: late files and hours
     that had to wait are published with the hour of a later run.
     """
+    timed = definition if isinstance(definition, dg.TimeWindowPartitionsDefinition) else None
+    if timed is not None and (window := _window(repository, commit)):
+        return keys_of_window(timed, *window)
     named = "" if INGEST in commit.metadata else commit.metadata.get("dagster.partition", "")
     first, _, last = named.partition("...")
     if first and all(definition.has_partition_key(key) for key in (first, last or first)):
         return definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last or first))
-    if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+    if timed is None:
         return []
     times = hours_told(commit.metadata) or sorted(set(_hours(repository, commit, prefix)))
-    keys = (definition.get_partition_key_for_timestamp(time.timestamp()) for time in times)
+    keys = (timed.get_partition_key_for_timestamp(time.timestamp()) for time in times)
     return [key for key in dict.fromkeys(keys) if definition.has_partition_key(key)]
+
+
+def _window(repository: Repository, commit: Commit) -> tuple[datetime, datetime] | None:
+    if INGEST in commit.metadata:
+        return None
+    taken_back = commit.metadata.get("graveler.rollback")
+    if not taken_back:
+        return window_told(commit.metadata)
+    with suppress(RunNotFoundError):
+        return window_told(repository.runs.get(taken_back).metadata)
+    return None
 
 
 def _hours(repository: Repository, commit: Commit, prefix: str) -> Iterator[datetime]:

@@ -21,6 +21,7 @@ from dagster_graveler.context import (
 from dagster_graveler.lakes import open_lake
 from dagster_graveler.pipes import pack
 from dagster_graveler.tries import start_step
+from dagster_graveler.window import window_metadata
 from graveler.errors import RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 
@@ -91,7 +92,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             run_key(run),
             owner=run.run_id,
             into=self.into,
-            metadata=run_metadata(context, ui=self.ui),
+            metadata={**run_metadata(context, ui=self.ui), **window_metadata(context)},
             on_failure=self.on_failure,
             lease=timedelta(seconds=self.lease_seconds),
             ttl=timedelta(days=self.ttl_days),

@@ -21,9 +21,12 @@ from graveler.gates import gate
 from graveler.lake.factory import connect
 from tests.dagster_graveler.ending import ended
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
+pytestmark = [
+    pytest.mark.filterwarnings(  # Dagster's own use
+        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`"),  # Dagster calls it beta
+]
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 parts = dg.StaticPartitionsDefinition(["x", "y"])
@@ -195,6 +198,110 @@ def test_a_partition_that_is_no_time_is_known_by_its_name_alone(repo, look):
     publish(repo, "b", **{"dagster.partition": "unknown"})
     publish(repo, "2013/01/01/05:00/c")
     assert partitions(look(sensor)) == ["y"]
+
+
+def told(said):
+    return [event.partition for event in said.asset_events]
+
+
+days = dg.DailyPartitionsDefinition("2013-01-01")
+weeks = dg.WeeklyPartitionsDefinition("2013-01-06")
+ONCE = dg.BackfillPolicy.single_run()
+
+
+@pytest.fixture
+def publish_for(resource, instance):
+    """Publish a run of Dagster's for a partition, or for those of a range."""
+
+    def execute(definition, first, last=""):
+        @dg.asset(partitions_def=definition, backfill_policy=ONCE)
+        def made(context: dg.AssetExecutionContext):
+            return dict.fromkeys(context.partition_keys, b"1")
+
+        publishing = build_publish_asset(
+            "publish", [made], partitions_def=definition, backfill_policy=ONCE
+        )
+        span = {
+            "dagster/asset_partition_range_start": first,
+            "dagster/asset_partition_range_end": last,
+        }
+        return dg.materialize(
+            [made, publishing],
+            instance=instance,
+            resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
+            **({"tags": span} if last else {"partition_key": first}),
+        )
+
+    return execute
+
+
+@pytest.mark.parametrize(
+    ("of_run", "span", "of_sensor", "expected"),
+    [
+        (
+            hours,
+            ("2013-01-02-05:00", "2013-01-04-00:00"),
+            days,
+            ["2013-01-02", "2013-01-03", "2013-01-04"],
+        ),
+        (hours, ("2013-01-02-05:00",), days, ["2013-01-02"]),
+        (days, ("2013-01-02",), hours, [f"2013-01-02-{hour:02}:00" for hour in range(24)]),
+        (weeks, ("2013-01-06",), days, [f"2013-01-{day:02}" for day in range(6, 13)]),
+        (
+            days,
+            ("2013-01-02", "2013-01-04"),
+            dg.HourlyPartitionsDefinition("2013-01-03-22:00", end_date="2013-01-04-01:00"),
+            ["2013-01-03-22:00", "2013-01-03-23:00", "2013-01-04-00:00"],
+        ),
+        (
+            days,
+            ("2013-01-02",),
+            dg.DailyPartitionsDefinition("2013-01-01", timezone="America/New_York"),
+            ["2013-01-01", "2013-01-02"],
+        ),
+        (days, ("2013-01-02",), dg.DailyPartitionsDefinition("2013-01-03"), []),
+        (days, ("2013-01-02",), parts, []),
+        (days, ("2013-01-02", "2013-01-03"), days, ["2013-01-02", "2013-01-03"]),
+    ],
+    ids=[
+        "hours to days",
+        "an hour to its day",
+        "a day to its hours",
+        "a week to its days",
+        "as far as they go",
+        "elsewhere",
+        "before they begin",
+        "no times",
+        "the same",
+    ],
+)
+def test_partitions_are_told_in_those_of_the_sensor(
+    look, publish_for, of_run, span, of_sensor, expected
+):
+    sensor = build_commit_sensor("news", asset="lake_main", partitions_def=of_sensor)
+    look(sensor)
+    assert publish_for(of_run, *span).success
+    assert told(look(sensor)) == expected
+    assert told(look(sensor)) == []
+
+
+def test_what_takes_a_run_back_is_about_all_of_its_partitions(repo, look, publish_for):
+    sensor = build_commit_sensor("news", asset="lake_main", partitions_def=days)
+    publish_for(hours, "2013-01-02-05:00", "2013-01-04-00:00")
+    look(sensor)
+    (record,) = repo.runs.list()
+    repo.runs.rollback(record.key)
+    assert told(look(sensor)) == ["2013-01-02", "2013-01-03", "2013-01-04"]
+
+
+def test_partitions_that_are_added_while_dagster_runs_are_known(repo, look, instance):
+    instance.add_dynamic_partitions("customers", ["acme", "umbrella"])
+    customers = dg.DynamicPartitionsDefinition(name="customers")
+    sensor = build_commit_sensor("news", asset="lake_main", partitions_def=customers)
+    look(sensor)
+    publish(repo, "a", **{"dagster.partition": "acme"})
+    publish(repo, "b", **{"dagster.partition": "unknown"})
+    assert told(look(sensor)) == ["acme"]
 
 
 def test_a_branch_can_be_an_asset_with_an_event_for_each_commit(repo, look):
