@@ -57,7 +57,13 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     if not assets:
         raise InvalidInputError(f"graveler_definitions {name!r}: give at least one asset")
     keys = {key for asset in assets for key in asset.keys}
-    upstream = {dep for asset in assets for deps in asset.asset_deps.values() for dep in deps}
+    upstream = {
+        dep
+        for asset in assets
+        for key, deps in asset.asset_deps.items()
+        for dep in deps
+        if dep != key  # an asset may need its own earlier partition
+    }
     return dg.Definitions.merge(
         dg.Definitions(assets=list(assets), asset_checks=list(asset_checks)),
         surround(

@@ -1,0 +1,55 @@
+"""What `graveler_definitions` takes."""
+
+import dagster as dg
+import pytest
+
+from dagster_graveler import GravelerIOManager, graveler_definitions
+from graveler.gates import gate
+
+pytestmark = [
+    pytest.mark.filterwarnings(  # Dagster's own use
+        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),  # partitions of checks
+]
+
+hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
+HOUR = "2013-01-01-05:00"
+
+
+@gate
+def nothing_forbidden(candidate):
+    assert not any("forbidden" in entry.path for entry in candidate.list())
+
+
+@pytest.fixture
+def execute(resource):
+    def run(assets, job="graveler_job", partition=None, **given):
+        manager = GravelerIOManager(graveler=resource)
+        defs = graveler_definitions(assets, resource, io_manager=manager, **given)
+        with dg.DagsterInstance.ephemeral() as instance:
+            return defs.resolve_job_def(job).execute_in_process(
+                instance=instance, partition_key=partition, raise_on_error=False
+            )
+
+    return run
+
+
+def paths(repo):
+    return [entry.path for entry in repo.ref("main").entries()]
+
+
+def test_an_asset_may_need_its_own_earlier_partition(repo, execute):
+    earlier = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
+
+    @dg.asset(partitions_def=hours, deps=[dg.AssetDep("cumulated", partition_mapping=earlier)])
+    def cumulated() -> bytes:
+        return b"1"
+
+    given = {"gates": [nothing_forbidden], "partitions_def": hours}
+    result = execute([cumulated], partition=HOUR, **given)
+    assert result.success
+    assert [check.check_name for check in result.get_asset_check_evaluations()] == [
+        "nothing_forbidden"
+    ]
+    assert paths(repo) == ["cumulated/2013/01/01/05:00/data"]
