@@ -18,10 +18,10 @@ __all__ = ["graveler_definitions", "surround"]
 
 
 def graveler_definitions(  # noqa: PLR0913 - all but the first two have a default
-    assets: Sequence[dg.AssetsDefinition],
+    assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
     graveler: GravelerResource,
     *,
-    gates: Iterable[Gate | Check] = (),
+    gates: Gate | Check | Iterable[Gate | Check] = (),
     asset_checks: Iterable[dg.AssetChecksDefinition] = (),
     partitions_def: dg.PartitionsDefinition[str] | None = None,
     io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManager | None = None,
@@ -38,10 +38,11 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     ``<name>_rollback``, the job that takes a published run back.
 
     Args:
-        assets: What a run makes.
+        assets: What a run makes. Those that others make, as an ``AssetSpec``, are defined
+            beside them and not published.
         graveler: The repository; also the resource ``graveler`` of the assets.
-        gates: What must hold of main before it moves; publishing asks them, whatever the checks
-            said.
+        gates: What must hold of main before it moves, one or several; publishing asks them,
+            whatever the checks said.
         asset_checks: More checks; a blocking one stops publishing.
         partitions_def: That of the assets.
         io_manager: Keeps what assets return; a ``GravelerSparkIOManager`` where not given.
@@ -52,14 +53,17 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         name: What the names start with.
 
     Raises:
-        InvalidInputError: No assets.
+        InvalidInputError: No assets that a run makes.
     """
-    if not assets:
-        raise InvalidInputError(f"graveler_definitions {name!r}: give at least one asset")
-    keys = {key for asset in assets for key in asset.keys}
+    made = [each for each in assets if isinstance(each, dg.AssetsDefinition) and each.is_executable]
+    if not made:
+        raise InvalidInputError(
+            f"graveler_definitions {name!r}: give at least one asset that a run makes"
+        )
+    keys = {key for asset in made for key in asset.keys}
     upstream = {
         dep
-        for asset in assets
+        for asset in made
         for key, deps in asset.asset_deps.items()
         for dep in deps
         if dep != key  # an asset may need its own earlier partition
@@ -72,7 +76,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             last=keys - upstream,
             gates=gates,
             partitions_def=partitions_def,
-            backfill_policy=_common_policy(assets),
+            backfill_policy=_common_policy(made),
             io_manager=io_manager,
             resources=resources,
             publish_adhoc=publish_adhoc,
@@ -87,7 +91,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
     graveler: GravelerResource,
     *,
     last: Iterable[dg.AssetKey],
-    gates: Iterable[Gate | Check] = (),
+    gates: Gate | Check | Iterable[Gate | Check] = (),
     partitions_def: dg.PartitionsDefinition[str] | None = None,
     backfill_policy: dg.BackfillPolicy | None = None,
     io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManager | None = None,
@@ -102,7 +106,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         keys: The assets.
         graveler: The repository.
         last: Those of them that no other waits for.
-        gates: What must hold of main.
+        gates: What must hold of main, one or several.
         partitions_def: That of the assets.
         backfill_policy: That of the assets.
         io_manager: Keeps what assets return.
@@ -111,7 +115,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         pool: Of the publishing asset.
         name: What the names start with.
     """
-    gates, keys = tuple(gates), set(keys)
+    gates, keys = (gates,) if callable(gates) else tuple(gates), set(keys)
     leaf, *others = sorted(last, key=dg.AssetKey.to_user_string)
     checks = []
     if gates:

@@ -4,6 +4,7 @@ import dagster as dg
 import pytest
 
 from dagster_graveler import GravelerIOManager, graveler_definitions
+from graveler.errors import InvalidInputError
 from graveler.gates import gate
 
 pytestmark = [
@@ -20,6 +21,16 @@ HOUR = "2013-01-01-05:00"
 @gate
 def nothing_forbidden(candidate):
     assert not any("forbidden" in entry.path for entry in candidate.list())
+
+
+@dg.asset
+def fine() -> bytes:
+    return b"1"
+
+
+@dg.asset
+def forbidden() -> bytes:
+    return b"1"
 
 
 @pytest.fixture
@@ -53,3 +64,24 @@ def test_an_asset_may_need_its_own_earlier_partition(repo, execute):
         "nothing_forbidden"
     ]
     assert paths(repo) == ["cumulated/2013/01/01/05:00/data"]
+
+
+@pytest.mark.parametrize(("assets", "on_main"), [([fine], ["fine/data"]), ([fine, forbidden], [])])
+def test_one_gate_need_not_be_in_a_list(repo, execute, assets, on_main):
+    assert execute(assets, gates=nothing_forbidden).success == bool(on_main)
+    assert paths(repo) == on_main
+
+
+def test_what_others_make_is_defined_and_not_published(repo, execute):
+    @dg.asset(deps=["feed"])
+    def made() -> bytes:
+        return b"1"
+
+    result = execute([dg.AssetSpec("feed"), made])
+    assert result.success
+    assert paths(repo) == ["made/data"]
+
+
+def test_without_an_asset_that_a_run_makes_there_is_nothing_to_publish(execute):
+    with pytest.raises(InvalidInputError, match="at least one asset that a run makes"):
+        execute([dg.AssetSpec("feed")])
