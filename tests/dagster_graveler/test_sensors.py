@@ -304,6 +304,33 @@ def test_partitions_that_are_added_while_dagster_runs_are_known(repo, look, inst
     assert told(look(sensor)) == ["acme"]
 
 
+def test_a_job_for_such_partitions_is_started(repo, resource, tmp_path):
+    customers = dg.DynamicPartitionsDefinition(name="customers")
+
+    @dg.asset(partitions_def=customers)
+    def of_customer() -> None: ...
+
+    job = dg.define_asset_job("customer_job", [of_customer])
+    sensor = build_commit_sensor(
+        "news", job=job, partitions_def=customers, since=repo.commit("main").id
+    )
+    publish(repo, "a", **{"dagster.partition": "acme"})
+    defs = dg.Definitions([of_customer], jobs=[job], sensors=[sensor])
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        instance.add_dynamic_partitions("customers", ["acme"])
+        with dg.SensorEvaluationContext(  # as the daemon makes it
+            instance_ref=instance.get_ref(),
+            last_tick_completion_time=None,
+            last_run_key=None,
+            cursor=None,
+            repository_name=None,
+            repository_def=defs.get_repository_def(),
+            sensor_name=sensor.name,
+            resources={"graveler": resource},
+        ) as context:
+            assert partitions(sensor.evaluate_tick(context)) == ["acme"]
+
+
 def test_a_branch_can_be_an_asset_with_an_event_for_each_commit(repo, look):
     sensor = build_commit_sensor("news", asset="lake_main", partitions_def=hours)
     look(sensor)
