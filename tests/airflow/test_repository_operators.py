@@ -94,6 +94,14 @@ with graveler.open(folder) as lake:
     delete = ga.GravelerDeleteOperator(task_id="delete", branch="main", prefix="input/2013/01/01/05/x")
     found["delete"] = [*tries(delete), main.head.id, [e.path for e in main.entries("input/")]]
 
+    for name in ("x", "y", "xy", "z"):
+        main.put(name, b"1")
+    main.commit("names")
+    def without(paths):
+        outcome(ga.GravelerDeleteOperator(task_id="named", branch="main", paths=paths))
+        return [entry.path for entry in main.entries() if len(entry.path) < 3]
+    found["delete named"] = [without("xy"), without(["y", "z"])]
+
     run = repo.runs.open("in a run")
     step = ga.GravelerLinkOperator(task_id="stepped", run=pack(run.handle), source=str(landing),
                                    prefix="run/input/", pattern="*.csv")
@@ -217,6 +225,10 @@ def test_files_are_deleted_below_a_prefix_in_one_commit(found):
     first, second, head, left = found["delete"]
     assert first == second == head
     assert left == ["input/2013/01/01/05/y.csv"]
+
+
+def test_one_path_or_several_are_deleted_and_no_other(found):
+    assert found["delete named"] == [["a", "x", "y", "z"], ["a", "x"]]
 
 
 def test_in_a_run_the_files_are_a_step_which_a_second_try_replaces(found):

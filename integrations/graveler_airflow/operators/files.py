@@ -75,14 +75,15 @@ class GravelerDeleteOperator(GravelerWritingOperator):
     """Takes files out of the tree; earlier commits keep them.
 
     Args:
-        paths: Which; or
+        paths: One path, or a list of them, which a template gives only in a DAG with
+            ``render_template_as_native_obj=True``; or
         prefix: all below it.
         **kwargs: As of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
     """
 
     template_fields: Sequence[str] = (*GravelerWritingOperator.template_fields, "paths", "prefix")
 
-    def __init__(self, *, paths: Sequence[str] = (), prefix: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, paths: str | Sequence[str] = (), prefix: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if bool(paths) == bool(prefix):
             raise InvalidInputError(f"{self.task_id}: give one of paths and prefix")
@@ -91,5 +92,10 @@ class GravelerDeleteOperator(GravelerWritingOperator):
 
     def write(self, target: Branch) -> str:
         """Stage the deletions."""
-        found = [entry.path for entry in target.entries(self.prefix)] if self.prefix else self.paths
-        return f"{target.delete_many(found)} files deleted"
+        return f"{target.delete_many(self._found(target))} files deleted"
+
+    def _found(self, target: Branch) -> Sequence[str]:
+        if self.prefix:
+            return [entry.path for entry in target.entries(self.prefix)]
+        # a text is a sequence as well, of its letters
+        return [self.paths] if isinstance(self.paths, str) else self.paths
