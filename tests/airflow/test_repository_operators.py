@@ -91,6 +91,10 @@ with graveler.open(folder) as lake:
     found["no files yet"] = outcome(empty())
     found["no files"] = outcome(empty(missing_ok=True))
 
+    outcome(ga.GravelerLinkOperator(
+        task_id="top", branch="main", source=str(landing), prefix="", pattern="*.txt"))
+    found["at the top"] = [entry.path for entry in main.entries() if entry.path.endswith(".txt")]
+
     delete = ga.GravelerDeleteOperator(task_id="delete", branch="main", prefix="input/2013/01/01/05/x")
     found["delete"] = [*tries(delete), main.head.id, [e.path for e in main.entries("input/")]]
 
@@ -214,6 +218,10 @@ def test_files_of_a_store_are_linked_where_they_are(found):
         "input/2013/01/01/05/x.csv": ["x.csv", "x.csv", 5],
         "input/2013/01/01/05/y.csv": ["y.csv", "y.csv", 5],
     }
+
+
+def test_without_a_prefix_files_are_linked_by_the_names_that_they_have(found):
+    assert found["at the top"] == ["05/y.txt"]
 
 
 def test_files_that_are_not_there_yet_are_looked_for_again(found):

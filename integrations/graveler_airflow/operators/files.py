@@ -19,7 +19,7 @@ class GravelerLinkOperator(GravelerWritingOperator):
     Args:
         source: Where they are: ``s3://bucket/landing/2013/01/01/05/``, ``file:///folder/`` or a
             folder. All that is below it.
-        prefix: Where they shall appear: ``input/2013/01/01/05:00/``.
+        prefix: Where they shall appear: ``input/2013/01/01/05:00/``; "" for the top of the tree.
         pattern: Only files whose name matches it (``*.parquet``).
         missing_ok: Be content where there is no such file; else the task fails, and is tried
             again, for the files may still be coming.
@@ -56,12 +56,13 @@ class GravelerLinkOperator(GravelerWritingOperator):
         return f"{count} files of {self.source} linked at {self.prefix}"
 
     def _entries(self) -> Iterator[Entry]:
+        folder = self.prefix.rstrip("/")
         store = open_store(self.source.rstrip("/"))
         try:
             for info in store.list():
                 if PurePosixPath(info.key).match(self.pattern):
                     yield Entry(
-                        path=f"{self.prefix.rstrip('/')}/{info.key}",
+                        path=f"{folder}/{info.key}" if folder else info.key,
                         address=store.uri(info.key),
                         size=info.size,
                         checksum=info.checksum,
