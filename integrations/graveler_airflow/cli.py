@@ -1,10 +1,13 @@
 """``airflow graveler``: the runs of a lake, and clearing up after those that nobody ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from graveler.lake import Repository
 
 __all__ = ["commands", "reap", "runs"]
 
@@ -50,10 +53,8 @@ def commands() -> list[Any]:
 
 def runs(args: "Namespace") -> None:
     """List the runs."""
-    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
-
     state = args.state.upper() or None
-    with GravelerHook(args.conn_id).repository(args.repo) as repository:
+    with _repository(args) as repository:
         _check_state(state)
         rows = [
             {
@@ -71,9 +72,7 @@ def runs(args: "Namespace") -> None:
 
 def reap(args: "Namespace") -> None:
     """Reap, or say what would be reaped."""
-    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
-
-    with GravelerHook(args.conn_id).repository(args.repo) as repository:
+    with _repository(args) as repository:
         rows = [
             {
                 "key": each.key,
@@ -87,6 +86,23 @@ def reap(args: "Namespace") -> None:
     _print(rows, args.output)
     if rows and not args.apply and args.output == "table":
         raise SystemExit("Nothing was done: say --apply to do it")
+
+
+@contextmanager
+def _repository(args: "Namespace") -> Iterator["Repository"]:
+    """Open what the arguments name; what is wrong with it ends the command in one line."""
+    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415
+
+    from graveler.errors import GravelerError  # noqa: PLC0415
+    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
+
+    try:
+        with GravelerHook(args.conn_id).repository(args.repo) as repository:
+            yield repository
+    except GravelerError as error:
+        raise SystemExit(f"{error.code}: {error}") from error
+    except AirflowNotFoundException as error:
+        raise SystemExit(f"--conn-id {args.conn_id}: {error}") from error
 
 
 def _check_state(state: str | None) -> None:

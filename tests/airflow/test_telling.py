@@ -53,6 +53,27 @@ print(json.dumps(found))
 """
 
 
+COMMANDS = """
+import contextlib, io, json, sys
+from airflow.__main__ import main
+
+def ended(*words):
+    sys.argv = ["airflow", "graveler", *words]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            main()
+    except SystemExit as error:
+        return error.code
+
+print(json.dumps({
+    "repository": ended("runs", "--repo", "trains"),
+    "connection": ended("reap", "--conn-id", "nowhere", "--repo", "telling"),
+    "lake": ended("runs", "--conn-id", "away", "--repo", "telling"),
+    "state": ended("runs", "--repo", "telling", "--state", "lost"),
+}))
+"""
+
+
 @pytest.fixture(scope="module")
 def repository(home):
     with graveler.open(home.lake) as lake:
@@ -98,6 +119,25 @@ def test_reaping_only_says_what_it_would_do_until_it_is_told_to(home, told, repo
     assert json.loads(home.run(AIRFLOW, *asked, "--apply")) == [foreseen]
     assert repository.runs.get("silent").state is RunState.PARKED
     assert home.run(AIRFLOW, *asked, "--apply").strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("repository", "repository-not-found: no repository 'trains'"),
+        ("connection", "--conn-id nowhere: The conn_id `nowhere` isn't defined"),
+        ("lake", "invalid-input: connection 'away' names no lake"),
+        ("state", "--state lost: give one of open,"),
+    ],
+)
+def test_a_command_says_what_is_wrong_with_its_arguments_in_one_line(ended, wrong, says):
+    assert ended[wrong].startswith(says)
+    assert "\n" not in ended[wrong]
+
+
+@pytest.fixture(scope="module")
+def ended(home):
+    return home.ask('import os; os.environ["AIRFLOW_CONN_AWAY"] = "graveler://"\n' + COMMANDS)
 
 
 @pytest.fixture(scope="module")
