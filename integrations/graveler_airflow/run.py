@@ -100,10 +100,15 @@ def graveler_run(  # noqa: PLR0913 - each has a default
         _warn_of_timeout(opened)
         with closing:
             yield opened.output
-            # what others set up and tear down in the block is not work
-            work = [task for task in group.iter_tasks() if not (task.is_setup or task.is_teardown)]
-            checks = [task for task in work if _is_gate_of(task, opened)]
-            _order(checks, [task for task in work if task not in checks], opened)
+            # what others set up and tear down in the block is not work, and a gate of a run around
+            # this one judges when this one has published
+            work = [
+                task
+                for task in group.iter_tasks()
+                if not (task.is_setup or task.is_teardown or _is_gate_of_outer(task, group))
+            ]
+            checks = [task for task in work if _opening(task) is opened]
+            _order(checks, [task for task in work if task not in checks])
             merge = GravelerPublishRunOperator(
                 task_id="merge",
                 run=opened.output,
@@ -117,20 +122,29 @@ def graveler_run(  # noqa: PLR0913 - each has a default
             merge.set_upstream(watched(work))
             if work and not opened.dag.fail_fast:  # which takes no other rule
                 merge.trigger_rule = TriggerRule.NONE_FAILED
+        merge.set_downstream(closing)  # which a block inside this one makes Airflow forget
         loosen(opened, [*work, merge])  # leaving the block may have set the merge behind it
         closing.watch(merge, checks)
 
 
-def _is_gate_of(task: Any, opened: GravelerOpenRunOperator) -> bool:
-    if not isinstance(task, GravelerGateOperator):
-        return False
-    return getattr(task.run, "operator", None) is opened
+def _opening(gate: Any) -> Any:
+    """Return the task that opens the run that a task is a gate of, None if it is none."""
+    if not isinstance(gate, GravelerGateOperator):
+        return None
+    return getattr(gate.run, "operator", None)
 
 
-def _order(checks: list[Any], others: list[Any], opened: GravelerOpenRunOperator) -> None:
+def _is_gate_of_outer(task: Any, group: TaskGroup) -> bool:
+    opened = _opening(task)
+    return opened is not None and not group.has_task(opened)
+
+
+def _order(checks: list[Any], others: list[Any]) -> None:
     """Let a gate that was given no place judge when all is there."""
+    ids = {task.task_id for task in others}
     for check in checks:
-        if check.upstream_task_ids <= {opened.task_id}:
+        opens = (isinstance(task, GravelerOpenRunOperator) for task in check.upstream_list)
+        if all(opens) and not check.downstream_task_ids & ids:
             check.set_upstream(leaves_of(others))
 
 

@@ -103,6 +103,20 @@ def two_runs():
         def both(one, two): pass
         both(run, other)
 
+def nested():
+    with graveler_run("flights") as run:
+        work.override(task_id="a")(run)
+        with graveler_run("weather") as other:
+            work.override(task_id="b")(run) >> work.override(task_id="c")(other)
+            tidy(run)
+            unique(other)
+        work.override(task_id="d")(run)
+    return {name: sorted(task.upstream_task_ids) for name, task in run.operator.dag.task_dict.items()}
+
+def gate_before_the_work():
+    with graveler_run("flights") as run:
+        tidy(run) >> work.override(task_id="a")(run)
+
 def asset():
     with graveler_run("flights", asset=Asset("lake", uri="s3://lake/main"), pool="one") as run:
         work(run)
@@ -138,7 +152,7 @@ def report_before_the_merge():
     merge.dag.get_task("flights.work") >> after("report", "all_done")
 
 for make in (empty, chain, hidden_inside, joined, gates_at_the_end, gate_in_the_middle, gate_options,
-             groups_and_maps, only_mapped, two_runs, asset, default_repository, report_in_any_case,
+             groups_and_maps, only_mapped, two_runs, nested, gate_before_the_work, asset, default_repository, report_in_any_case,
              report_twice_removed, report_beside_one_that_fails, report_before_the_merge):
     said(make)
 
@@ -217,6 +231,29 @@ def test_the_merge_waits_for_groups_and_mapped_tasks(found):
 def test_a_task_may_work_in_two_runs(found):
     assert found["two_runs"]["refused"] == ""
     assert found["two_runs"]["shape"]["both"] == ["open_run", "open_run"]
+
+
+def test_a_run_inside_another_one_publishes_before_the_gates_of_the_outer_one_judge(found):
+    assert found["nested"]["refused"] == ""
+    upstream = found["nested"]["more"]
+    inner = "flights.weather."
+    assert upstream[f"{inner}no_duplicates"] == [f"{inner}c", f"{inner}open_run"]
+    assert upstream[f"{inner}merge"] == [f"{inner}no_duplicates"]
+    assert upstream[f"{inner}tidy"] == [
+        *("flights.a", "flights.d", "flights.open_run", f"{inner}merge"),
+    ]
+    assert upstream["flights.merge"] == [f"{inner}tidy"]
+
+
+def test_every_run_is_closed_behind_its_merge(found):
+    upstream = found["nested"]["more"]
+    assert "flights.merge" in upstream["flights.close_run"]
+    assert "flights.weather.merge" in upstream["flights.weather.close_run"]
+
+
+def test_a_gate_that_others_wait_for_stays_before_them(found):
+    assert shape(found, "gate_before_the_work")["tidy"] == ["open_run"]
+    assert shape(found, "gate_before_the_work")["a"] == ["open_run", "tidy"]
 
 
 def test_publishing_can_make_an_event_of_an_asset_and_have_a_pool(found):
