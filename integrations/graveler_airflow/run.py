@@ -124,7 +124,7 @@ def graveler_run(  # noqa: PLR0913 - each has a default
                 merge.trigger_rule = TriggerRule.NONE_FAILED
         merge.set_downstream(closing)  # which a block inside this one makes Airflow forget
         loosen(opened, [*work, merge])  # leaving the block may have set the merge behind it
-        closing.watch(merge, checks)
+        closing.watch(opened, merge, checks)
 
 
 def _opening(gate: Any) -> Any:

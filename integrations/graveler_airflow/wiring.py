@@ -13,7 +13,7 @@ from airflow.sdk import TriggerRule
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["check_failures_show", "leaves_of", "loosen", "watched"]
+__all__ = ["check_failures_show", "check_waited_for", "leaves_of", "loosen", "watched"]
 
 _PASSES_FAILURE_ON: Final = (
     TriggerRule.ALL_SUCCESS,
@@ -64,6 +64,37 @@ def loosen(setup: Any, tasks: Iterable[Any]) -> None:
         if task.trigger_rule != TriggerRule.ALL_SUCCESS and waits_for_others:
             setup.downstream_task_ids.discard(task.task_id)
             task.upstream_task_ids.discard(setup.task_id)
+
+
+def check_waited_for(opened: Any, merge: Any) -> None:
+    """Raise InvalidInputError if a task outside the block works in the run while it is published.
+
+    One that comes after the merge cannot: the run takes no more writes then.
+
+    Args:
+        opened: The task that opens the run.
+        merge: The task that publishes it.
+    """
+    ordered = {*_reached(merge, "upstream_list"), *_reached(merge, "downstream_list")}
+    block = {task.task_id for task in opened.task_group.iter_tasks()}
+    for task in opened.downstream_list:
+        if task.task_id in ordered | block or task.is_setup or task.is_teardown:
+            continue
+        raise InvalidInputError(
+            f"{task.task_id} is called with the run of {opened.task_id} outside of its block, and "
+            f"{merge.task_id} does not wait for it: its work could be missing from what is "
+            "published. Call it inside the `with graveler_run(...)` block"
+        )
+
+
+def _reached(task: Any, along: str) -> set[str]:
+    found: set[str] = set()
+    to_follow = [task]
+    while to_follow:
+        others = [task for task in getattr(to_follow.pop(), along) if task.task_id not in found]
+        found |= {task.task_id for task in others}
+        to_follow += others
+    return found
 
 
 def check_failures_show(merge: Any) -> None:

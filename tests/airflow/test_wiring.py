@@ -151,9 +151,34 @@ def report_before_the_merge():
     merge, after = outside()
     merge.dag.get_task("flights.work") >> after("report", "all_done")
 
+def called_after_the_block():
+    with graveler_run("flights") as run:
+        first = work.override(task_id="first")(run)
+    first >> work.override(task_id="late")(run)
+
+def called_in_the_block_around():
+    with graveler_run("flights"):
+        with graveler_run("weather") as run:
+            pass
+        work.override(task_id="late")(run)
+
+def waited_for_by_hand():
+    with graveler_run("flights") as run:
+        pass
+    work.override(task_id="late")(run) >> run.operator.dag.get_task("flights.merge")
+
+def told_after_the_merge():
+    with graveler_run("flights") as run:
+        work.override(task_id="first")(run)
+    @task
+    def tell(run): pass
+    run.operator.dag.get_task("flights.merge") >> tell(run)
+
 for make in (empty, chain, hidden_inside, joined, gates_at_the_end, gate_in_the_middle, gate_options,
              groups_and_maps, only_mapped, two_runs, nested, gate_before_the_work, asset, default_repository, report_in_any_case,
-             report_twice_removed, report_beside_one_that_fails, report_before_the_merge):
+             report_twice_removed, report_beside_one_that_fails, report_before_the_merge,
+             called_after_the_block, called_in_the_block_around, waited_for_by_hand,
+             told_after_the_merge):
     said(make)
 
 with DAG("fast", fail_fast=True) as fast:
@@ -282,6 +307,28 @@ def test_a_task_that_would_turn_a_refused_run_green_is_refused_when_the_file_is_
 
 @pytest.mark.parametrize("name", ["report_beside_one_that_fails", "report_before_the_merge"])
 def test_a_report_that_leaves_the_failure_to_be_seen_is_none_of_our_business(found, name):
+    assert found[name]["refused"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "merge"),
+    [
+        ("called_after_the_block", "flights.merge"),
+        ("called_in_the_block_around", "flights.weather.merge"),
+    ],
+)
+def test_a_task_that_works_in_a_run_and_is_not_waited_for_is_refused_when_the_file_is_read(
+    found, name, merge
+):
+    refused = found[name]["refused"]
+    assert refused.startswith("InvalidInputError: ")
+    assert "late is called with the run of " in refused
+    assert f"{merge} does not wait for it" in refused
+    assert "inside the `with graveler_run(...)` block" in refused
+
+
+@pytest.mark.parametrize("name", ["waited_for_by_hand", "told_after_the_merge"])
+def test_a_task_that_takes_the_run_outside_of_its_block_may_be_ordered_by_hand(found, name):
     assert found[name]["refused"] == ""
 
 

@@ -16,7 +16,7 @@ from graveler_airflow.failing import final_failures
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.links import LINKS, point_to
 from graveler_airflow.operators.gate import REFUSAL
-from graveler_airflow.wiring import check_failures_show
+from graveler_airflow.wiring import check_failures_show, check_waited_for
 
 __all__ = ["GravelerCloseRunOperator", "GravelerOpenRunOperator", "GravelerPublishRunOperator"]
 
@@ -157,23 +157,26 @@ class GravelerCloseRunOperator(BaseOperator):
     def __init__(self, *, run: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.run = run
-        self._merge = ""
+        self._opened = self._merge = ""
         self._gates: tuple[str, ...] = ()
 
-    def watch(self, merge: BaseOperator, gates: Iterable[Any]) -> None:
-        """Have the DAG refused, once it is whole, if the failure of `merge` could go under.
+    def watch(self, opened: BaseOperator, merge: BaseOperator, gates: Iterable[Any]) -> None:
+        """Have the DAG refused, once it is whole, if work or the failure of `merge` could go under.
 
         Args:
+            opened: The task that opens the run.
             merge: The task that publishes the run.
             gates: The gates that are tasks: if one of them refuses, its reason is the run's.
         """
-        self._merge = merge.task_id
+        self._opened, self._merge = opened.task_id, merge.task_id
         self._gates = tuple(gate.task_id for gate in gates)
 
     def prepare_template(self) -> None:
         """Look at the whole DAG: Airflow calls this when it has read the file."""
-        if self.dag.has_task(self._merge):
-            check_failures_show(self.dag.get_task(self._merge))
+        if self.dag.has_task(self._opened) and self.dag.has_task(self._merge):
+            merge = self.dag.get_task(self._merge)
+            check_waited_for(self.dag.get_task(self._opened), merge)
+            check_failures_show(merge)
 
     @property
     def on_failure_fail_dagrun(self) -> bool:
