@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from airflow.sdk import TaskGroup, TriggerRule
 
+from graveler.errors import InvalidInputError
 from graveler.gates import as_gate
 from graveler.gates.gate import Check, Gate
 from graveler_airflow.hook import GravelerHook
@@ -97,6 +98,7 @@ def graveler_run(  # noqa: PLR0913 - each has a default
             task_id="close_run", run=opened.output, **_RETRIES, **_URGENT
         )
         closing.as_teardown(setups=opened)
+        _check_failures_fail(opened.dag)
         _warn_of_timeout(opened)
         with closing:
             yield opened.output
@@ -120,7 +122,7 @@ def graveler_run(  # noqa: PLR0913 - each has a default
                 **_RETRIES,
             )
             merge.set_upstream(watched(work))
-            if work and not opened.dag.fail_fast:  # which takes no other rule
+            if work:
                 merge.trigger_rule = TriggerRule.NONE_FAILED
         merge.set_downstream(closing)  # which a block inside this one makes Airflow forget
         loosen(opened, [*work, merge])  # leaving the block may have set the merge behind it
@@ -161,6 +163,15 @@ def _listed(asset: Any) -> list[Any]:
     if asset is None:
         return []
     return list(asset) if isinstance(asset, (list, tuple)) else [asset]
+
+
+def _check_failures_fail(dag: Any) -> None:
+    if dag.fail_fast:
+        raise InvalidInputError(
+            f"DAG {dag.dag_id!r} has fail_fast: Airflow skips the rest when a task has failed, and "
+            "a DAG run whose last task was skipped is a success, with nothing published: leave it "
+            "off; tasks behind a failed one do not run anyway"
+        )
 
 
 def _warn_of_timeout(opened: GravelerOpenRunOperator) -> None:
