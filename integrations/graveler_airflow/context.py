@@ -53,7 +53,8 @@ def run_key(context: Mapping[str, Any], name: str = "") -> str:
     """Return the key of the graveler run: the DAG's id and the partition, or the run's id.
 
     A DAG run that is made anew for the same partition has another id, but the same key: it
-    goes on from what the first one left.
+    goes on from what the first one left. Each instance of a mapped task group has a run of its
+    own, and its index in the key.
 
     Args:
         context: Of the task or callback.
@@ -61,7 +62,9 @@ def run_key(context: Mapping[str, Any], name: str = "") -> str:
     """
     run = context["dag_run"]
     key = f"{run.dag_id} {context.get('partition_key') or run.run_id}"
-    return f"{key} {name}" if name else key
+    key = f"{key} {name}" if name else key
+    ti = context.get("ti")
+    return f"{key}[{ti.map_index}]" if ti is not None and _is_mapped(ti) else key
 
 
 def run_metadata(context: "Context") -> dict[str, str]:

@@ -88,6 +88,13 @@ def test_a_second_run_of_a_dag_has_a_key_of_its_own():
     assert run_key(context(partition_key="05:00"), "other") == "hourly 05:00 other"
 
 
+def test_each_instance_of_a_mapped_task_group_has_a_run_of_its_own():
+    known = {"partition_key": "05:00", "ti": task(map_index=2)}
+    assert run_key(context(**known), "each.flights") == "hourly 05:00 each.flights[2]"
+    assert run_key(context(**known)) == "hourly 05:00[2]"
+    assert run_key(context(partition_key="05:00", ti=task())) == "hourly 05:00"
+
+
 def task(bundle: object = None, **known: Any) -> Any:
     known = {"task_id": "load", "map_index": -1, "try_number": 2, "log_url": "log", **known}
     return SimpleNamespace(bundle_instance=bundle, **known)

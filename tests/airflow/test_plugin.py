@@ -143,6 +143,7 @@ def test_the_same_is_there_as_json_without_what_fences_writers(asked):
 def test_a_dag_run_with_several_runs_in_one_repository_shows_them_all(asked):
     assert re.findall(r"<h1>(.*)</h1>", text(asked, "bad")) == [
         "hourly bad",
+        "hourly bad each.flights[1]",
         "hourly bad later.weather",
     ]
 

@@ -53,8 +53,7 @@ def look_at_runs(
     dag_run = session.scalar(asked)
     if dag_run is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"DAG {dag_id!r} has no run {run_id!r}")
-    context: Any = {"dag_run": dag_run, "partition_key": dag_run.partition_key}
-    keys = [run_key(context, name) for name in ("", *_groups(session, dag_id, run_id))]
+    keys = _keys(session, dag_run)
     troubles: list[dict[str, str]] = []
     runs: list[RunView] = []
     for place in known_places(session):
@@ -70,14 +69,23 @@ def look_at_runs(
     }
 
 
-def _groups(session: Session, dag_id: str, run_id: str) -> list[str]:
-    """Return the task groups that open runs: a run is called after its group, or not at all."""
-    asked = select(TaskInstance.task_id).where(
-        TaskInstance.dag_id == dag_id,
-        TaskInstance.run_id == run_id,
-        TaskInstance.operator == "GravelerOpenRunOperator",
+def _keys(session: Session, dag_run: DagRun) -> list[str]:
+    """Return the keys that runs may have: one is called after its task group, or not at all."""
+    context: dict[str, Any] = {"dag_run": dag_run, "partition_key": dag_run.partition_key}
+    asked = (
+        select(TaskInstance.task_id, TaskInstance.map_index)
+        .where(
+            TaskInstance.dag_id == dag_run.dag_id,
+            TaskInstance.run_id == dag_run.run_id,
+            TaskInstance.operator == "GravelerOpenRunOperator",
+        )
+        .order_by(TaskInstance.task_id, TaskInstance.map_index)
     )
-    return sorted({task_id.rpartition(".")[0] for task_id in session.scalars(asked)} - {""})
+    keys = [run_key(context)]
+    for ti in session.execute(asked):
+        group = ti.task_id.rpartition(".")[0]
+        keys += [run_key({**context, "ti": ti}, name) for name in ("", group)]
+    return list(dict.fromkeys(keys))
 
 
 def look_at_commit(user: GetUserDep, conn: _Text, repo: _Text, ref: _Text) -> dict[str, Any]:

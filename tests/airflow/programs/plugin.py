@@ -81,20 +81,21 @@ def dag_runs(lake: Path) -> None:
             )
             session.add(made)
         session.flush()
-        session.execute(
-            insert(TaskInstance).values(
-                id=uuid4(),
-                task_id="later.weather.open_run",
-                dag_id="hourly",
-                run_id="bad",
-                map_index=-1,
-                operator="GravelerOpenRunOperator",
-                pool="default_pool",
-                pool_slots=1,
-                queue="default",
-                executor_config={},
+        for task_id, map_index in (("later.weather.open_run", -1), ("each.flights.open_run", 1)):
+            session.execute(
+                insert(TaskInstance).values(
+                    id=uuid4(),
+                    task_id=task_id,
+                    dag_id="hourly",
+                    run_id="bad",
+                    map_index=map_index,
+                    operator="GravelerOpenRunOperator",
+                    pool="default_pool",
+                    pool_slots=1,
+                    queue="default",
+                    executor_config={},
+                )
             )
-        )
         session.merge(Connection(conn_id="second", conn_type="graveler", host=str(lake)))
         session.merge(Connection(conn_id="gone", conn_type="graveler", host=str(lake / "not")))
 
@@ -114,6 +115,7 @@ def main(folder: Path) -> dict[str, Any]:
         commit = run(flights, "hourly 2013-01-01T05:00", "good", rows)
         run(flights, "hourly bad", "bad", rows, no_duplicates, path="input/b")
         run(flights, "hourly bad later.weather", "bad", path="input/c")
+        run(flights, "hourly bad each.flights[1]", "bad", path="input/d")
         parked = flights.runs.get("hourly bad")
         by_hand = flights.create_branch("dev").commit("by hand", allow_empty=True).id
         parent = flights.commit(commit).parents[0]
