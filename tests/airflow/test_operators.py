@@ -12,7 +12,7 @@ from graveler.errors import ThrottledError
 from graveler.repository.branching import drop_branch
 from graveler_airflow import (
     GravelerCloseRunOperator, GravelerGateOperator, GravelerPublishRunOperator,
-    GravelerReapOperator, GravelerRollbackOperator, graveler_task,
+    GravelerReapOperator, GravelerRollbackOperator, graveler_run, graveler_task,
 )
 from graveler_airflow.binding import pack
 from graveler_airflow.failing import final_failures
@@ -151,6 +151,29 @@ with graveler.open(folder) as lake:
     (reaped,) = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
     found["reap"] = [reaped["key"], reaped["from"], reaped["to"]]
     found["silent no more"] = outcome(lambda: merge(silent).execute(context))
+
+    elsewhere = tempfile.mkdtemp()
+    with graveler.open(elsewhere) as other_lake:
+        other_lake.create_repository("flights")
+    repo_of = {"conn_type": "graveler", "extra": {"repo": "flights"}}
+    os.environ["AIRFLOW_CONN_HERE"] = json.dumps({**repo_of, "host": folder})
+    os.environ["AIRFLOW_CONN_THERE"] = json.dumps({**repo_of, "host": elsewhere})
+    def openings(dag_id, *runs):
+        with DAG(dag_id) as dag:
+            for terms in runs:
+                with graveler_run(**terms):
+                    pass
+        mine = {"ti": ti, "dag_run": SimpleNamespace(**{**vars(context["dag_run"]), "dag_id": dag_id})}
+        return [
+            outcome(lambda: task.execute(mine))
+            for task in dag.tasks if task.task_id.endswith("open_run")
+        ]
+    one, default = {"repo": "flights"}, {"graveler_conn_id": "here"}
+    found["the same run"] = openings("same", one, default)
+    found["runs apart"] = [
+        *openings("named", one, {**default, "group_id": "more"}),
+        *openings("there", one, {**default, "graveler_conn_id": "there"}),
+    ]
 
     def busy():
         with final_failures():
@@ -293,3 +316,16 @@ def test_a_task_that_was_given_no_run_says_so(found):
     kind, message = found["without a run"]
     assert kind == "AirflowFailException"
     assert message.startswith("waits was called without a run")
+
+
+def test_two_tasks_of_a_dag_that_would_open_one_run_are_refused_and_told_the_way_out(found):
+    for (kind, message), other in zip(
+        found["the same run"], ("graveler.open_run", "flights.open_run"), strict=True
+    ):
+        assert kind == "AirflowFailException"
+        assert message.startswith(f"invalid-input: {other} opens run 'same r1' of repository")
+        assert "group_id" in message
+
+
+def test_runs_of_one_dag_with_names_or_lakes_of_their_own_are_opened(found):
+    assert [kind for kind, _ in found["runs apart"]] == ["dict"] * 4

@@ -73,6 +73,7 @@ class GravelerOpenRunOperator(BaseOperator):
         """Open the run and return its handle."""
         hook = GravelerHook(self.graveler_conn_id)
         with final_failures(), hook.repository(self.repo) as repo:
+            self._check_alone(context, hook, repo.name)
             run = repo.runs.open(
                 run_key(context, self.name),
                 into=self.into,
@@ -83,6 +84,27 @@ class GravelerOpenRunOperator(BaseOperator):
             )
             self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
             return pack(run.handle, self.graveler_conn_id)
+
+    def _check_alone(self, context: Context, hook: GravelerHook, repo: str) -> None:
+        """Raise InvalidInputError if another task of the DAG opens the same run.
+
+        When the DAG is read nobody knows which repository is the connection's.
+        """
+        dag = self.get_dag()
+        for other in dag.tasks if dag is not None else ():
+            if not isinstance(other, GravelerOpenRunOperator) or other.task_id == self.task_id:
+                continue
+            theirs = GravelerHook(other.graveler_conn_id)
+            if (
+                other.name == self.name
+                and (self.render_template(other.repo, context) or theirs.default_repository) == repo
+                and theirs.location == hook.location
+            ):
+                raise InvalidInputError(
+                    f"{other.task_id} opens run {run_key(context, self.name)!r} of repository "
+                    f"{repo!r} as well, and one would fence the other: give one of the two a "
+                    "group_id of its own, which becomes part of its key"
+                )
 
 
 class GravelerPublishRunOperator(BaseOperator):
