@@ -2,15 +2,17 @@
 
 import json
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowException
 
 from graveler.errors import GravelerError, InvalidInputError
-from graveler.lake import RunRecord, RunState
+from graveler.ingest import Ingestion
+from graveler.lake import Repository, RunRecord, RunState
 from graveler_airflow.hook import GravelerHook
+from graveler_airflow.ingesting import GravelerIngestOperator
 from graveler_airflow.pages import dag_run_page
 
 __all__ = ["GravelerNotifier"]
@@ -20,6 +22,8 @@ _TIMEOUT = 30
 
 class GravelerNotifier(BaseNotifier):
     """Says what became of the graveler runs of a DAG run: their branches, why they were refused.
+
+    Of a DAG with a `GravelerIngestOperator` it says what is held or in quarantine as well.
 
     ::
 
@@ -66,21 +70,55 @@ class GravelerNotifier(BaseNotifier):
         # the least that Airflow gives to the callback of a DAG
         dag_id, run_id = context["dag"].dag_id, context["run_id"]
         lines = [f"{dag_id}, run {run_id}"]
+        hook = GravelerHook(self.graveler_conn_id)
         mine = {"airflow.dag_id": dag_id, "airflow.run_id": run_id}
         try:
-            with GravelerHook(self.graveler_conn_id).repository(self.repo) as repository:
+            with hook.repository(self.repo) as repository:
                 told = [
                     line
                     for record in repository.runs.list()
                     if mine.items() <= record.metadata.items()
                     for line in _told(record, repository.name)
                 ]
+                for ingestion in _ingestions(context, hook, repository):
+                    told += _kept_back(ingestion)
             lines += told or ["It has opened no graveler run"]
         except (GravelerError, AirflowException) as error:
             lines.append(f"The lake cannot be asked what became of it: {error}")
         if url := dag_run_page(dag_id, run_id):
             lines.append(url)
         return "\n".join(lines)
+
+
+def _ingestions(context: Any, hook: GravelerHook, repository: Repository) -> Iterator[Ingestion]:
+    """Yield the ingestion branches of the repository that tasks of the DAG tick.
+
+    A name that is a template is not known here: the callback of a DAG has no task's context.
+    """
+    named = {
+        (task.branch, task.into)
+        for task in context["dag"].tasks
+        if isinstance(task, GravelerIngestOperator)
+        and task.graveler_conn_id == hook.graveler_conn_id
+        and (task.repo or hook.default_repository) == repository.name
+        and _is_plain(task.branch)
+        and _is_plain(task.into)
+    }
+    for branch, into in sorted(named):
+        yield repository.ingestion(branch, into=into)
+
+
+def _is_plain(name: Any) -> bool:
+    return isinstance(name, str) and "{" not in name
+
+
+def _kept_back(ingestion: Ingestion) -> Iterator[str]:
+    for hour in ingestion.pending():
+        if hour.refused is not None:
+            yield f"{ingestion.name} is held, {ingestion.into} has not moved: {hour.refused.reason}"
+            break
+    for kept in ingestion.quarantined():
+        yield f"In quarantine on branch {kept.name}: {kept.refusal.reason}"
 
 
 def _told(record: RunRecord, repository: str) -> list[str]:

@@ -15,7 +15,7 @@ NOTIFIER = """
 import json, sys, threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from airflow.sdk import DAG
-from graveler_airflow import GravelerNotifier
+from graveler_airflow import GravelerIngestOperator, GravelerNotifier
 
 posted, dag = [], DAG("told")
 
@@ -43,6 +43,12 @@ found = {
     "unknown": said("r4"),
     "away": said("r5", graveler_conn_id="nowhere"),
 }
+with DAG("ticking") as dag:
+    GravelerIngestOperator(task_id="hold", repo="telling", branch="ingest")
+    GravelerIngestOperator(task_id="aside", repo="telling", branch="landing")
+    GravelerIngestOperator(task_id="daily", repo="telling", branch="{{ ds }}")
+    GravelerIngestOperator(task_id="other", repo="flights", branch="elsewhere")
+found["ticking"] = said("r6")
 try:
     said("r2", webhook="file:///etc/passwd")
 except ValueError as error:
@@ -96,6 +102,12 @@ def told(repository):
         refused.publish([graveler.gate("no duplicates")(lambda _: "5 rows twice")])
     opened("told r2", "r2").publish()
     opened("told r3 second", "r3").close("Airflow run r3: second.work failed")
+    for branch, on_refusal in (("ingest", "hold"), ("landing", "quarantine")):
+        ingestion = repository.ingestion(
+            branch, gates=[graveler.gate("no bad file")(lambda _: "a.bad")], on_refusal=on_refusal
+        )
+        ingestion.branch.put(f"input/{branch}/a.bad", b"")
+        ingestion.tick("2013-01-01T05:00Z")
     opened("silent", lease=timedelta(seconds=1))
     SystemClock().sleep(1.5)  # its lease, and by how much clocks may differ
 
@@ -165,6 +177,15 @@ def test_the_notifier_says_what_was_published_or_why_not(notified, repository):
 def test_the_notifier_says_so_when_there_is_nothing_to_say(notified):
     assert "has opened no graveler run" in notified["unknown"][0]
     assert "The lake cannot be asked" in notified["away"][0]
+
+
+def test_the_notifier_says_what_an_ingestion_of_the_dag_holds_back_and_why(notified):
+    (text,) = notified["ticking"]
+    refused = "ingest 2013-01-01T05:00Z was refused: no bad file: a.bad"
+    assert text.splitlines()[1:-1] == [
+        f"ingest is held, main has not moved: {refused}",
+        f"In quarantine on branch quarantine-2013-01-01T05-00: {refused.replace('ingest', 'landing')}",
+    ]
 
 
 def test_the_notifier_posts_to_nothing_but_web_addresses(notified):
