@@ -87,6 +87,8 @@ def opened(
     target = stores.refs.branches.get(terms.into)
     if record is not None:
         record = settle_publish(stores, records, record)
+    if terms.accepts is not None:
+        terms.accepts(record)
     state = RunState.NONE if record is None else record.state
     resumed = state in _RESUMED
     if record is not None and resumed and record.into != terms.into:

@@ -199,7 +199,10 @@ def _mine(record: RunRecord | None, run: RunHandle) -> RunRecord:
 def _committed_head(stores: Stores, run: RunHandle) -> Commit:
     branch = stores.refs.branches.find(run.branch)
     if branch is None:
-        raise FencedError(f"run {run.key!r}: its branch is gone, the run is over")
+        raise FencedError(
+            f"run {run.key!r}: its branch is gone, the run is over: it was published or given up; "
+            "what is to be written after that needs a run of its own"
+        )
     if branch.fence != frozen(run.fence):
         check_fence(branch, run.fence)
     _check_committed(stores, run)

@@ -1,7 +1,7 @@
 """The runs of a repository: open, attach, find, list."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -76,6 +76,7 @@ class Runs:
         on_failure: str = "park",
         lease: timedelta = LEASE,
         ttl: timedelta = TTL,
+        accepts: Callable[[RunRecord | None], None] | None = None,
     ) -> Run:
         """Open the run `key` for an owner that is several processes, as an orchestrator's run is.
 
@@ -93,11 +94,13 @@ class Runs:
             on_failure: As for `open`; the first opener's.
             lease: As for `open`; the first opener's.
             ttl: As for `open`; the first opener's.
+            accepts: Called with the run as it is, None for a new one, before an attempt is opened
+                on it, maybe twice; an exception refuses, and the run stays as it is.
 
         Raises:
             FencedError: The owner's attempt was parked or abandoned, or a newer one was opened.
         """
-        terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl, owner)
+        terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl, owner, accepts)
         record = open_or_attach(self._repository, self._records, key, terms)
         return self._run(record)
 

@@ -153,7 +153,10 @@ def open_step(
 def _run_head(stores: Stores, run: RunHandle) -> Commit:
     record = stores.refs.branches.find(run.branch)
     if record is None:
-        raise FencedError(f"run {run.key!r}: its branch is gone, the run is over")
+        raise FencedError(
+            f"run {run.key!r}: its branch is gone, the run is over: it was published or given up; "
+            "what is to be written after that needs a run of its own"
+        )
     check_fence(record, run.fence)
     return stores.refs.commits.get(record.commit_id)
 

@@ -1,13 +1,13 @@
 """The terms on which a run is opened: what its opener says of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from graveler.errors import InvalidInputError
 from graveler.names import check_caller_pairs
-from graveler.runs.record import LEASE, TTL
+from graveler.runs.record import LEASE, TTL, RunRecord
 
 __all__ = ["Terms"]
 
@@ -26,6 +26,8 @@ class Terms:
         lease: How long the attempt may be silent before it counts as dead.
         ttl: How long the run is kept once it is parked.
         owner: Who opens, where several processes are one opener.
+        accepts: Called with the run that an attempt is to be opened on, None for a new one; an
+            exception refuses.
     """
 
     into: str = "main"
@@ -34,6 +36,7 @@ class Terms:
     lease: timedelta = LEASE
     ttl: timedelta = TTL
     owner: str = ""
+    accepts: Callable[[RunRecord | None], None] | None = None
 
     def check(self, key: str, now: datetime) -> None:
         """Refuse what a run cannot be opened on.

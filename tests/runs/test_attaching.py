@@ -259,3 +259,36 @@ def test_judging_is_for_the_live_attempt(repo):
     opened(repo, "b")
     with pytest.raises(FencedError):
         run.judge([strict])
+
+
+def test_an_opener_may_refuse_the_run_that_is_there(repo):
+    seen = []
+
+    def nothing_parked(record):
+        seen.append(record and record.state)
+        if record is not None and record.state is RunState.PARKED:
+            raise InvalidInputError("not that one")
+
+    first = opened(repo, "a", accepts=nothing_parked)
+    assert opened(repo, "a", accepts=nothing_parked).handle == first.handle
+    assert seen == [None]  # who attaches opens nothing
+    parked = first.park()
+    with pytest.raises(InvalidInputError, match="not that one"):
+        opened(repo, "b", accepts=nothing_parked)
+    assert repo.runs.get(KEY) == parked
+
+
+def test_an_opener_is_told_of_a_publish_that_was_left_in_the_middle_as_it_ended(repo, monkeypatch):
+    first = opened(repo, "a")
+    write(first, "one", "one")
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(publishing, "_landed", killed)
+        first.publish()
+    assert repo.runs.get(KEY).state is RunState.PUBLISHING
+    seen = []
+    opened(repo, "b", accepts=lambda record: seen.append(record.state))
+    assert set(seen) == {RunState.PUBLISHED}
