@@ -19,6 +19,7 @@ from graveler.errors import InvalidInputError
 from graveler.lake import Origin
 
 __all__ = [
+    "LOCATION",
     "RANGE_TAGS",
     "RunContext",
     "StepContext",
@@ -44,8 +45,12 @@ RANGE_TAGS: Final = (
 )
 """Tags of a run that is for several partitions: the first and the last of them."""
 
+LOCATION: Final = "code.location"
+"""In a run's metadata: the code location, where Dagster knows it; not within one process."""
+
 _PARTITION: Final = "dagster/partition"
 _IMPLICIT: Final = "__ASSET_JOB"
+_EPHEMERAL: Final = "__ephemeral_asset_job__"
 _LONG: Final = 80
 
 
@@ -72,12 +77,15 @@ def run_key(run: DagsterRun) -> str:
 
     A run for a partition, launched again in whatever way, has the same key. One for no
     partition shares its key with its re-executions alone: those have its id as root. The job
-    that Dagster makes up for assets picked by hand is told apart by what was picked.
+    that Dagster makes up for assets picked by hand is told apart by what was picked; the one of
+    ``dg.materialize``, which does not say, by its definition.
     """
     return f"dagster {_work(run)} {partition_of(run) or run.root_run_id or run.run_id}"
 
 
 def _work(run: DagsterRun) -> str:
+    if run.job_name.startswith(_EPHEMERAL) and run.job_snapshot_id:
+        return f"{run.job_name}({run.job_snapshot_id[:8]})"
     if run.job_name != _IMPLICIT or not run.asset_selection:
         return run.job_name
     picked = "+".join(sorted(key.to_user_string() for key in run.asset_selection))
@@ -102,7 +110,7 @@ def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
     return {
         **origin.metadata(),
         "dagster.root_run_id": run.root_run_id or run.run_id,
-        **({"code.location": location} if location else {}),
+        **({LOCATION: location} if location else {}),
     }
 
 

@@ -18,6 +18,7 @@ from dagster_graveler.context import (
     step_metadata,
     step_of,
 )
+from dagster_graveler.forerunner import check_forerunner
 from dagster_graveler.lakes import open_lake
 from dagster_graveler.pipes import pack
 from dagster_graveler.tries import start_step
@@ -74,6 +75,8 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
 
         Raises:
             FencedError: The Dagster run is over, or a newer one has taken its work over.
+            RunStateError: The work is under way for another code location; or steps are skipped,
+                and what they wrote is not on the branch any more.
         """
         run = self._attached(context)
         if isinstance(context, DagsterRun):
@@ -96,6 +99,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             on_failure=self.on_failure,
             lease=timedelta(seconds=self.lease_seconds),
             ttl=timedelta(days=self.ttl_days),
+            accepts=lambda record: check_forerunner(record, context),
         )
 
     def step(self, context: StepContext | OutputContext, name: str = "") -> Step:

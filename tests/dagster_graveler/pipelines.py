@@ -13,7 +13,7 @@ from graveler.config import environment
 from graveler.errors import FencedError
 from graveler.gates import gate
 
-__all__ = ["definitions", "job", "parts", "plain"]
+__all__ = ["definitions", "job", "parts", "plain", "reported"]
 
 parts = dg.StaticPartitionsDefinition(["x", "y"])
 
@@ -137,3 +137,25 @@ def plain() -> dg.JobDefinition:
     manager = GravelerIOManager(graveler=resource, prefix="plain/")
     defs = graveler_definitions([first, second], resource, io_manager=manager, name="plain")
     return defs.resolve_job_def("plain_job")
+
+
+@dg.asset(deps=["plain_publish"])
+def report(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
+    """Reads what was published."""
+    if _is_asked_to("raise"):
+        raise ConnectionError("lost")
+    assert graveler.view(context).get("plain/second/data") == b"second"
+    if _is_asked_to("write"):
+        with graveler.step(context) as step:
+            step.put("report", b"1")
+
+
+def reported() -> dg.JobDefinition:
+    """The two assets, and one that comes after they were published."""
+    resource = _resource()
+    manager = GravelerIOManager(graveler=resource, prefix="plain/")
+    defs = graveler_definitions([first, second], resource, io_manager=manager, name="plain")
+    job = dg.define_asset_job("reported_job", selection="*")
+    return dg.Definitions.merge(defs, dg.Definitions([report], jobs=[job])).resolve_job_def(
+        "reported_job"
+    )

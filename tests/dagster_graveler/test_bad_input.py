@@ -41,12 +41,13 @@ def execute(instance, lake):
             body(context, graveler)
 
         publish = build_publish_asset("publish", [made], gates=gates, partitions_def=parts)
-        return dg.materialize(
+        defs = dg.Definitions(
             [made, publish],
-            instance=instance,
-            partition_key=partition,
+            jobs=[dg.define_asset_job("job")],
             resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
         )
+        job = defs.resolve_job_def("job")
+        return job.execute_in_process(instance=instance, partition_key=partition)
 
     return run
 

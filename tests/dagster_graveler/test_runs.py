@@ -16,7 +16,14 @@ from graveler.errors import FencedError
 from graveler.gates import gate
 from tests.dagster_graveler.ending import ended
 from tests.dagster_graveler.flights import ROOT
-from tests.dagster_graveler.pipelines import definitions, job, not_too_much, parts, plain
+from tests.dagster_graveler.pipelines import (
+    definitions,
+    job,
+    not_too_much,
+    parts,
+    plain,
+    reported,
+)
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
@@ -163,6 +170,86 @@ def test_executing_a_failed_run_again_goes_on_from_the_parked_branch(
     assert (record.state, record.attempt) == ("PUBLISHED", 2)
     assert record.metadata["dagster.root_run_id"] == failed.run_id
     assert "a newer run has taken it over" in ended(defs, instance, failed.run_id)
+
+
+def test_steps_are_not_skipped_where_the_branch_has_lost_what_they_wrote(
+    repo, run, instance, defs, folder
+):
+    (folder / "refuse").touch()
+    failed = run()
+    repo.runs.abandon(KEY)
+    for _ in range(2):
+        failed = again(instance, failed)
+        assert not failed.success
+        assert "is REAPED, attempt 1" in str(failed.all_events)
+        assert "re-execute all steps" in str(failed.all_events)
+        ended(defs, instance, failed.run_id)
+    assert tree(repo.ref("main")) == {}
+    assert run().success
+    assert tree(repo.ref("main")) == WHOLE
+
+
+def test_steps_are_not_skipped_where_another_run_has_begun_the_branch_anew(
+    repo, run, instance, folder
+):
+    (folder / "refuse").touch()
+    first = run()
+    repo.runs.abandon(KEY)
+    (folder / "refuse").touch()
+    second = run()
+    assert not again(instance, first).success
+    assert repo.runs.get(KEY).owner == second.run_id
+    assert again(instance, second).success
+    assert tree(repo.ref("main")) == WHOLE
+    late = again(instance, first)  # main has the hour of another run
+    assert "is PUBLISHED, attempt 3" in str(late.all_events)
+
+
+def test_a_re_execution_of_a_re_execution_that_never_began_goes_on(repo, run, instance, folder):
+    (folder / "refuse").touch()
+    failed = run()
+    begun = instance.create_run_for_job(
+        job(),
+        parent_run_id=failed.run_id,
+        root_run_id=failed.run_id,
+        tags={"dagster/partition": "x"},
+        status=dg.DagsterRunStatus.NOT_STARTED,
+    )
+    plan = instance.get_execution_plan_snapshot(begun.execution_plan_snapshot_id)
+    assert plan.steps
+    instance.report_run_failed(begun)
+    result = dg.execute_job(
+        dg.reconstructable(job),
+        instance=instance,
+        run_config=IN_PROCESS,
+        tags={"dagster/partition": "x"},
+        reexecution_options=dg.ReexecutionOptions(
+            begun.run_id, step_selection=["both", "graveler_gates", "graveler_publish"]
+        ),
+    )
+    assert result.success
+    assert tree(repo.ref("main")) == WHOLE
+
+
+def test_what_failed_after_publishing_is_executed_again_alone(repo, instance, folder):
+    publishes = reported()
+    (folder / "raise").touch()
+    failed = publishes.execute_in_process(instance=instance, raise_on_error=False)
+    assert failed_steps(failed) == ["second"]
+    (folder / "ran").unlink()
+    result = again(instance, failed, reported)
+    assert result.success
+    whole = tree(repo.ref("main"))
+    assert len(whole) == 3
+    (folder / "ran").unlink()
+    (folder / "write").touch()
+    failed = publishes.execute_in_process(instance=instance, raise_on_error=False)
+    assert failed_steps(failed) == ["report"]
+    assert "needs a run of its own" in str(failed.all_events)
+    (folder / "ran").unlink()
+    assert again(instance, failed, reported).success  # main has what was skipped
+    assert not (folder / "ran").exists()
+    assert tree(repo.ref("main")) == whole
 
 
 def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run, folder):

@@ -1,0 +1,81 @@
+"""Whether a Dagster run may go on from the graveler run that is there under its key."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from dagster_graveler.context import LOCATION, RunContext, run_key, run_metadata, run_of, step_of
+from graveler.errors import RunStateError
+from graveler.lake import RunRecord, RunState
+
+__all__ = ["check_forerunner"]
+
+_ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
+
+
+def check_forerunner(record: RunRecord | None, context: RunContext) -> None:
+    """Refuse an attempt that would publish what others have made, or half of what it should.
+
+    Args:
+        record: The run as it is, None where there is none yet.
+        context: Of the Dagster run that is to open an attempt.
+
+    Raises:
+        RunStateError: The run is under way for another code location; or the Dagster run skips
+            steps, and what they wrote is not on the branch any more.
+    """
+    run = run_of(context)
+    if record is not None:
+        _check_location(record, run)
+    if isinstance(context, dg.DagsterRun) or not run.parent_run_id:
+        return  # whoever asks from outside opens nothing anew
+    instance = step_of(context).instance
+    if _skips_steps(instance, run) and not _has_them(record, instance, run):
+        was = "has no branch" if record is None else f"is {record.state}, attempt {record.attempt}"
+        raise RunStateError(
+            f"Dagster run {run.run_id} skips steps of {run.parent_run_id}, but run "
+            f"{run_key(run)!r} {was}, and does not hold what they wrote: re-execute all steps"
+        )
+
+
+def _check_location(record: RunRecord, run: dg.DagsterRun) -> None:
+    theirs, ours = record.metadata.get(LOCATION), run_metadata(run).get(LOCATION)
+    if record.live and theirs and ours and theirs != ours:
+        raise RunStateError(
+            f"run {record.key!r} is {record.state}, for code location {theirs!r}, and this is "
+            f"{ours!r}: two jobs of one name cannot share a repository: give the pipelines "
+            "different names; if the job has moved, or the other one has no need of the run, "
+            "`graveler run abandon` it"
+        )
+
+
+def _skips_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    if run.tags.get(_ASSETS_SKIPPED) == "true":
+        return True
+    if not run.step_keys_to_execute or not run.execution_plan_snapshot_id:
+        return False
+    plan = instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
+    return bool({step.key for step in plan.steps} - set(run.step_keys_to_execute))
+
+
+def _has_them(record: RunRecord | None, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Return whether the branch, or what was published last, has what earlier Dagster runs wrote."""
+    opened = () if record is None else (*record.owners, record.owner)
+    for forerunner in _forerunners(instance, run):
+        if run_key(forerunner) != run_key(run):
+            return False  # its branch is another one
+        if record is None or forerunner.run_id not in opened:
+            continue  # it ended before it had a branch
+        if record.state is RunState.PUBLISHED:
+            return record.owner == forerunner.run_id
+        since_fork = record.attempt - record.forked + 1
+        return record.live and forerunner.run_id in opened[-since_fork:]
+    return True  # what was skipped has nothing to do with the lake
+
+
+def _forerunners(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.DagsterRun]:
+    """Yield the run that was executed again, the one before it, and so on."""
+    parent = run.parent_run_id and instance.get_run_by_id(run.parent_run_id)
+    while parent:
+        yield parent
+        parent = parent.parent_run_id and instance.get_run_by_id(parent.parent_run_id)
