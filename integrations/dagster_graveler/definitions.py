@@ -143,7 +143,9 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         jobs=[job, build_rollback_job(f"{name}_rollback", publish=publish.key)],
         schedules=[dg.build_schedule_from_partitioned_job(job)] if timed else [],
         sensors=[
-            *build_lifecycle_sensors(name, publish_adhoc=publish_adhoc, gates=gates),
+            *build_lifecycle_sensors(
+                name, publish_adhoc=publish_adhoc, gates=gates, assets={*keys, publish.key}
+            ),
             build_reaper_sensor(f"{name}_reaper"),
         ],
         resources={

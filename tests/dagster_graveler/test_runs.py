@@ -10,7 +10,12 @@ from contextlib import suppress
 import dagster as dg
 import pytest
 
-from dagster_graveler import GravelerIOManager, build_publish_asset, graveler_definitions
+from dagster_graveler import (
+    GravelerIOManager,
+    build_lifecycle_sensors,
+    build_publish_asset,
+    graveler_definitions,
+)
 from graveler.clock import SystemClock
 from graveler.errors import FencedError
 from graveler.gates import gate
@@ -339,9 +344,9 @@ def test_a_step_that_outlived_its_run_is_refused(repo, resource, instance, defs,
     assert tree(repo.ref("main")) == WHOLE
 
 
-def test_a_run_that_failed_before_it_wrote_leaves_its_forerunner_alone(
-    repo, resource, instance, defs
-):
+def test_a_run_that_failed_before_it_wrote_leaves_its_forerunner_alone(repo, resource, instance):
+    defs = dg.Definitions(sensors=build_lifecycle_sensors(), resources={"graveler": resource})
+
     @dg.asset(partitions_def=parts)
     def fragile() -> str:
         if list(repo.runs.list("PUBLISHED")):

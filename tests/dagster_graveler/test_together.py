@@ -10,7 +10,9 @@ from dagster._core.remote_origin import (
 
 from dagster_graveler import (
     GravelerIOManager,
+    build_lifecycle_sensors,
     build_publish_asset,
+    graveler_definitions,
 )
 from graveler.errors import RunStateError
 from graveler.gates import gate
@@ -51,6 +53,18 @@ def resources(resource):
     return {"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)}
 
 
+@pytest.fixture
+def both(resource, resources):
+    """Two pipelines in one code location."""
+    manager = resources["io_manager"]
+    return dg.Definitions.merge(
+        graveler_definitions(
+            [good], resource, io_manager=manager, name="one", publish_adhoc=True, gates=[anything]
+        ),
+        graveler_definitions([bad], resource, io_manager=manager, name="two", gates=[nothing_bad]),
+    )
+
+
 def pick(defs, instance, *names, checks=None):
     """Materialize assets picked by hand."""
     by_hand = defs.resolve_implicit_global_asset_job_def()
@@ -67,6 +81,28 @@ def on_main(repo):
 def said(result, step):
     failure = result.failure_data_for_node(step)
     return failure.user_failure_data.description
+
+
+def look(defs, instance, result):
+    """Let every sensor of runs that ended so look at one, as the daemon does."""
+    run = instance.get_run_by_id(result.run_id)
+    ending = "unpublished" if run.is_success else "failed"
+    kind = "SUCCESS" if run.is_success else "FAILURE"
+    (event,) = instance.all_logs(run.run_id, of_type=dg.DagsterEventType[f"PIPELINE_{kind}"])
+    for sensor in sorted(defs.sensors, key=lambda sensor: sensor.name):
+        if sensor.name.endswith(ending):
+            with dg.build_run_status_sensor_context(
+                sensor_name=sensor.name,
+                dagster_event=event.dagster_event,
+                dagster_instance=instance,
+                dagster_run=run,
+                resources={"graveler": defs.resources["graveler"]},
+            ) as context:
+                sensor(context)
+
+
+def states(repo):
+    return [record.state for record in repo.runs.list()]
 
 
 def test_two_publishing_assets_in_one_run_are_refused_before_anything_moves(
@@ -133,6 +169,67 @@ def test_published_already_is_no_success_where_its_own_gates_were_not_asked(
     assert "gates nothing_bad were not asked" in said(result, "publish")
     assert execute(anything).success
     assert execute(nothing_bad, anything).success  # it has changed nothing
+
+
+def test_assets_of_another_pipeline_are_neither_published_nor_parked(repo, instance, both):
+    result = pick(both, instance, "bad", checks=set())
+    assert result.success
+    (one, two) = (
+        dg.Definitions(sensors=[sensor], resources=both.resources)
+        for sensor in sorted(both.sensors, key=lambda sensor: sensor.name)
+        if sensor.name.endswith("_unpublished")
+    )
+    look(one, instance, result)
+    assert (on_main(repo), states(repo)) == ([], ["OPEN"])
+    look(two, instance, result)
+    assert (on_main(repo), states(repo)) == ([], ["PARKED"])
+
+
+def test_assets_of_two_pipelines_in_one_run_are_parked(repo, instance, both):
+    look(both, instance, pick(both, instance, "good", "bad", checks=set()))
+    assert (on_main(repo), states(repo)) == ([], ["PARKED"])
+
+
+def test_a_pipeline_publishes_its_own_assets_that_were_picked_by_hand(repo, instance, both):
+    look(both, instance, pick(both, instance, "good", checks=set()))
+    assert (on_main(repo), states(repo)) == (["good/data"], ["PUBLISHED"])
+
+
+def test_a_resumed_run_that_holds_other_assets_is_not_published_by_the_sensor(
+    repo, instance, resources
+):
+    sensors = build_lifecycle_sensors(
+        publish_adhoc=True, gates=[anything], assets=[dg.AssetKey("good")]
+    )
+    job = dg.define_asset_job("job", [good, bad])
+    defs = dg.Definitions([good, bad], jobs=[job], sensors=sensors, resources=resources)
+
+    def execute(name):
+        return defs.resolve_job_def("job").execute_in_process(
+            instance=instance,
+            asset_selection=[dg.AssetKey(name)],
+            tags={"dagster/partition": "x"},
+        )
+
+    execute("bad")
+    look(defs, instance, execute("good"))
+    (record,) = repo.runs.list()
+    assert (on_main(repo), record.state) == ([], "PARKED")
+    assert "holds what bad wrote" in record.reason
+
+
+def test_an_output_that_was_left_out_is_published_by_the_sensor(repo, resource, instance):
+    @dg.multi_asset(outs={"a": dg.AssetOut(), "b": dg.AssetOut(is_required=False)})
+    def some():
+        yield dg.Output(b"a", "a")
+
+    manager = GravelerIOManager(graveler=resource)
+    defs = graveler_definitions([some], resource, io_manager=manager, publish_adhoc=True)
+    result = defs.resolve_job_def("graveler_job").execute_in_process(instance=instance)
+    assert result.success
+    assert on_main(repo) == []  # Dagster has skipped publishing
+    look(defs, instance, result)
+    assert on_main(repo) == ["a/data"]
 
 
 def in_location(run, name):
