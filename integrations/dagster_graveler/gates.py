@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import dagster as dg
 
+from dagster_graveler.context import step_of
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, Verdict, as_gate
@@ -32,7 +33,8 @@ def graveler_gates(
 
     One step asks them all. A gate that refuses blocks what is downstream of `asset`, unless it
     only warns. The resource ``graveler`` is needed. Publishing asks the gates for itself: give
-    them to it too.
+    them to it too. Executed without any asset the checks fail: such a Dagster run has nothing to
+    publish, and what was said of the last one that had shall not be hidden by it.
 
     Args:
         gates: Gates, or functions of a ``graveler.Candidate``.
@@ -55,17 +57,25 @@ def graveler_gates(
     def ask(
         context: dg.AssetCheckExecutionContext, graveler: GravelerResource
     ) -> Iterator[dg.AssetCheckResult]:
+        if not step_of(context).job_def.asset_layer.executable_asset_keys:
+            raise dg.Failure(
+                description="gates judge what a run is about to publish, and this Dagster run makes "
+                "no asset: there is nothing to judge; run the job again, or ask "
+                "`graveler gates show` what they said",
+                allow_retries=False,
+            )
         run = graveler.run(context)
         verdicts = {verdict.gate: verdict for verdict in run.judge(by_check.values())}
         metadata = {"graveler/branch": run.branch, "graveler/commit": run.head.id}
         for check, gate in by_check.items():
-            verdict = verdicts.get(gate.name)  # none where the run would change nothing
+            verdict = verdicts.get(gate.name)
+            reason = verdict.reason if verdict else "nothing to judge: the run changes nothing"
             yield dg.AssetCheckResult(
                 check_name=check,
                 asset_key=asset,
                 passed=verdict is None or verdict.passed,
                 severity=_SEVERITIES[gate.severity],
-                description=verdict.reason if verdict and verdict.reason else None,
+                description=reason or None,
                 metadata={**metadata, **(_facts(verdict) if verdict else {})},
             )
 

@@ -232,6 +232,29 @@ def test_an_output_that_was_left_out_is_published_by_the_sensor(repo, resource, 
     assert on_main(repo) == ["a/data"]
 
 
+def test_checks_without_assets_do_not_hide_what_was_refused(repo, instance, both):
+    failed = both.resolve_job_def("two_job").execute_in_process(
+        instance=instance, raise_on_error=False
+    )
+    assert not failed.success
+    before = list(repo.runs.list())
+    check = dg.AssetCheckKey(dg.AssetKey("bad"), "nothing_bad")
+    result = pick(both, instance, checks={check})
+    assert not result.success
+    assert result.get_asset_check_evaluations() == []
+    assert "makes no asset: there is nothing to judge" in said(result, "two_gates")
+    assert list(repo.runs.list()) == before
+
+
+def test_a_check_says_where_there_was_nothing_to_judge(instance, both, repo):
+    job = both.resolve_job_def("one_job")
+    assert job.execute_in_process(instance=instance).success
+    again = job.execute_in_process(instance=instance)
+    (check,) = again.get_asset_check_evaluations()
+    assert check.passed
+    assert check.description == "nothing to judge: the run changes nothing"
+
+
 def in_location(run, name):
     location = RegisteredCodeLocationOrigin(name)
     return run.with_job_origin(RemoteJobOrigin(RemoteRepositoryOrigin(location, "r"), run.job_name))
