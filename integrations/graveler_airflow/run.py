@@ -79,7 +79,11 @@ def graveler_run(  # noqa: PLR0913 - each has a default
 
     Yields:
         The run, to call ``@task.graveler`` functions with: what `GravelerOpenRunOperator` will
-        have returned, and what the function will find a `TaskStep` in the place of.
+        have returned, and what the function will find a `TaskStep` in the place of. To call
+        one after the block is refused when Airflow has read the file.
+
+    Raises:
+        InvalidInputError: The DAG has ``fail_fast``, which makes its failures green.
     """
     usual = repo or "graveler"
     with TaskGroup(group_id or usual) as group:
