@@ -9,6 +9,7 @@ from graveler.model import Commit
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.inputs import encode_inputs
+from graveler.runs.joined import Joined, joined_steps, lost_steps
 from graveler.runs.publishing import PublishResult, judge_run, publish
 from graveler.runs.record import RunRecord
 from graveler.runs.state import RunState
@@ -85,6 +86,42 @@ class Run(RunBranch):
         return open_step(
             self._attempt, name=name, try_number=try_number, metadata=dict(metadata or {})
         )
+
+    def joined_steps(self) -> Mapping[str, Joined]:
+        """Return the steps that have joined the run, and how each did last, by name.
+
+        Those of an earlier round count, too, if they have not joined since: as long as its
+        publish stands, the run goes on from what they did. None once the run's branch is gone.
+        """
+        return joined_steps(self.repository, self.record, self.handle)
+
+    def lost_steps(self, made: Mapping[str, str]) -> tuple[str, ...]:
+        """Return those of the steps whose work is gone: publishing now would leave it out.
+
+        The branch that they had joined was dropped, or their publish was taken back, or they
+        have joined again since.
+
+        Args:
+            made: Steps that have succeeded, each with the id of the commit by which it joined.
+        """
+        return lost_steps(self.repository, self.record, self.handle, made)
+
+    def take_back(self, step: str, *, metadata: Mapping[str, str] | None = None) -> Commit | None:
+        """Take back what a step did, as if it had run again and written nothing.
+
+        Another step's later change to a path stays, as where a step does run again.
+
+        Args:
+            step: Its name.
+            metadata: Pairs for the commit.
+
+        Returns:
+            The commit on the run's branch, None where the step had not joined.
+
+        Raises:
+            FencedError: A newer attempt owns the run.
+        """
+        return self.step(step, try_number=0, metadata=metadata).undo()
 
     def _marks(self) -> dict[str, str]:
         marks = {"graveler.run": self.key, "graveler.attempt": str(self.attempt)}

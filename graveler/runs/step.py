@@ -37,6 +37,7 @@ from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.inputs import encode_inputs
+from graveler.runs.joined import own_steps
 from graveler.runs.lifecycle import drop_branch
 from graveler.runs.record import RunHandle
 from graveler.runs.records import RunRecords
@@ -56,15 +57,8 @@ def find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | Non
 
     Looks back from `head` over the run's own commits only.
     """
-    commit = stores.refs.commits.find(head)
-    while commit is not None:
-        metadata = commit.metadata
-        if metadata.get("graveler.run") != key or "graveler.published" in metadata:
-            return None
-        if metadata.get("graveler.step") == step:
-            return commit
-        commit = stores.refs.commits.find(commit.parents[0]) if commit.parents else None
-    return None
+    own = own_steps(stores, head, key=key)
+    return next((commit for name, commit in own if name == step), None)
 
 
 def _without(stores: Stores, tree: str, joined: Commit) -> str:
@@ -252,6 +246,21 @@ class Step(RunBranch):
         """Drop the step's branch; nothing of this try remains."""
         branching.drop_branch(self.repository, self._name, lambda there: there.fence == self._fence)
 
+    def undo(self) -> Commit | None:
+        """Join with nothing written: what the step's earlier success did is taken back.
+
+        Returns:
+            The commit on the run's branch, None where the step had not joined before.
+
+        Raises:
+            FencedError: A newer try of the step, or attempt of the run, was opened.
+        """
+        try:
+            return self.join(f"{self.step}: taken back")
+        except BaseException:
+            self._discard_quietly()
+            raise
+
     def _discard_quietly(self) -> None:
         """Drop the branch of a failed try without hiding why it failed."""
         try:
@@ -261,8 +270,11 @@ class Step(RunBranch):
                 "step %s: its branch could not be dropped; the run's end will", self.step
             )
 
-    def join(self) -> Commit | None:
+    def join(self, message: str = "") -> Commit | None:
         """Commit what is staged and bring the step's work into the run's branch, in one commit.
+
+        Args:
+            message: Of that commit; one that names step and try where not given.
 
         Returns:
             The commit on the run's branch, None where the step changed nothing.
@@ -275,21 +287,21 @@ class Step(RunBranch):
             self.commit(f"{self.step} (try {self.try_number})")
         with owned(self._name, self._fence):
             done = self.head
-        joined = self._join(done)
+        joined = self._join(done, message or f"{self.step} (try {self.try_number})")
         self.result = joined if joined.id != self._fork.id else None
         self.discard()
         return self.result
 
-    def _join(self, done: Commit) -> Commit:
+    def _join(self, done: Commit, message: str) -> Commit:
         with self.repository.refs.turn(self.run.branch):
             for attempt in range(_ATTEMPTS):
-                joined = self._try_join(done)
+                joined = self._try_join(done, message)
                 if joined is not None:
                     return joined
                 backoff(self.repository.clock, self.repository.ids, attempt)
         raise ThrottledError(f"run {self.run.key!r} is busy: lost {_ATTEMPTS} races; try again")
 
-    def _try_join(self, done: Commit) -> Commit | None:
+    def _try_join(self, done: Commit, message: str) -> Commit | None:
         """Join on the run's present head; None where the race was lost."""
         stores, refs = self.repository, self.repository.refs
         with owned(self.run.branch, self.run.fence):
@@ -302,7 +314,7 @@ class Step(RunBranch):
         made = refs.commits.add(
             metarange=tree,
             parents=(head.id,),
-            message=f"{self.step} (try {self.try_number})",
+            message=message,
             committer=default_committer(),
             created=stores.clock.now(),
             metadata={

@@ -16,7 +16,7 @@ from graveler.refs import log
 from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 
-__all__ = ["check_not_taken_back"]
+__all__ = ["check_not_taken_back", "reverts"]
 
 _SHOWN: Final = 5
 
@@ -48,15 +48,22 @@ def check_not_taken_back(stores: Stores, record: RunRecord, head: Commit, dest: 
             )
 
 
-def _taken_back(stores: Stores, record: RunRecord, dest: Commit) -> list[Commit]:
-    """Return what the run had published before it began and was reverted since."""
+def reverts(
+    stores: Stores, key: str, dest: Commit, *, after: int
+) -> Iterator[tuple[Commit, Commit]]:
+    """Yield what took a publish of the run back and still holds, and that publish; newest first.
+
+    Args:
+        stores: The repository.
+        key: The run.
+        dest: Head of the target.
+        after: Generation down to which the target's history is looked at.
+    """
     commits = stores.refs.commits
-    floor = commits.get(record.base).generation
     undone: set[str] = set()
-    found: list[Commit] = []
     for commit in log(commits, dest.id, first_parent=True):
-        if commit.generation <= floor:
-            break
+        if commit.generation <= after:
+            return
         reverted = commit.metadata.get("graveler.revert")
         if reverted is None or commit.id in undone:
             continue
@@ -64,12 +71,20 @@ def _taken_back(stores: Stores, record: RunRecord, dest: Commit) -> list[Commit]
         published = commits.find(reverted)
         if (
             published is not None
-            and published.generation <= floor
-            and published.metadata.get("graveler.run") == record.key
+            and published.metadata.get("graveler.run") == key
             and "graveler.published" in published.metadata
         ):
-            found.append(published)
-    return found
+            yield commit, published
+
+
+def _taken_back(stores: Stores, record: RunRecord, dest: Commit) -> list[Commit]:
+    """Return what the run had published before it began and was reverted since."""
+    floor = stores.refs.commits.get(record.base).generation
+    return [
+        published
+        for _, published in reverts(stores, record.key, dest, after=floor)
+        if published.generation <= floor
+    ]
 
 
 def _lost(

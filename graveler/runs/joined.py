@@ -1,0 +1,116 @@
+"""The steps whose work a run would publish now: joined since it was forked, or published before.
+
+An orchestrator takes a step that has succeeded for done, also where what it did is gone: its
+branch was dropped, its publish was taken back. And it may decide, when a run goes on, that a
+step which has succeeded before takes no part this time. Here it learns what is there of which.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from graveler.model import Commit
+from graveler.refs import is_ancestor
+from graveler.repository.stores import Stores
+from graveler.runs.record import RunHandle, RunRecord
+from graveler.runs.taken_back import reverts
+
+__all__ = ["Joined", "joined_steps", "lost_steps", "own_steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """How a step last joined its run.
+
+    Attributes:
+        commit: The commit on the run's branch.
+        published: Head of the run's branch when that was published; "" before it is.
+        changed: Whether the step changed anything; one that was taken back has not.
+    """
+
+    commit: Commit
+    published: str
+    changed: bool
+
+
+def joined_steps(stores: Stores, record: RunRecord, run: RunHandle) -> Mapping[str, Joined]:
+    """Return the steps of the run, by name; none once its branch is gone."""
+    branch = stores.refs.branches.find(run.branch)
+    if branch is None:
+        return {}
+    found: dict[str, Joined] = {}
+    starts = [(branch.commit_id, ""), *((head, head) for head in reversed(_rounds(record)))]
+    for start, published in starts:
+        for step, commit in own_steps(stores, start, key=record.key):
+            if step not in found:
+                found[step] = Joined(commit, published, _changed(stores, commit))
+    return found
+
+
+def lost_steps(
+    stores: Stores, record: RunRecord, run: RunHandle, made: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return those of the steps whose work would not be on the target if the run published now.
+
+    None where the run's branch is gone: that cannot be published at all.
+
+    Args:
+        stores: The repository.
+        record: The run.
+        run: The attempt.
+        made: Steps that have succeeded, each with the commit by which it joined the run.
+    """
+    found = joined_steps(stores, record, run)
+    if stores.refs.branches.find(run.branch) is None:
+        return ()
+    dest = stores.refs.commits.get(stores.refs.branches.get(record.into).commit_id)
+    stands: dict[str, bool] = {"": True}
+    lost = []
+    for step, commit in made.items():
+        there = found.get(step)
+        if there is None or there.commit.id != commit:
+            lost.append(step)
+            continue
+        if there.published not in stands:
+            stands[there.published] = _stands(stores, record, there.published, dest)
+        if not stands[there.published]:
+            lost.append(step)
+    return tuple(lost)
+
+
+def _rounds(record: RunRecord) -> tuple[str, ...]:
+    return record.rounds or ((record.previous,) if record.previous else ())
+
+
+def own_steps(stores: Stores, start: str, *, key: str) -> Iterator[tuple[str, Commit]]:
+    """Yield steps and the commits by which they joined, newest first.
+
+    Looks back from `start` over the run's own commits only.
+    """
+    commit = stores.refs.commits.find(start)
+    while commit is not None:
+        metadata = commit.metadata
+        if metadata.get("graveler.run") != key or "graveler.published" in metadata:
+            return
+        if "graveler.step" in metadata:
+            yield metadata["graveler.step"], commit
+        commit = stores.refs.commits.find(commit.parents[0]) if commit.parents else None
+
+
+def _changed(stores: Stores, joined: Commit) -> bool:
+    base, head = (
+        stores.refs.commits.find(joined.metadata.get(f"graveler.step_{end}", ""))
+        for end in ("base", "head")
+    )
+    return base is None or head is None or base.metarange != head.metarange
+
+
+def _stands(stores: Stores, record: RunRecord, head: str, dest: Commit) -> bool:
+    """Return whether the target has what was published with `head`, and nobody took it back since."""
+    commits = stores.refs.commits
+    if commits.find(head) is None or not is_ancestor(commits, head, dest.id):
+        return False
+    floor = commits.get(head).generation
+    return all(
+        is_ancestor(commits, revert.id, head)
+        for revert, _ in reverts(stores, record.key, dest, after=floor)
+    )

@@ -1,0 +1,148 @@
+"""Which steps a run still holds, which are gone, and taking one back."""
+
+import pytest
+
+from graveler.errors import FencedError
+
+KEY = "hourly 2013-01-01T05:00"
+
+
+def write(run, name, *paths, body=b"1"):
+    with run.step(name) as step:
+        for path in paths:
+            step.put(path, body)
+    return step.result.id
+
+
+@pytest.fixture
+def run(repo):
+    return repo.runs.open(KEY)
+
+
+@pytest.fixture
+def made(run):
+    """Two steps, and the commits by which they joined."""
+    return {name: write(run, name, f"{name}/file") for name in ("first", "second")}
+
+
+def test_a_step_is_taken_back_as_if_it_had_run_again_and_written_nothing(run, tree):
+    write(run, "first", "own", "shared", "settled")
+    write(run, "second", "shared", body=b"2")
+    taken = run.take_back("first", metadata={"why": "skipped"})
+    assert tree(run) == {"settled": "0", "shared": "2"}
+    assert run.head == taken
+    assert taken.message == "first: taken back"
+    assert taken.metadata["why"] == "skipped"
+    assert not run.joined_steps()["first"].changed
+    assert run.joined_steps()["second"].changed
+
+
+def test_what_never_joined_is_taken_back_by_doing_nothing(repo, run, tree):
+    head = run.head
+    assert run.take_back("never") is None
+    assert run.head == head
+    assert [there.name for there in repo.branches(hidden=True)] == ["main", run.branch]
+
+
+def test_a_step_of_an_earlier_round_can_be_taken_back(repo, run, made, tree):
+    run.publish()
+    again = repo.runs.open(KEY)
+    again.take_back("second")
+    again.publish()
+    assert tree(repo.ref("main")) == {"settled": "0", "first/file": "1"}
+
+
+def test_a_stale_attempt_takes_nothing_back(repo, run, made, tree):
+    newer = repo.runs.open(KEY)
+    with pytest.raises(FencedError):
+        run.take_back("first")
+    assert set(tree(newer)) == {"settled", "first/file", "second/file"}
+    assert [there.name for there in repo.branches(hidden=True)] == ["main", run.branch]
+
+
+def test_nothing_is_lost_where_the_run_goes_on(repo, run, made):
+    assert run.lost_steps(made) == ()
+    run.park("the third failed")
+    assert repo.runs.open(KEY).lost_steps(made) == ()
+
+
+def test_nothing_is_lost_where_the_earlier_publish_stands(repo, run, made):
+    run.publish()
+    with repo.run("another hour") as other:
+        other.put("other", b"1")
+    again = repo.runs.open(KEY)
+    assert again.lost_steps(made) == ()
+    assert again.joined_steps()["first"].published == run.record.rounds[-1]
+    made["second"] = write(again, "second", "second/other file")
+    assert again.lost_steps(made) == ()
+    again.publish()
+    assert repo.runs.open(KEY).lost_steps(made) == ()
+
+
+def test_what_a_run_without_changes_published_is_not_lost(repo, run, made):
+    run.publish()
+    repo.runs.open(KEY).publish()
+    assert repo.runs.open(KEY).lost_steps(made) == ()
+
+
+def test_work_on_a_branch_that_was_given_up_is_lost(repo, run, made):
+    run.abandon("dropped")
+    again = repo.runs.open(KEY)
+    assert again.lost_steps(made) == ("first", "second")
+    made["second"] = write(again, "second", "second/file")
+    assert again.lost_steps(made) == ("first",)
+
+
+def test_work_on_a_branch_that_was_given_up_is_lost_though_an_earlier_round_had_the_step(
+    repo, run, made
+):
+    run.publish()
+    dropped = repo.runs.open(KEY)
+    made["first"] = write(dropped, "first", "first/newer")
+    dropped.abandon("dropped")
+    assert repo.runs.open(KEY).lost_steps(made) == ("first",)
+
+
+def test_work_whose_publish_was_rolled_back_is_lost(repo, run, made):
+    run.publish()
+    repo.runs.rollback(KEY)
+    again = repo.runs.open(KEY)
+    assert again.lost_steps(made) == ("first", "second")
+    made = {name: write(again, name, f"{name}/file") for name in made}
+    assert again.lost_steps(made) == ()
+    again.publish()
+    assert repo.runs.open(KEY).lost_steps(made) == ()
+
+
+def test_work_whose_publish_was_reverted_by_hand_is_lost_until_that_is_reverted(repo, run, made):
+    published = run.publish().commit
+    reverted = repo.revert(published.id, "main", parent=1)
+    again = repo.runs.open(KEY)
+    assert again.lost_steps(made) == ("first", "second")
+    repo.revert(reverted.id, "main")
+    assert again.lost_steps(made) == ()
+
+
+def test_an_attempt_that_began_before_the_revert_has_lost_what_it_rests_on(repo, run, made):
+    published = run.publish().commit
+    again = repo.runs.open(KEY)
+    made["second"] = write(again, "second", "second/other file")
+    repo.revert(published.id, "main", parent=1)
+    assert again.lost_steps(made) == ("first",)
+
+
+def test_a_step_that_was_taken_back_since_is_lost(run, made):
+    run.take_back("second")
+    assert run.lost_steps(made) == ("second",)
+
+
+def test_published_into_another_branch_is_lost_here(repo, run, made):
+    repo.create_branch("other", source="main")
+    run.publish()
+    assert repo.runs.open(KEY, into="other").lost_steps(made) == ("first", "second")
+
+
+def test_there_are_no_steps_where_the_branch_is_gone(run, made):
+    run.publish()
+    assert run.joined_steps() == {}
+    assert run.lost_steps(made) == ()
