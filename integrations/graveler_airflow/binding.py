@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow.sdk import Context
 
-from graveler.errors import InvalidInputError
-from graveler.lake import Run, RunHandle, Step
+from graveler.errors import FencedError, GravelerError, InvalidInputError, RunStateError
+from graveler.lake import Run, RunHandle, RunState, Step
 from graveler.model import Entry
 from graveler_airflow.context import run_hour
 from graveler_airflow.lakes import open_lake
@@ -21,11 +21,19 @@ __all__ = ["TaskStep", "attached", "connection_of", "find_handle", "pack"]
 
 _MARK: Final = "graveler.run"
 _CONNECTION: Final = "graveler.conn_id"
+_OPENED_BY: Final = "graveler.opened_by"
+_GOING_ON: Final = (RunState.OPEN, RunState.PUBLISHING)
 
 
-def pack(handle: RunHandle, conn_id: str = "") -> dict[str, str]:
-    """Return a handle as the value of an XCom: where the lake is, which run, no secret."""
-    return {_MARK: handle.to_json(), _CONNECTION: conn_id}
+def pack(handle: RunHandle, conn_id: str = "", opened_by: str = "") -> dict[str, str]:
+    """Return a handle as the value of an XCom: where the lake is, which run, no secret.
+
+    Args:
+        handle: The handle.
+        conn_id: The connection by which the run was opened.
+        opened_by: The id of the task that opened it.
+    """
+    return {_MARK: handle.to_json(), _CONNECTION: conn_id, _OPENED_BY: opened_by}
 
 
 def find_handle(value: object) -> RunHandle | None:
@@ -48,6 +56,7 @@ def attached(value: object) -> Iterator[Run]:
         InvalidInputError: It is no packed handle.
         BackendUnavailableError: There is no lake where the handle says.
         RepositoryNotFoundError: The lake has no such repository.
+        FencedError: The attempt is over; the error says how it ended, and what to clear.
     """
     handle = find_handle(value)
     if handle is None:
@@ -55,7 +64,32 @@ def attached(value: object) -> Iterator[Run]:
             f"not a graveler run: {value!r}: pass what `with graveler_run(...) as run` gives"
         )
     with open_lake(handle.location) as lake:
-        yield lake.repository(handle.repository).runs.attach(handle)
+        run = lake.repository(handle.repository).runs.attach(handle)
+        try:
+            yield run
+        except (FencedError, RunStateError) as error:
+            raise _explained(error, run, value) from error
+
+
+def _explained(
+    error: FencedError | RunStateError, run: Run, value: object
+) -> FencedError | RunStateError:
+    """Return an error that says more where the attempt is over and nobody has opened another.
+
+    That is so for a task that was cleared without the one that opens the run.
+    """
+    try:
+        record = run.record
+    except GravelerError:
+        return error
+    if record.attempt != run.attempt or record.state in _GOING_ON:
+        return error
+    opener = str(value.get(_OPENED_BY, "")) if isinstance(value, Mapping) else ""
+    return FencedError(
+        f"attempt {run.attempt} of run {run.key!r} is over, the run is {record.state} "
+        f"({record.reason or 'no reason given'}): clear {opener or 'the task that opens it'!r} as "
+        "well, which opens the next attempt; clearing tasks without 'only failed' does"
+    )
 
 
 class TaskStep(Step):

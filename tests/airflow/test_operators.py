@@ -144,6 +144,19 @@ with graveler.open(folder) as lake:
         task = graveler_task(waits)("no run").operator
     found["without a run"] = outcome(lambda: task.execute(context))
 
+    aside = opened("aside", "t")
+    close(aside).execute(context)
+    handle = pack(aside.handle, opened_by="flights.open_run")
+    with DAG("cleared"):
+        task = graveler_task(lambda step: step.put("u", b"u"), task_id="late")(handle).operator
+    found["set aside"] = [
+        outcome(lambda: act.execute(context)) for act in (
+            task,
+            GravelerGateOperator(task_id="gate", run=handle, gates=[fine]),
+            GravelerPublishRunOperator(task_id="merge", run=handle),
+        )
+    ]
+
     silent = opened("silent", "q", lease=timedelta(seconds=3))
     found["reap early"] = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
     repo.stores.clock.sleep(4.2)
@@ -305,6 +318,15 @@ def test_a_silent_run_is_set_aside_and_its_tasks_are_told(found):
     kind, message = found["silent no more"]
     assert kind == "AirflowFailException"
     assert message.startswith("fenced")
+
+
+def test_a_task_of_an_attempt_that_was_set_aside_says_what_to_clear(found):
+    for kind, message in found["set aside"]:
+        assert kind == "AirflowFailException"
+        assert message.startswith(
+            "fenced: attempt 1 of run 'aside' is over, the run is PARKED (Airflow run r1: a failed)"
+        )
+        assert "clear 'flights.open_run' as well" in message
 
 
 def test_a_task_keeps_its_run_alive_for_as_long_as_it_works(found):

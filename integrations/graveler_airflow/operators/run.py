@@ -83,7 +83,7 @@ class GravelerOpenRunOperator(BaseOperator):
                 ttl=self.ttl or hook.ttl,
             )
             self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
-            return pack(run.handle, self.graveler_conn_id)
+            return pack(run.handle, self.graveler_conn_id, self.task_id)
 
     def _check_alone(self, context: Context, hook: GravelerHook, repo: str) -> None:
         """Raise InvalidInputError if another task of the DAG opens the same run.
