@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from graveler_airflow.agreement import tell
 from graveler_airflow.binding import TaskStep, attached, connection_of, find_handle
 from graveler_airflow.context import step_name, task_metadata
 from graveler_airflow.failing import final_failures
@@ -24,6 +25,7 @@ class _GravelerTask(DecoratedOperator, PythonOperator):
     """Runs a function in a step of the run that it is called with."""
 
     custom_operator_name = "@task.graveler"
+    works_in_steps: ClassVar[bool] = True
     operator_extra_links = LINKS
     template_fields: Sequence[str] = ("templates_dict", "op_args", "op_kwargs")
 
@@ -60,6 +62,7 @@ class _GravelerTask(DecoratedOperator, PythonOperator):
                 self._working = False
             if self._told_to_stop:
                 raise self._stopped()
+        tell(context, [step for _, step in steps.bound])
         steps.point(self)
         return result
 

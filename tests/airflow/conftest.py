@@ -39,6 +39,8 @@ ONCE = (
     "gated",
     "several",
     "mapped",
+    "dropped",
+    "changed_its_mind",
 )
 
 

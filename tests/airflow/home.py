@@ -209,6 +209,11 @@ class Api:
         }
         self.call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 
+    def clear_run(self, dag_id: str, run_id: str) -> None:
+        """Let all tasks of a finished run run again."""
+        body = {"dry_run": False, "only_failed": False}
+        self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/clear", body)
+
     def runs(self, dag_id: str) -> Any:
         return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
 

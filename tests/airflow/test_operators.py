@@ -22,9 +22,9 @@ ti = SimpleNamespace(
     task_id="work", map_index=-1, try_number=1, run_id="r1",
     run_after=datetime(2013, 1, 1, tzinfo=UTC),
     xcom_push=lambda key, value: None, log_url="",
-    get_task_states=lambda dag_id, run_ids: states,
+    get_task_states=lambda dag_id, run_ids, task_ids=None: states,
 )
-context = {"ti": ti, "dag_run": SimpleNamespace(dag_id="d", run_id="r1", run_after=ti.run_after),
+context = {"ti": ti, "dag": DAG("d"), "dag_run": SimpleNamespace(dag_id="d", run_id="r1", run_after=ti.run_after),
            "outlet_events": {}}
 found = {}
 

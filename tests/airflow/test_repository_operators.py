@@ -20,6 +20,7 @@ found = {}
 
 def context(task_id, tried=1, map_index=-1):
     ti = SimpleNamespace(task_id=task_id, map_index=map_index, try_number=tried, run_id="r1",
+                         xcom_push=lambda key, value: None,
                          log_url=f"https://airflow.example/log/{task_id}")
     run = SimpleNamespace(dag_id="d", run_id="r1", run_after=datetime(2013, 1, 1, 5, tzinfo=UTC))
     return {"ti": ti, "dag_run": run}

@@ -271,3 +271,32 @@ def test_the_instances_of_a_mapped_task_are_steps_of_their_own(airflow, scenario
     found = paths(scenarios.ref("main"), "mapped/")
     assert [path.rpartition("/")[2] for path in found] == ["part-1", "part-2", "part-3"]
     assert len({path.rpartition("/")[0] for path in found}) == 1
+
+
+def test_half_of_a_run_is_not_published_where_the_other_half_was_dropped(airflow, home, scenarios):
+    assert list(airflow.finished("dropped").values()) == ["failed"]
+    (home.marks / "second mended").touch()
+    (run,) = airflow.runs("dropped")
+    airflow.clear("dropped", run["dag_run_id"], "scenarios.second")
+    assert list(airflow.finished("dropped").values()) == ["failed"]
+    tasks = airflow.tasks("dropped", run["dag_run_id"])
+    assert tasks["scenarios.first"] == ("success", 1)
+    assert tasks["scenarios.second"][0] == "success"
+    assert tasks["scenarios.merge"] == ("failed", 1)  # it would meet the same again
+    assert paths(scenarios.ref("main"), "dropped/") == []
+
+    airflow.clear_run("dropped", run["dag_run_id"])
+    assert list(airflow.finished("dropped").values()) == ["success"]
+    assert paths(scenarios.ref("main"), "dropped/") == ["dropped/first", "dropped/second"]
+
+
+def test_what_tasks_left_that_take_no_part_the_next_time_is_not_published(airflow, home, scenarios):
+    assert list(airflow.finished("changed_its_mind").values()) == ["failed"]
+    parked = scenarios.ref(run_of(scenarios, "changed_its_mind").branch)
+    assert set(paths(parked, "changed/")) > {"changed/left", "changed/part-3"}
+    (home.marks / "decided").touch()
+    (run,) = airflow.runs("changed_its_mind")
+    airflow.clear_run("changed_its_mind", run["dag_run_id"])
+    assert list(airflow.finished("changed_its_mind").values()) == ["success"]
+    found = paths(scenarios.ref("main"), "changed/")
+    assert found == ["changed/part-1", "changed/part-2", "changed/right", "changed/same"]

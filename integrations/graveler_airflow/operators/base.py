@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, Context
 
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Branch, Repository
 from graveler.model import Commit
+from graveler_airflow.agreement import tell
 from graveler_airflow.binding import attached, connection_of
 from graveler_airflow.context import step_name, task_metadata
 from graveler_airflow.failing import final_failures
@@ -70,6 +71,7 @@ class GravelerWritingOperator(GravelerOperator):
     """
 
     template_fields: Sequence[str] = ("repo", "run", "branch", "message", "metadata")
+    works_in_steps: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -102,6 +104,7 @@ class GravelerWritingOperator(GravelerOperator):
                 self.log.info("%s, on %s", self.write(step), run.branch)
             if step.result is None:
                 return None
+            tell(context, [step])
             repo = run.handle.repository
             point_to(self, conn_id=connection_of(self.run), repo=repo, commit=step.result)
             return step.result.id

@@ -10,6 +10,13 @@ from graveler.errors import InvalidInputError
 from graveler.gates import as_gate
 from graveler.gates.gate import Check, Gate
 from graveler.lake import PublishResult, Run, RunState
+from graveler_airflow.agreement import (
+    NOT_TAKING_PART,
+    TO_RUN,
+    check_nothing_lost,
+    take_back,
+    tells,
+)
 from graveler_airflow.binding import attached, connection_of, pack
 from graveler_airflow.context import run_key, run_metadata
 from graveler_airflow.failing import final_failures
@@ -27,7 +34,8 @@ class GravelerOpenRunOperator(BaseOperator):
     """Opens the graveler run of a DAG run; its XCom is what the other tasks take.
 
     A run that was parked goes on from what is committed on its branch; every earlier attempt
-    is fenced.
+    is fenced. What is there of tasks that have succeeded stays; what tasks left that run again
+    now, or take no part, is taken back first.
 
     Args:
         repo: The repository; the connection's where not given.
@@ -83,6 +91,8 @@ class GravelerOpenRunOperator(BaseOperator):
                 ttl=self.ttl or hook.ttl,
             )
             self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
+            for step in take_back(context, run, (*TO_RUN, *NOT_TAKING_PART)):
+                self.log.info("Taken back, of another time: %s", step)
             return pack(run.handle, self.graveler_conn_id, self.task_id)
 
     def _check_alone(self, context: Context, hook: GravelerHook, repo: str) -> None:
@@ -111,8 +121,9 @@ class GravelerPublishRunOperator(BaseOperator):
     """Publishes a run: builds what the target would become, asks the gates, moves the target.
 
     It may run again: a run that is published answers with its commit. A refusal of a gate and
-    a conflict are failures without a retry. The event of every asset in its ``outlets`` names
-    the commit.
+    a conflict are failures without a retry; so is the work of a finished task that is gone, for
+    half of a run is never published. What skipped tasks wrote another time is taken back. The
+    event of every asset in its ``outlets`` names the commit.
 
     Args:
         run: What `GravelerOpenRunOperator` gave.
@@ -141,6 +152,7 @@ class GravelerPublishRunOperator(BaseOperator):
     def execute(self, context: Context) -> str:
         """Publish the run and return the id of the commit that the target has it in."""
         with final_failures(), attached(self.run) as run:
+            self._agree(context, run)
             result = run.publish(self.gates, strategy=self.strategy)
             for verdict in result.verdicts:
                 said = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
@@ -149,6 +161,11 @@ class GravelerPublishRunOperator(BaseOperator):
             self.log.info("%s %s: %s", run.into, how, result.commit.id)
             self._tell(context, run, result)
             return result.commit.id
+
+    def _agree(self, context: Context, run: Run) -> None:
+        check_nothing_lost(context, run, [task for task in context["dag"].tasks if tells(task)])
+        for step in take_back(context, run, NOT_TAKING_PART):
+            self.log.info("Taken back, its task takes no part: %s", step)
 
     def _tell(self, context: Context, run: Run, result: PublishResult) -> None:
         commit, repo = result.commit, run.handle.repository

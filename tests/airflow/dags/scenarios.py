@@ -183,6 +183,53 @@ def mapped():
         part.partial(step=run).expand(number=[1, 2, 3])
 
 
+@dag(schedule=None, start_date=START)
+def dropped():
+    @task.graveler
+    def first(step: TaskStep):
+        step.put("dropped/first", b"f")
+
+    @task.graveler
+    def second(step: TaskStep, marks: str):
+        step.put("dropped/second", b"s")
+        if not Path(marks, "second mended").exists():
+            raise RuntimeError("half of it written")
+
+    with graveler_run("scenarios", on_failure="drop") as run:
+        first(run) >> second(run, MARKS)
+
+
+@dag(schedule=None, start_date=START)
+def changed_its_mind():
+    @task.branch
+    def choose(marks: str):
+        return "scenarios.left" if not Path(marks, "decided").exists() else "scenarios.right"
+
+    @task
+    def numbers(marks: str):
+        return [1, 2, 3] if not Path(marks, "decided").exists() else [1, 2]
+
+    @task.graveler
+    def write(step: TaskStep, name: str):
+        step.put(f"changed/{name}", name.encode())
+        step.put("changed/same", b"of whichever")
+
+    @task.graveler
+    def part(step: TaskStep, number: int):
+        step.put(f"changed/part-{number}", b"m")
+
+    @task.graveler(trigger_rule="none_failed_min_one_success")
+    def last(step: TaskStep, marks: str):
+        if not Path(marks, "decided").exists():
+            raise RuntimeError("not as it should be")
+
+    with graveler_run("scenarios") as run:
+        either = [write.override(task_id=name)(run, name) for name in ("left", "right")]
+        end = last(run, MARKS)
+        choose(MARKS) >> either >> end
+        part.partial(step=run).expand(number=numbers(MARKS)) >> end
+
+
 side_by_side()
 resumed()
 killed()
@@ -191,3 +238,5 @@ hidden()
 gated()
 several()
 mapped()
+dropped()
+changed_its_mind()
