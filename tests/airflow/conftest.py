@@ -39,6 +39,7 @@ ONCE = (
     "gated",
     "several",
     "mapped",
+    "mapped_runs",
     "dropped",
     "changed_its_mind",
 )

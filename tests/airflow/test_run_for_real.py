@@ -273,6 +273,15 @@ def test_the_instances_of_a_mapped_task_are_steps_of_their_own(airflow, scenario
     assert len({path.rpartition("/")[0] for path in found}) == 1
 
 
+def test_each_instance_of_a_mapped_task_group_publishes_a_run_of_its_own(airflow, scenarios):
+    assert list(airflow.finished("mapped_runs").values()) == ["success"]
+    mine = [run for run in scenarios.runs.list() if run.key.startswith("mapped_runs ")]
+    keys = sorted(run.key.rpartition(" ")[2] for run in mine)
+    assert keys == ["each.scenarios[0]", "each.scenarios[1]"]
+    assert [(run.state, run.attempt) for run in mine] == [(RunState.PUBLISHED, 1)] * 2
+    assert paths(scenarios.ref("main"), "airports/") == ["airports/EWR", "airports/JFK"]
+
+
 def test_half_of_a_run_is_not_published_where_the_other_half_was_dropped(airflow, home, scenarios):
     assert list(airflow.finished("dropped").values()) == ["failed"]
     (home.marks / "second mended").touch()

@@ -291,7 +291,7 @@ LOOKS = {
     },
     "Branch": {"find_value", "new_address", "scan_values", "uncommitted"},
     "Runs": {"attach", "get", "list", "readers", "why"},
-    "Run": {"judge"},
+    "Run": {"joined_steps", "lost_steps"},
     "Step": set(),
 }
 """Public methods that change nothing: they have no old and new."""

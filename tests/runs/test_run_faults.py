@@ -99,7 +99,9 @@ OPERATIONS = {
     "attach": (base, lambda repo: repo.runs.open_or_attach(KEY, owner="dag")),
     "step": (opened, lambda repo: work(handle(repo), "two")),
     "step-again": (ready, lambda repo: work(handle(repo), "two")),
+    "step-taken-back": (ready, lambda repo: handle(repo).take_back("two")),
     "commit": (opened, direct),
+    "judge": (ready, lambda repo: handle(repo).judge([complete])),
     "publish": (ready, lambda repo: handle(repo).publish([complete])),
     "refused": (opened, lambda repo: handle(repo).publish([complete])),
     "park": (ready, lambda repo: handle(repo).park("lunch")),
@@ -120,7 +122,7 @@ def late(repo):
 
 
 KEEPS_TWO = (
-    *("open-parked", "publish", "park", "step-again"),
+    *("open-parked", "judge", "publish", "park", "step-again"),
     *("park-by-key", "close", "renew", "open-beside-overdue", "reap-others", "reap"),
 )
 

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from airflow.sdk import Asset, dag, task
+from airflow.sdk import Asset, dag, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
 from graveler.clock import SystemClock
@@ -184,6 +184,20 @@ def mapped():
 
 
 @dag(schedule=None, start_date=START)
+def mapped_runs():
+    @task.graveler
+    def work(step: TaskStep, airport: str):
+        step.put(f"airports/{airport}", b"x")
+
+    @task_group
+    def each(airport: str):
+        with graveler_run("scenarios") as run:
+            work(run, airport)
+
+    each.expand(airport=["EWR", "JFK"])
+
+
+@dag(schedule=None, start_date=START)
 def dropped():
     @task.graveler
     def first(step: TaskStep):
@@ -238,5 +252,6 @@ hidden()
 gated()
 several()
 mapped()
+mapped_runs()
 dropped()
 changed_its_mind()
