@@ -27,7 +27,9 @@ def _parse(arguments: list[str]) -> Namespace:
     parser.add_argument("--matrix", action="store_true", help="one hour of each kind")
     parser.add_argument("--page", type=Path, help="with --matrix: the page to write it to")
     parser.add_argument("--patience", type=float, default=7200, help="seconds until rest")
-    parser.add_argument("--keep", action="store_true", help="leave the folder behind")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the folder behind, however it ends"
+    )
     parser.add_argument("--leash", action="store_true", help="end when whoever started it does")
     parser.add_argument("--nest", type=int, default=0, help="not for you")
     return parser.parse_args(arguments)
@@ -43,14 +45,16 @@ def main(arguments: list[str]) -> int:
         return keep([sys.executable, "-m", "tests.chaos", *arguments, *nest])
     hatch()
     folder = Path(tempfile.mkdtemp(prefix="graveler-chaos-"))
+    wrong = 1
     try:
         # heavy, and of no use to the nest
         from tests.chaos.running import work
 
-        return work(given, folder)
+        wrong = work(given, folder)
+        return wrong
     finally:
-        if given.keep:
-            print(f"left behind: {folder}")
+        if given.keep or wrong:
+            print(f"left behind, with all its logs: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
