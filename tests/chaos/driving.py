@@ -37,6 +37,7 @@ class Row:
         main: The state of main, each time.
         branch: The state of the run's branch, each time.
         begun: How often it was begun again on purpose.
+        lost: How often it ended before a task of it had begun, with whoever was starting it.
         idle: How often it was seen with nothing to do since.
     """
 
@@ -45,6 +46,7 @@ class Row:
     main: list[str] = field(default_factory=list)
     branch: list[str] = field(default_factory=list)
     begun: int = 0
+    lost: int = 0
     idle: int = 0
 
 
@@ -178,7 +180,7 @@ class Chaos(ABC):
         self._keep(row, ran)
         if acts and not acts[0].after:
             act = acts.pop(0)
-        elif row.main[-1] != "whole" and row.begun < row.fate.renewals:
+        elif row.main[-1] != "whole" and row.begun < row.fate.renewals + row.lost:
             act = Act(RENEW)
         else:
             return not acts
@@ -188,6 +190,9 @@ class Chaos(ABC):
         return False
 
     def _keep(self, row: Row, ran: str) -> None:
+        if not ran.partition(": ")[2]:
+            row.lost += 1
+            self.done["ended before it began"] += 1
         row.ran.append(ran)
         row.main.append(state_of_main(self._lake, row.fate.hour))
         row.branch.append(self._branch(row.fate))
