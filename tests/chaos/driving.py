@@ -171,8 +171,9 @@ class Chaos(ABC):
             row.idle = 0
             return False
         acts = self._acts[row.fate.hour]
+        nothing_left = all(act.after for act in acts)  # a blow that never fell brings no act
         if len(row.ran) > row.begun:
-            return not acts
+            return nothing_left
         ran = self.ran(row)
         row.idle = 0 if ran is None else row.idle + 1
         if ran is None or row.idle < _SEEN:
@@ -183,7 +184,7 @@ class Chaos(ABC):
         elif row.main[-1] != "whole" and row.begun < row.fate.renewals + row.lost:
             act = Act(RENEW)
         else:
-            return not acts
+            return nothing_left
         row.begun += 1
         row.idle = 0
         self._do(act, row.fate)
