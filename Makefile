@@ -26,8 +26,12 @@ help: ## list the targets
 demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
 	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
 
+# Two processes share the suite, whole files each and in the order of the tree, so that the real
+# orchestrators, which take longest, begin first. WORKERS=0 runs it in one, as a debugger wants.
+WORKERS ?= 2
+
 test: $(READY) ## the test suite
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
 	$(BIN)/python -m tests.simulate $(ARGS)
