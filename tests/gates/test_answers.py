@@ -51,7 +51,6 @@ def test_these_pass(repo, answer):
         (lambda _: 1 / 0, "ZeroDivisionError: division by zero", True),
         (lambda _: graveler.nothing, "AttributeError: module 'graveler' has no attribute", True),
     ],
-    ids=str,
 )
 def test_these_refuse(repo, refused, check, reason, died):
     verdict = refused(repo, Gate("g", check))

@@ -244,7 +244,6 @@ def test_what_is_required_is_kept_and_shown(repo):
         (["tests.gates.samples:os"], "is no gate but module"),
         ([samples.counts, samples.counts], "must differ"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_required_is_refused_at_once(repo, gates, said):
     with pytest.raises(InvalidInputError, match=said):
