@@ -1,12 +1,10 @@
-"""One Airflow for all these tests: making its database and starting it costs half a minute."""
+"""One home of Airflow for all these tests: making its database costs half a minute."""
 
 import shutil
 
 import pytest
 
 import graveler
-from graveler.demo.flights import load_flights
-from graveler.demo.landing import land
 from tests.airflow.home import AIRFLOW, ROOT, Home, free_port
 
 # The DAG file as it is, and behind it: the first try of one hour's transform is killed by the
@@ -30,19 +28,6 @@ def _dying(write):
 pipeline.write = _dying(pipeline.write)
 """
 REPOSITORIES = ("flights", "scenarios", "telling", "weather")
-ONCE = (
-    "side_by_side",
-    "resumed",
-    "killed",
-    "told_to_stop",
-    "hidden",
-    "gated",
-    "several",
-    "mapped",
-    "mapped_runs",
-    "dropped",
-    "changed_its_mind",
-)
 
 
 @pytest.fixture(scope="session")
@@ -61,22 +46,11 @@ def home(tmp_path_factory):
     return home
 
 
-@pytest.fixture(scope="session")
-def flights():
-    return load_flights()
-
-
-@pytest.fixture(scope="session")
-def airflow(home, flights):
-    """A running Airflow, in which every DAG has been started once."""
-    for hour in flights.hours(3):
-        land(flights, hour, home.landing, damaged=hour.hour == 11)
+@pytest.fixture(scope="module")
+def airflow(home):
+    """A running Airflow, which ends with the module: idle services would slow down the others."""
     with home.services() as api:
         api.sign_in()
-        api.backfill("flights_airflow", "2013-01-01T10:00:00Z", "2013-01-01T12:00:00Z")
-        api.backfill("weather_airflow", "2013-01-01T10:00:00Z", "2013-01-01T10:00:00Z")
-        for dag_id in ONCE:
-            api.trigger(dag_id)
         yield api
 
 

@@ -7,10 +7,24 @@ from datetime import UTC, datetime
 import pyarrow.parquet as pq
 import pytest
 
+from graveler.demo.flights import load_flights
 from graveler.demo.landing import land
 from graveler.runs import RunState
 
 pytestmark = [pytest.mark.slow, pytest.mark.service("airflow")]
+ONCE = (
+    "side_by_side",
+    "resumed",
+    "killed",
+    "told_to_stop",
+    "hidden",
+    "gated",
+    "several",
+    "mapped",
+    "mapped_runs",
+    "dropped",
+    "changed_its_mind",
+)
 HOURS = ["2013-01-01T10:00", "2013-01-01T11:00", "2013-01-01T12:00"]
 
 
@@ -39,6 +53,23 @@ def run_of(repository, dag_id):
 
 def paths(view, prefix):
     return [entry.path for entry in view.entries(prefix)]
+
+
+@pytest.fixture(scope="module")
+def flights():
+    return load_flights()
+
+
+@pytest.fixture(scope="module")
+def airflow(airflow, home, flights):
+    """An Airflow in which every DAG has been started once."""
+    for hour in flights.hours(3):
+        land(flights, hour, home.landing, damaged=hour.hour == 11)
+    airflow.backfill("flights_airflow", "2013-01-01T10:00:00Z", "2013-01-01T12:00:00Z")
+    airflow.backfill("weather_airflow", "2013-01-01T10:00:00Z", "2013-01-01T10:00:00Z")
+    for dag_id in ONCE:
+        airflow.trigger(dag_id)
+    return airflow
 
 
 @pytest.fixture(scope="module")
