@@ -17,6 +17,7 @@ from graveler.names import check_caller_pairs
 from graveler.refs import is_ancestor, log
 from graveler.repository import reverting, tracing
 from graveler.repository.stores import Stores
+from graveler.runs.joined import rounds
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.readers import Written
 from graveler.runs.record import RunRecord
@@ -69,7 +70,7 @@ def rollback(
             if made is None:
                 raise
             already = True
-    record = _note(records, record, published, made)
+    record = _note(stores, records, record, published, made)
     return Rollback(made, record, _readers(stores, records, record, published), already)
 
 
@@ -92,10 +93,36 @@ def _published(stores: Stores, records: RunRecords, key_or_commit: str) -> tuple
         return records.get(key), commit
     record = settle_publish(stores, records, record)
     next_state(record.key, record.state, RunEvent.ROLLED_BACK)
-    commit = stores.refs.commits.get(record.commit)
-    if commit.metadata.get("graveler.run") != record.key:
+    if record.state is RunState.ROLLED_BACK:
+        made = stores.refs.commits.get(record.rollback)
+        return record, stores.refs.commits.get(made.metadata["graveler.revert"])
+    commit = _last_publish(stores, record)
+    if commit is None:
         raise NoChangesError(f"run {record.key!r} changed nothing: there is nothing to take back")
     return record, commit
+
+
+def _last_publish(stores: Stores, record: RunRecord) -> Commit | None:
+    """Return the last commit by which the run moved its target, of those not taken back.
+
+    That need not be of its last round: what ran again and wrote the same moved nothing.
+    """
+    commits = stores.refs.commits
+    heads = {head: commits.find(head) for head in rounds(record)}
+    floor = min((head.generation for head in heads.values() if head is not None), default=None)
+    if floor is None:
+        return None
+    for commit in log(commits, record.commit, first_parent=True):
+        if commit.generation <= floor:
+            break
+        metadata = commit.metadata
+        if (
+            metadata.get("graveler.run") == record.key
+            and "graveler.published" in metadata
+            and not heads.keys().isdisjoint(commit.parents[1:])
+        ):
+            return commit
+    return None
 
 
 def _find_commit(stores: Stores, text: str) -> Commit | None:
@@ -184,15 +211,18 @@ def _changed_by(stores: Stores, record: RunRecord, published: Commit, conflict: 
     return repr(conflict.path)
 
 
-def _note(records: RunRecords, record: RunRecord, published: Commit, made: Commit) -> RunRecord:
+def _note(
+    stores: Stores, records: RunRecords, record: RunRecord, published: Commit, made: Commit
+) -> RunRecord:
     """Keep on the run that it was taken back, unless it has gone on since."""
 
     def change(there: RunRecord | None) -> RunRecord:
         there = there or records.get(record.key)
-        rounds = tuple(head for head in there.rounds if head != published.parents[1])
-        left = replace(there, rounds=rounds, previous=rounds[-1] if rounds else "")
-        if there.commit != published.id or there.state is not RunState.PUBLISHED:
-            return there if rounds == there.rounds else left
+        kept = tuple(head for head in there.rounds if head != published.parents[1])
+        left = replace(there, rounds=kept, previous=kept[-1] if kept else "")
+        last = _last_publish(stores, there) if there.state is RunState.PUBLISHED else None
+        if last is None or last.id != published.id:
+            return there if kept == there.rounds else left
         return replace(
             left,
             state=next_state(there.key, there.state, RunEvent.ROLLED_BACK),

@@ -225,8 +225,8 @@ class Runs:
         May be called again: the commit that took it back is returned.
 
         Args:
-            key_or_commit: The run's key, for what it published last; or the id of the commit
-                that published it.
+            key_or_commit: The run's key, for what it published last, rounds that changed nothing
+                aside; or the id of the commit that published it.
             message: Of the commit; else one that says what was done.
             metadata: Of the commit.
 

@@ -202,6 +202,29 @@ def test_what_is_no_published_run_is_refused(repo):
     assert repo.runs.get(KEY).state is RunState.PUBLISHED
 
 
+@pytest.mark.parametrize("between", [False, True])
+def test_a_round_that_changed_nothing_is_passed_over(repo, tree, between):
+    others = {"settled": "0"} | ({"c": "3"} if between else {})
+    publish(repo, KEY, {"a": "1"})
+    publish(repo, KEY, {"b": "2"})
+    second = repo.runs.get(KEY).commit
+    if between:
+        publish(repo, "other", {"c": "3"})
+    assert repo.runs.open(KEY).publish().already
+    taken = repo.runs.rollback(KEY)
+    assert taken.commit.metadata["graveler.revert"] == second
+    assert taken.record.state is RunState.ROLLED_BACK
+    assert tree(repo.ref("main")) == {"a": "1"} | others
+    again = repo.runs.rollback(KEY)
+    assert (again.commit, again.already) == (taken.commit, True)
+    assert repo.runs.open(KEY).publish().already
+    assert repo.runs.rollback(KEY).commit != taken.commit
+    assert tree(repo.ref("main")) == others
+    assert repo.runs.open(KEY).publish().already
+    with pytest.raises(NoChangesError, match="changed nothing"):
+        repo.runs.rollback(KEY)
+
+
 def test_a_run_whose_target_was_put_back_by_other_means_is_not_taken_back_again(repo):
     repo.unprotect("main")
     publish(repo, KEY, {"a": "1"})

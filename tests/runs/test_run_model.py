@@ -39,7 +39,7 @@ class Modelled:
     ended: bool = False  # by the reaper: its own handle is stale, too
     drop: bool = False
     target: dict[str, str] = field(default_factory=dict)
-    before: dict[str, str] = field(default_factory=dict)
+    before: list[dict[str, str]] = field(default_factory=list)  # of each change that stands
     committed: dict[str, str] = field(default_factory=dict)
     staged: dict[str, str] = field(default_factory=dict)
     changed: bool = False
@@ -93,12 +93,17 @@ class Runs(RuleBasedStateMachine):
             step.put(path, text.encode())
         self.has_joined(run, f"{key}/{name}/", {path: text})
         attempt.publish()
-        run.before, run.target, run.state = run.target, dict(run.committed), "PUBLISHED"
+        self.is_published(run)
 
     def has_joined(self, run, folder, files):
         """A step replaces what it wrote before."""
         others = {path: text for path, text in run.committed.items() if not path.startswith(folder)}
         run.committed, run.changed = others | files, True
+
+    def is_published(self, run):
+        if run.changed:
+            run.before.append(run.target)
+        run.target, run.state = dict(run.committed), "PUBLISHED"
 
     def mine(self, data):
         """Return an attempt, its run's model, and whether it may write."""
@@ -174,8 +179,7 @@ class Runs(RuleBasedStateMachine):
             return
         self.expect(attempt.publish, alive, FencedError, RunStateError)
         if alive:
-            run.before, run.target = run.target, dict(run.committed)
-            run.state = "PUBLISHED"
+            self.is_published(run)
 
     @precondition(lambda self: self.handles)
     @rule(data=st.data())
@@ -211,10 +215,10 @@ class Runs(RuleBasedStateMachine):
         run = self.model[key]
         if run.state == "NONE":
             return
-        allowed = run.state == "ROLLED_BACK" or (run.state == "PUBLISHED" and run.changed)
+        allowed = run.state == "ROLLED_BACK" or (run.state == "PUBLISHED" and run.before)
         self.expect(lambda: self.repo.runs.rollback(key), allowed, RunStateError, NoChangesError)
         if allowed and run.state == "PUBLISHED":
-            run.target, run.state = run.before, "ROLLED_BACK"
+            run.target, run.state = run.before.pop(), "ROLLED_BACK"
 
     @precondition(lambda self: self.handles)
     @rule(data=st.data())
