@@ -6,8 +6,8 @@ Every process is a fork of this one and opens the lake anew. For each hour one t
 (``kill -9``) before its next call to the stores, one call later with every hour, and then two
 come at once, which must get one answer. First the hours are good, until every call has been its
 last; then bad ones, of which under ``quarantine`` each goes to a branch of its own, and under
-``hold`` none is published until they are mended, every few hours. At the end every file that a writer was told is
-written has to be on main, once, or in quarantine.
+``hold`` none is published until they are mended, every few hours. At the end every file that a
+writer was told is written has to be on main, once, or in quarantine.
 """
 
 import argparse
@@ -164,7 +164,7 @@ class Storm:
             if not struck:
                 return
             number += self.stride
-            if kind == "bad" and self.policy == "hold" and self.hours % MENDED == 0:
+            if kind == "bad" and self.hours % MENDED == 0:
                 self._mend()  # else each hour has more to look at, and no call is ever the last
 
     def _bad(self, hour):
@@ -239,7 +239,7 @@ class Storm:
                     branch = ingestion.branch
                     bad = [entry.path for entry in branch.entries() if entry.path.endswith(".bad")]
                     branch.delete_many(bad)
-                for kept in ingestion.quarantined()[::2]:  # the others stay in quarantine
+                for kept in ingestion.quarantined()[-1:]:  # the others stay in quarantine
                     shelf = repo.branch(kept.name)
                     shelf.delete_many(
                         [one.path for one in shelf.entries() if one.path.endswith(".bad")]
@@ -310,6 +310,7 @@ def main(arguments):
             began = time.perf_counter()
             line = Storm(folder, policy, stride=asked.stride).run()
         sys.stdout.write(f"{line}  ({time.perf_counter() - began:.0f} s)\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
