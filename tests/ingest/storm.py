@@ -6,8 +6,9 @@ Every process is a fork of this one and opens the lake anew. For each hour one t
 (``kill -9``) before its next call to the stores, one call later with every hour, and then two
 come at once, which must get one answer. First the hours are good, until every call has been its
 last; then bad ones, of which under ``quarantine`` each goes to a branch of its own, and under
-``hold`` none is published until they are mended, every few hours. At the end every file that a
-writer was told is written has to be on main, once, or in quarantine.
+``hold`` none is published; every few hours what was refused is mended, under ``quarantine`` the
+last of it. At the end every file that a writer was told is written has to be on main, once, or in
+quarantine.
 """
 
 import argparse
