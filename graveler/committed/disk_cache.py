@@ -27,7 +27,7 @@ from uuid import uuid4
 
 from xxhash import xxh3_128_digest
 
-from graveler.kv.forking import watch
+from graveler.forking import watch
 
 __all__ = ["DiskCache"]
 

@@ -21,13 +21,13 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final
 
+from graveler.forking import watch
 from graveler.gates.answer import Answer, died
 from graveler.gates.candidate import Candidate
 from graveler.gates.channel import MessageReader, answer_read, send
 from graveler.gates.child import Task, run_forked
 from graveler.gates.gate import Gate
 from graveler.gates.transport import pickled
-from graveler.kv.forking import watch
 from graveler.repository.stores import Stores
 
 __all__ = ["ask_elsewhere"]

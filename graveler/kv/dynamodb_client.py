@@ -22,7 +22,7 @@ from graveler.errors import (
     PermissionDeniedError,
     ThrottledError,
 )
-from graveler.kv.forking import abandon, watch
+from graveler.forking import abandon, held_off, watch
 
 try:
     import boto3
@@ -132,11 +132,11 @@ class DynamoDBClient:
             ConditionFailed: The service says so.
             OutcomeUnknownError: A conditional one was sent, and what became of it is not known.
         """
-        send = getattr(self._connected(), operation)
         attempt = 1
         while True:
             try:
-                return send(**parameters)
+                with held_off():
+                    return getattr(self._connected(), operation)(**parameters)
             except (
                 boto.BotoCoreError,
                 boto.HTTPClientError,

@@ -37,8 +37,8 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
+from graveler.forking import abandon, watch
 from graveler.kv.batches import chunks, pages
-from graveler.kv.forking import abandon, watch
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
 from graveler.kv.reading import may_write
 from graveler.kv.rocksdb_reading import LinkedReader

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from graveler.kv.forking import abandon, watch
+from graveler.forking import abandon, held_off, watch
 from graveler.kv.turns import Turns
 
 __all__ = ["ServerTurns", "SessionLocks"]
@@ -89,7 +89,8 @@ class ServerTurns:
         connection = None
         locked = False
         try:
-            connection = engine.connect()
+            with held_off():
+                connection = engine.connect()
             locked = self._locks.lock(connection, name, max(deadline - monotonic(), 0.0))
         except SQLAlchemyError:
             pass  # a turn is a favour: what the server does not grant is done without

@@ -21,8 +21,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.errors import GravelerError, OutcomeUnknownError, StateError, ThrottledError
+from graveler.forking import abandon, held_off, watch
 from graveler.kv.batches import chunks, groups, pages
-from graveler.kv.forking import abandon, watch
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.server_turns import ServerTurns, SessionLocks
 from graveler.kv.store import (
@@ -260,7 +260,7 @@ class SQLKVStore(KVStore):
             self._check_open()
             sent = False
             try:
-                with self._engine.connect() as connection:
+                with held_off(), self._engine.connect() as connection:
                     sent = True
                     try:
                         return work(connection)

@@ -28,8 +28,8 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
+from graveler.forking import abandon, held_off, watch
 from graveler.kv.batches import chunks, groups, pages
-from graveler.kv.forking import abandon, watch
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.reading import may_write
 from graveler.kv.sqlite_reading import ReadOnlyConnections
@@ -78,7 +78,11 @@ _DROP_BEFORE: Final = "DELETE FROM kv WHERE partition = ? AND key < ?"
 
 
 class _Connections:
-    """Connections that one thread at a time uses: as many as there are threads at once."""
+    """Connections that one thread at a time uses: as many as there are threads at once.
+
+    While one is in use nobody forks. SQLite keeps the locks of a file in the memory of the
+    process: a child would find those of the other threads taken, and taken they would stay.
+    """
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
         self._path = path
@@ -90,14 +94,15 @@ class _Connections:
 
     @contextmanager
     def borrow(self) -> Iterator[sqlite3.Connection]:
-        connection = self._take()
-        try:
-            yield connection
-        finally:
-            self._give_back(connection)
+        with held_off():
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
 
     def close(self) -> None:
-        with self._lock:
+        with held_off(), self._lock:
             self.closed = True
             idle, self._idle = self._idle, []
             for connection in idle:

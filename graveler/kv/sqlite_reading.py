@@ -22,6 +22,7 @@ from threading import Lock
 from urllib.parse import quote
 
 from graveler.errors import StateError
+from graveler.forking import held_off
 
 __all__ = ["ReadOnlyConnections"]
 
@@ -35,7 +36,7 @@ class _State:
 
 
 class ReadOnlyConnections:
-    """Connections that read, each of one thread at a time."""
+    """Connections that read, each of one thread at a time; while one is in use nobody forks."""
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
         self._path = path
@@ -51,19 +52,20 @@ class ReadOnlyConnections:
     @contextmanager
     def borrow(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection to the file as it is now."""
-        state, connection = self._take()
-        try:
-            yield connection
-        finally:
-            with self._lock:
-                if self.closed:
-                    connection.close()
-                else:
-                    self._idle.append((state, connection))
+        with held_off():
+            state, connection = self._take()
+            try:
+                yield connection
+            finally:
+                with self._lock:
+                    if self.closed:
+                        connection.close()
+                    else:
+                        self._idle.append((state, connection))
 
     def close(self) -> None:
         """Close what is idle, and remove the copies; may be called twice."""
-        with self._lock:
+        with held_off(), self._lock:
             self.closed = True
             idle, self._idle = self._idle, []
             for _, connection in idle:

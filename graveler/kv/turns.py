@@ -15,7 +15,7 @@ from typing import Final
 from zlib import crc32
 
 from graveler.clock import Clock
-from graveler.kv.forking import watch
+from graveler.forking import watch
 
 __all__ = ["FileTurns", "Turns"]
 

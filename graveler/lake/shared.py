@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from graveler.config import environment, load_config
 from graveler.errors import InvalidInputError
-from graveler.kv.forking import abandon
+from graveler.forking import abandon
 
 if TYPE_CHECKING:
     from graveler.lake.lake import Lake

@@ -14,6 +14,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
+from graveler.forking import held_off
 from graveler.objects.s3_errors import s3_errors
 
 __all__ = ["S3Client", "S3Settings"]
@@ -100,7 +101,7 @@ class S3Client:
         settings = self._settings
         # boto3.client, not a session of our own: what the program has set up for boto3 holds
         # here too, and the second client costs 4 ms, not 60. Making one is not thread-safe.
-        with _making, s3_errors(f"connect to S3 for bucket {self._bucket}"):
+        with held_off(), _making, s3_errors(f"connect to S3 for bucket {self._bucket}"):
             return boto3.client(
                 "s3",
                 endpoint_url=settings.endpoint_url or None,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from threading import Event, RLock, get_ident
 from typing import Final, Generic, TypeVar
 
-from graveler.kv.forking import watch
+from graveler.forking import watch
 
 __all__ = ["SharedReads"]
 

@@ -176,3 +176,12 @@ def test_a_fork_leaves_the_parents_store_whole(
     assert errors == ""
     assert output == f"child: {child}\nparent: {parent}\n"
     assert worker.returncode == 0
+
+
+@pytest.mark.parametrize("uri", ["sqlite_uri", "postgres_url", "mysql_url"])
+def test_a_child_forked_while_others_write_can_write(
+    uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
+) -> None:
+    worker = start_worker("fork_beside_writers", request.getfixturevalue(uri), "30")
+    assert worker.communicate(timeout=120) == ("{0} 30\n", "")
+    assert worker.returncode == 0

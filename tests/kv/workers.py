@@ -5,9 +5,12 @@
 
 import os
 import resource
+import signal
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
 
 from graveler.errors import GravelerError, PreconditionFailedError
 from graveler.kv import ABSENT, KVStore, open_kv
@@ -116,6 +119,38 @@ def fork(store: KVStore) -> None:
     print("parent:", sorted(scan), flush=True)
 
 
+def fork_beside_writers(store: KVStore, times: str) -> None:
+    """Fork while other threads write; each child writes, too, and says how it ended."""
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    stopped = Event()
+
+    def write_on(partition: str) -> None:
+        number = 0
+        while not stopped.is_set():
+            number += 1
+            store.set(partition, b"%d" % (number % 50), b"v" * 100)
+            store.set_many(partition, ((b"%d" % key, b"v") for key in range(20)))
+
+    writers = [Thread(target=write_on, args=(f"writer {number}",)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    statuses = set()
+    for number in range(int(times)):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # a child that waits for what never comes does not end by itself
+            try:
+                store.set("children", b"%d" % number, b"was here")
+                os._exit(0)
+            finally:
+                os._exit(1)
+        statuses.add(os.waitpid(child, 0)[1])
+    stopped.set()
+    for writer in writers:
+        writer.join()
+    print(statuses, len(dict(store.scan("children"))), flush=True)
+
+
 def _open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -132,6 +167,7 @@ def main() -> None:
         "hold": hold,
         "overflow": overflow,
         "fork": fork,
+        "fork_beside_writers": fork_beside_writers,
     }
     with open_kv(uri) as store:
         jobs[job](store, *rest)

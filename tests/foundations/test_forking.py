@@ -1,0 +1,121 @@
+"""A fork waits for the calls that it must not cut in two, and for no more than those."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from threading import Event, Thread
+
+import pytest
+
+from graveler import forking
+from graveler.forking import held_off
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
+
+
+def call() -> None:
+    with held_off():
+        pass
+
+
+def status_of_child(work: Callable[[], None] = call) -> int:
+    """Fork, do `work` in the child, and return how it ended: 0 is well, 14 that it hung."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.fixture
+def caller() -> Iterator[tuple[Thread, Event]]:
+    """A thread within a call, and what ends it."""
+    within, end = Event(), Event()
+
+    def stay() -> None:
+        with held_off():
+            within.set()
+            assert end.wait(30)
+
+    thread = Thread(target=stay)
+    thread.start()
+    assert within.wait(10)
+    yield thread, end
+    end.set()
+    thread.join()
+
+
+def forks_wait() -> bool:
+    return forking._forks._waiting > 0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        Event().wait(0.01)
+    raise AssertionError("it never came to that")
+
+
+def test_a_fork_waits_for_the_call_of_another_thread_and_holds_back_new_ones(
+    caller: tuple[Thread, Event],
+) -> None:
+    thread, end = caller
+    statuses: list[int] = []
+    forker = Thread(target=lambda: statuses.append(status_of_child()))
+    forker.start()
+    until(forks_wait)
+    late = Thread(target=call)
+    late.start()
+    late.join(0.1)
+    assert late.is_alive()
+    assert forker.is_alive()
+    assert statuses == []
+    end.set()
+    for each in (thread, forker, late):
+        each.join(10)
+    assert statuses == [0]
+    assert not forks_wait()
+
+
+def test_calls_of_several_threads_do_not_wait_for_each_other(
+    caller: tuple[Thread, Event],
+) -> None:
+    call()
+    assert caller[0].is_alive()
+
+
+def test_a_call_that_hangs_does_not_hold_a_fork_off_for_ever(
+    caller: tuple[Thread, Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forking, "_PATIENCE_S", 0.05)
+    assert status_of_child() == 0
+    assert caller[0].is_alive()
+    call()
+
+
+def test_a_fork_within_a_call_of_the_same_thread_goes_on_in_parent_and_child() -> None:
+    def fork_again() -> None:
+        call()
+        assert status_of_child() == 0
+
+    with held_off():
+        assert status_of_child(fork_again) == 0
+        call()
+    assert not forking._forks._calls
+
+
+def test_forks_of_several_threads_wait_for_none_but_calls() -> None:
+    statuses: list[int] = []
+    forkers = [Thread(target=lambda: statuses.append(status_of_child())) for _ in range(4)]
+    for forker in forkers:
+        forker.start()
+    for forker in forkers:
+        forker.join(20)
+    assert statuses == [0] * 4
