@@ -14,7 +14,7 @@ from graveler.repository.stores import Stores
 from graveler.runs.record import RunHandle, RunRecord
 from graveler.runs.taken_back import reverts
 
-__all__ = ["Joined", "joined_steps", "lost_steps", "own_steps", "rounds"]
+__all__ = ["Joined", "joined_steps", "lost_steps", "own_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def joined_steps(stores: Stores, record: RunRecord, run: RunHandle) -> Mapping[s
     if branch is None:
         return {}
     found: dict[str, Joined] = {}
-    starts = [(branch.commit_id, ""), *((head, head) for head in reversed(rounds(record)))]
+    starts = [(branch.commit_id, ""), *((head, head) for head in reversed(record.rounds))]
     for start, published in starts:
         for step, commit in own_steps(stores, start, key=record.key):
             if step not in found:
@@ -75,11 +75,6 @@ def lost_steps(
         if not stands[there.published]:
             lost.append(step)
     return tuple(lost)
-
-
-def rounds(record: RunRecord) -> tuple[str, ...]:
-    """Return the heads that were published and not taken back, the newest last."""
-    return record.rounds or ((record.previous,) if record.previous else ())
 
 
 def own_steps(stores: Stores, start: str, *, key: str) -> Iterator[tuple[str, Commit]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from graveler.errors import FencedError, InternalError, RefNotFoundError
 from graveler.model import BranchRecord
@@ -23,9 +23,9 @@ __all__ = [
     "drop_step_branches",
     "frozen",
     "park",
-    "published_rounds",
     "refused",
     "renew",
+    "rounds_with",
     "settle_publish",
 ]
 
@@ -86,7 +86,7 @@ def _settled(there: RunRecord | None, *, candidate: str, landed: bool) -> RunRec
             there,
             state=next_state(there.key, there.state, RunEvent.LANDED),
             commit=candidate,
-            **published_rounds(there, there.head),
+            rounds=rounds_with(there, there.head),
             candidate="",
             reason="",
         )
@@ -94,9 +94,9 @@ def _settled(there: RunRecord | None, *, candidate: str, landed: bool) -> RunRec
     return replace(there, state=state, candidate="")
 
 
-def published_rounds(record: RunRecord, head: str) -> dict[str, Any]:
-    """Return what the record says of its rounds once a head was published."""
-    return {"previous": head, "rounds": (*record.rounds, head)[-_ROUNDS_KEPT:]}
+def rounds_with(record: RunRecord, head: str) -> tuple[str, ...]:
+    """Return the rounds of the record once `head` was published, too."""
+    return (*record.rounds, head)[-_ROUNDS_KEPT:]
 
 
 def renew(

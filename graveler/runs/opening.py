@@ -124,7 +124,6 @@ def opened(
         fresh,
         attempt=record.attempt + 1,
         created=record.created,
-        previous=record.previous,
         rounds=record.rounds,
         metadata=fresh.metadata or dict(record.metadata),
         forked=record.attempt + 1,

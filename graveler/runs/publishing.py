@@ -36,8 +36,8 @@ from graveler.runs.lifecycle import (
     drop_branches,
     frozen,
     park,
-    published_rounds,
     refused,
+    rounds_with,
     settle_publish,
 )
 from graveler.runs.record import Refusal, RunHandle, RunRecord
@@ -474,7 +474,7 @@ def _landed(
             state=next_state(run.key, there.state, RunEvent.LANDED),
             head=head.id,
             commit=commit,
-            **published_rounds(there, head.id),
+            rounds=rounds_with(there, head.id),
             candidate="",
             reason="",
             verdicts=verdicts,

@@ -63,7 +63,6 @@ class RunRecord:
         head: Head of the run's branch when it was last parked or published.
         candidate: While publishing: the commit the target is to become.
         commit: Once published: the merge commit.
-        previous: Head of the branch at the last publish, for a run that is run again.
         rounds: Heads that were published and not taken back, the newest last, 50 at the most.
         reason: Why it was parked or abandoned.
         verdicts: What the gates said last.
@@ -99,7 +98,6 @@ class RunRecord:
     head: str = ""
     candidate: str = ""
     commit: str = ""
-    previous: str = ""
     rounds: tuple[str, ...] = ()
     reason: str = ""
     verdicts: tuple[Verdict, ...] = ()

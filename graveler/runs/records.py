@@ -74,7 +74,10 @@ def _decode(raw: bytes) -> RunRecord:
 
 
 def _fill_in(found: dict[str, Any]) -> None:
-    """Add what the first version of the record did not have."""
+    """Add what earlier versions of the record did not have, and take what they had instead."""
+    previous = found.pop("previous", "")
+    if previous and not found.get("rounds"):
+        found["rounds"] = [previous]
     if "lease_until" not in found:
         lease = LEASE // _MICROSECOND
         found |= {"lease": lease, "lease_until": found["updated"] + lease}

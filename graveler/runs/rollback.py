@@ -17,7 +17,6 @@ from graveler.names import check_caller_pairs
 from graveler.refs import is_ancestor, log
 from graveler.repository import reverting, tracing
 from graveler.repository.stores import Stores
-from graveler.runs.joined import rounds
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.readers import Written
 from graveler.runs.record import RunRecord
@@ -108,7 +107,7 @@ def _last_publish(stores: Stores, record: RunRecord) -> Commit | None:
     That need not be of its last round: what ran again and wrote the same moved nothing.
     """
     commits = stores.refs.commits
-    heads = {head: commits.find(head) for head in rounds(record)}
+    heads = {head: commits.find(head) for head in record.rounds}
     floor = min((head.generation for head in heads.values() if head is not None), default=None)
     if floor is None:
         return None
@@ -219,7 +218,7 @@ def _note(
     def change(there: RunRecord | None) -> RunRecord:
         there = there or records.get(record.key)
         kept = tuple(head for head in there.rounds if head != published.parents[1])
-        left = replace(there, rounds=kept, previous=kept[-1] if kept else "")
+        left = replace(there, rounds=kept)
         last = _last_publish(stores, there) if there.state is RunState.PUBLISHED else None
         if last is None or last.id != published.id:
             return there if kept == there.rounds else left

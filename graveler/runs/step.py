@@ -37,7 +37,7 @@ from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.inputs import encode_inputs
-from graveler.runs.joined import own_steps, rounds
+from graveler.runs.joined import own_steps
 from graveler.runs.lifecycle import drop_branch
 from graveler.runs.record import RunHandle
 from graveler.runs.records import RunRecords
@@ -100,7 +100,7 @@ def open_step(
     fork = _run_head(stores, run)
     number, fence = records.next_try(branch, run.attempt)
     earlier = find_step(stores, fork.id, key=run.key, step=name)
-    for head in reversed(rounds(attempt.known)):  # the round in which it ran last, if not in this
+    for head in reversed(attempt.known.rounds):  # the round in which it ran last, if not in this
         if earlier is None:
             earlier = find_step(stores, head, key=run.key, step=name)
     start = fork

@@ -463,7 +463,7 @@ def test_what_was_found_out_about_one_candidate_is_not_taken_for_the_next_one():
             assert published(repo) == []
         else:
             assert not run.record.resumed  # published: a new round
-            assert run.record.previous == record.head
+            assert run.record.rounds == (record.head,)
             assert len(published(repo)) == 1
 
     def operate(repo):
