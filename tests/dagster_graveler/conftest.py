@@ -1,5 +1,6 @@
-"""A lake with a repository, and no lake left open by the resource."""
+"""A lake with a repository, no lake left open by the resource, and a Dagster that forgets."""
 
+import dagster as dg
 import pytest
 
 import graveler
@@ -23,3 +24,9 @@ def resource(lake):
 @pytest.fixture
 def repo(resource):
     return resource.repo()
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made

@@ -16,17 +16,7 @@ from graveler.errors import (
 from graveler.gates import gate
 from graveler.repository.branching import drop_branch
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
-
 parts = dg.StaticPartitionsDefinition(["x", "hour é 05:00 / ~^@ \N{SNOWMAN}"])
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -14,9 +14,6 @@ from graveler.config import environment
 from graveler.gates import gate
 
 pytestmark = [  # Dagster's own uses, and what it calls preview
-    pytest.mark.filterwarnings(
-        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
-    ),
     pytest.mark.filterwarnings("ignore::dagster_shared.utils.warnings.BetaWarning"),
     pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
 ]

@@ -7,12 +7,7 @@ from dagster_graveler import GravelerIOManager, graveler_definitions
 from graveler.errors import InvalidInputError
 from graveler.gates import gate
 
-pytestmark = [
-    pytest.mark.filterwarnings(  # Dagster's own use
-        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
-    ),
-    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),  # partitions of checks
-]
+pytestmark = pytest.mark.filterwarnings("ignore::dagster.PreviewWarning")  # partitions of checks
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 HOUR = "2013-01-01-05:00"

@@ -16,10 +16,6 @@ from graveler.spark import read
 from tests.dagster_graveler.ending import ended
 from tests.dagster_graveler.flights import DAG, ROOT, WEATHER, load
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
-
 HOURS = [datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in (10, 11, 12)]
 GOOD, DAMAGED, KILLED = (f"{hour:%Y-%m-%d-%H:%M}" for hour in HOURS)
 

@@ -17,12 +17,9 @@ from dagster_graveler import (
 )
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 
-pytestmark = [
-    pytest.mark.filterwarnings(
-        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
-    ),
-    pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`"),  # Dagster calls it beta
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Parameter `backfill_policy`"
+)  # Dagster calls it beta
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 HOURS = ["2013-01-01-05:00", "2013-01-01-06:00", "2013-01-01-07:00"]
@@ -32,12 +29,6 @@ RANGE = {
     "dagster/asset_partition_range_end": HOURS[-1],
 }
 ONCE = dg.BackfillPolicy.single_run()
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,14 +3,9 @@
 import re
 
 import dagster as dg
-import pytest
 
 from graveler.spark import read
 from tests.dagster_graveler.flights import ROOT
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
 
 
 def test_the_first_example_publishes_an_hour(spark, lake, repo):

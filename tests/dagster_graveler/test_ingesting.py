@@ -24,12 +24,6 @@ def no_bad_file(candidate):
 
 
 @pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
-
-
-@pytest.fixture
 def materialize(resource, instance):
     def call(asset, hour=None):
         return dg.materialize(

@@ -13,23 +13,14 @@ from dagster_graveler.context import partition_folder
 from graveler.errors import InvalidInputError
 from graveler.spark import read, write
 
-pytestmark = [
-    pytest.mark.filterwarnings(  # Dagster's own use
-        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
-    ),
-    pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`"),  # Dagster calls it beta
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Parameter `backfill_policy`"
+)  # Dagster calls it beta
 
 parts = dg.StaticPartitionsDefinition(["x", "y"])
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 HOUR = "2013-01-01-05:00"
 ONCE = dg.BackfillPolicy.single_run()
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -12,9 +12,6 @@ from graveler.errors import FencedError, InvalidInputError
 
 pytestmark = [  # Dagster's own uses
     pytest.mark.filterwarnings(
-        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
-    ),
-    pytest.mark.filterwarnings(
         "ignore:AssetExecutionContext.run_id is deprecated:DeprecationWarning"
     ),
     pytest.mark.filterwarnings("ignore:Function `PipesMessageReader.expected_writer_count`"),
@@ -22,12 +19,6 @@ pytestmark = [  # Dagster's own uses
 
 ROOT = Path(__file__).resolve().parents[2]
 parts = dg.StaticPartitionsDefinition(["x"])
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -19,17 +19,7 @@ from dagster_graveler.plot import Bar, plot
 from graveler.errors import InvalidInputError
 from graveler.gates import gate
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
-
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def drawing(markdown):

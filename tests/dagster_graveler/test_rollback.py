@@ -5,18 +5,8 @@ import pytest
 
 from dagster_graveler import GravelerIOManager, graveler_definitions
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
-
 parts = dg.StaticPartitionsDefinition(["x", "y"])
 KEY = "dagster graveler_job x"
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -30,10 +30,6 @@ from tests.dagster_graveler.pipelines import (
     reported,
 )
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
-
 KEY = "dagster graveler_job x"
 WHOLE = {
     "both/x/data": "left of x and right",
@@ -54,12 +50,6 @@ def folder(tmp_path, lake, monkeypatch):
 @pytest.fixture
 def defs():
     return definitions()
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def tree(view):

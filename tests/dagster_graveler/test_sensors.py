@@ -21,12 +21,9 @@ from graveler.gates import gate
 from graveler.lake.factory import connect
 from tests.dagster_graveler.ending import ended
 
-pytestmark = [
-    pytest.mark.filterwarnings(  # Dagster's own use
-        "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"
-    ),
-    pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`"),  # Dagster calls it beta
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Parameter `backfill_policy`"
+)  # Dagster calls it beta
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 parts = dg.StaticPartitionsDefinition(["x", "y"])
@@ -47,12 +44,6 @@ def of_part() -> None: ...
 REPORT = dg.define_asset_job("report_job", [report])
 HOURLY = dg.define_asset_job("hourly_job", [hourly])
 OF_PART = dg.define_asset_job("part_job", [of_part])
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture

@@ -17,10 +17,6 @@ from dagster_graveler import (
 from graveler.errors import RunStateError
 from graveler.gates import gate
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:InitResourceContext.dagster_run is deprecated:DeprecationWarning"  # Dagster's own use
-)
-
 
 @dg.asset
 def good() -> bytes:
@@ -40,12 +36,6 @@ def nothing_bad(candidate):
 @gate
 def anything(candidate):
     return True
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @pytest.fixture
