@@ -6,16 +6,20 @@ it takes while it connects), a call on it holds forks off until it is over: the 
 give the lock back is not in the child.
 """
 
+import concurrent.futures.thread
 import ctypes
+import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Condition, get_ident
+from threading import Condition, RLock, get_ident
+from types import TracebackType
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
 __all__ = ["abandon", "held_off", "watch"]
 
+# What these do before a fork must come after what we do: they lock, and a call may want to log.
+# Hooks run backwards, so they have to be there first.
+_EARLIER: Final = (concurrent.futures.thread, logging)
 _PATIENCE_S: Final = 10.0
 
 
@@ -42,67 +46,93 @@ def abandon(resource: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(resource))
 
 
-class _Forks:
-    """Calls that hold forks off, and forks that wait for them."""
+class _HeldOff:
+    """Calls that hold forks off, and forks that wait for them: ``with held_off:``.
+
+    What a hook raises is lost, and the handler of a signal that came meanwhile may raise in any
+    of them. So none relies on another one: no lock is kept across the fork, and nobody waits for
+    ever for what should have been done in one that was cut short.
+    """
 
     def __init__(self) -> None:
-        self._changed = Condition()
-        self._calls: dict[int, int] = {}
-        self._waiting = 0
+        self._calls: dict[int, int] = {}  # threads that are in calls, and in how many
+        self._hung: set[int] = set()  # those that a fork has waited for in vain
+        self._begin()
 
-    @contextmanager
-    def held_off(self) -> Iterator[None]:
-        """Have no fork during the block; a thread that is in one already goes straight on."""
+    def __enter__(self) -> None:
+        """Begin a call: wait for a fork that is about to happen in another thread."""
         thread = get_ident()
-        with self._changed:
-            while self._waiting and thread not in self._calls:
-                self._changed.wait()
+        with self._lock:
+            goes_on = not self._forking or thread in self._calls or thread in self._forking
+            if not goes_on and not self._changed.wait_for(self._nobody_forks, 2 * _PATIENCE_S):
+                self._forking.clear()  # what should have done it was cut short
             self._calls[thread] = self._calls.get(thread, 0) + 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._calls[thread] -= 1
-                if not self._calls[thread]:
-                    del self._calls[thread]
-                if self._waiting:
-                    self._changed.notify_all()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        thread = get_ident()
+        with self._lock:
+            left = self._calls.pop(thread, 1) - 1
+            if left:
+                self._calls[thread] = left
+            else:
+                self._hung.discard(thread)
+            if self._forking:
+                self._changed.notify_all()
 
     def before(self) -> None:
         """Wait until no other thread is in a call; from here to the fork none begins.
 
-        Not for ever: a disk may hang, and a fork cannot be refused. A call of the thread that
-        forks, from a signal handler, goes on in parent and child.
+        Not for ever: a disk may hang, and a fork cannot be refused. Nor a second time for the
+        same call. One of the thread that forks, from a signal handler, goes on in both.
         """
-        self._changed.acquire()
-        self._waiting += 1
-        self._changed.wait_for(lambda: self._calls.keys() <= {get_ident()}, _PATIENCE_S)
+        thread = get_ident()
+        with self._lock:
+            self._forking.add(thread)
+            others = self._calls.keys() - {thread}
+            if not self._changed.wait_for(
+                lambda: self._calls.keys() - self._hung <= {thread}, _PATIENCE_S
+            ):
+                self._hung |= others & self._calls.keys()
 
     def after_in_parent(self) -> None:
-        """Let the calls go on."""
-        self._waiting -= 1
-        self._changed.notify_all()
-        self._changed.release()
+        """Let the calls begin."""
+        self._forking.discard(get_ident())
+        with self._lock:
+            self._changed.notify_all()
 
     def after_in_child(self) -> None:
-        """Let the calls go on, and forget those of the threads that are not here."""
-        mine = self._calls.get(get_ident())
-        self._calls = {} if mine is None else {get_ident(): mine}
-        self._waiting = 0
-        self._changed.release()
+        """Let the calls begin, and forget those of the threads that are not here."""
+        thread = get_ident()
+        self._calls = {mine: many for mine, many in self._calls.items() if mine == thread}
+        self._hung = set()
+        self._begin()
+
+    def _nobody_forks(self) -> bool:
+        return not self._forking
+
+    def _begin(self) -> None:
+        self._forking: set[int] = set()  # threads that fork
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
 
 
-_forks: Final = _Forks()
-held_off: Final = _forks.held_off
+held_off: Final = _HeldOff()
 
 
 def _in_child() -> None:
-    _forks.after_in_child()
-    for inheritable in list(_watched):
-        inheritable.after_fork_in_child()
+    try:
+        held_off.after_in_child()
+    finally:
+        for inheritable in list(_watched):
+            inheritable.after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_forks.before, after_in_parent=_forks.after_in_parent, after_in_child=_in_child
+        before=held_off.before, after_in_parent=held_off.after_in_parent, after_in_child=_in_child
     )

@@ -5,7 +5,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
+
+from graveler.forking import held_off
 
 __all__ = ["ListedFile", "Scratch"]
 
@@ -42,10 +44,11 @@ class Scratch:
         self._folder = tempfile.TemporaryDirectory(
             prefix="graveler-gc-", ignore_cleanup_errors=True
         )
-        self._db = sqlite3.connect(
-            Path(self._folder.name) / "scratch.sqlite3", isolation_level=None
-        )
-        self._db.executescript(_SCHEMA)
+        with held_off:
+            self._db = sqlite3.connect(
+                Path(self._folder.name) / "scratch.sqlite3", isolation_level=None
+            )
+            self._db.executescript(_SCHEMA)
         self._waiting: list[tuple[bytes]] = []
 
     def __enter__(self) -> Self:
@@ -57,7 +60,8 @@ class Scratch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._db.close()
+        with held_off:
+            self._db.close()
         self._folder.cleanup()
 
     def add_addresses(self, keys: Iterable[bytes]) -> None:
@@ -71,9 +75,9 @@ class Scratch:
         """Yield the keys that something names, ascending."""
         self._write()
         last = b""
-        while page := self._db.execute(
-            "SELECT key FROM address WHERE key > ? ORDER BY key LIMIT ?", (last, _PAGE)
-        ).fetchall():
+        while page := self._select(
+            "SELECT key FROM address WHERE key > ? ORDER BY key LIMIT ?", last, _PAGE
+        ):
             for (key,) in page:
                 yield key
             last = page[-1][0]
@@ -81,29 +85,29 @@ class Scratch:
     def is_named(self, key: bytes) -> bool:
         """Return whether something names the key."""
         self._write()
-        found = self._db.execute("SELECT 1 FROM address WHERE key = ?", (key,)).fetchone()
-        return found is not None
+        return bool(self._select("SELECT 1 FROM address WHERE key = ?", key))
 
     def see(self, identifier: bytes) -> bool:
         """Note a table that something names; return whether this is the first time."""
-        done = self._db.execute("INSERT INTO seen VALUES (?) ON CONFLICT DO NOTHING", (identifier,))
-        return done.rowcount == 1
+        with held_off:
+            done = self._db.execute(
+                "INSERT INTO seen VALUES (?) ON CONFLICT DO NOTHING", (identifier,)
+            )
+            return done.rowcount == 1
 
     def is_seen(self, identifier: bytes) -> bool:
         """Return whether something names the table."""
-        found = self._db.execute("SELECT 1 FROM seen WHERE id = ?", (identifier,)).fetchone()
-        return found is not None
+        return bool(self._select("SELECT 1 FROM seen WHERE id = ?", identifier))
 
     def add_file(self, file: ListedFile) -> None:
         """Note a table that lies in the store."""
-        self._db.execute("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file)
+        with held_off:
+            self._db.execute("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file)
 
     def file(self, identifier: bytes) -> ListedFile | None:
         """Return a table that lies in the store, or None."""
-        row = self._db.execute(
-            "SELECT id, size, mtime FROM file WHERE id = ?", (identifier,)
-        ).fetchone()
-        return None if row is None else ListedFile(*row)
+        rows = self._select("SELECT id, size, mtime FROM file WHERE id = ?", identifier)
+        return ListedFile(*rows[0]) if rows else None
 
     def seen_files(self) -> Iterator[ListedFile]:
         """Yield the tables in the store that something names, by id."""
@@ -115,26 +119,32 @@ class Scratch:
 
     def _files(self, which: str) -> Iterator[ListedFile]:
         last = b""
-        while page := self._db.execute(
+        while page := self._select(
             f"SELECT id, size, mtime FROM file WHERE id > ? AND id {which} (SELECT id FROM seen)"  # noqa: S608 - one of two words of our own
             " ORDER BY id LIMIT ?",
-            (last, _PAGE),
-        ).fetchall():
+            last,
+            _PAGE,
+        ):
             yield from map(ListedFile._make, page)
             last = page[-1][0]
 
     def counts(self) -> tuple[int, int]:
         """Return how many tables and how many keys something names."""
         self._write()
-        (tables,) = self._db.execute("SELECT count(*) FROM seen").fetchone()
-        (keys,) = self._db.execute("SELECT count(*) FROM address").fetchone()
+        ((tables,),) = self._select("SELECT count(*) FROM seen")
+        ((keys,),) = self._select("SELECT count(*) FROM address")
         return tables, keys
+
+    def _select(self, statement: str, *values: bytes | int) -> list[Any]:
+        with held_off:
+            return self._db.execute(statement, values).fetchall()
 
     def _write(self) -> None:
         if self._waiting:
-            self._db.execute("BEGIN")
-            self._db.executemany(
-                "INSERT INTO address VALUES (?) ON CONFLICT DO NOTHING", self._waiting
-            )
-            self._db.execute("COMMIT")
+            with held_off:
+                self._db.execute("BEGIN")
+                self._db.executemany(
+                    "INSERT INTO address VALUES (?) ON CONFLICT DO NOTHING", self._waiting
+                )
+                self._db.execute("COMMIT")
             self._waiting.clear()

@@ -135,7 +135,7 @@ class DynamoDBClient:
         attempt = 1
         while True:
             try:
-                with held_off():
+                with held_off:
                     return getattr(self._connected(), operation)(**parameters)
             except (
                 boto.BotoCoreError,

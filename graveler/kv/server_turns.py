@@ -89,7 +89,7 @@ class ServerTurns:
         connection = None
         locked = False
         try:
-            with held_off():
+            with held_off:
                 connection = engine.connect()
             locked = self._locks.lock(connection, name, max(deadline - monotonic(), 0.0))
         except SQLAlchemyError:

@@ -260,7 +260,7 @@ class SQLKVStore(KVStore):
             self._check_open()
             sent = False
             try:
-                with held_off(), self._engine.connect() as connection:
+                with held_off, self._engine.connect() as connection:
                     sent = True
                     try:
                         return work(connection)

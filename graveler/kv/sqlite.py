@@ -94,7 +94,7 @@ class _Connections:
 
     @contextmanager
     def borrow(self) -> Iterator[sqlite3.Connection]:
-        with held_off():
+        with held_off:
             connection = self._take()
             try:
                 yield connection
@@ -102,7 +102,7 @@ class _Connections:
                 self._give_back(connection)
 
     def close(self) -> None:
-        with held_off(), self._lock:
+        with held_off, self._lock:
             self.closed = True
             idle, self._idle = self._idle, []
             for connection in idle:

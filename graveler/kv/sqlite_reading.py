@@ -52,7 +52,7 @@ class ReadOnlyConnections:
     @contextmanager
     def borrow(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection to the file as it is now."""
-        with held_off():
+        with held_off:
             state, connection = self._take()
             try:
                 yield connection
@@ -65,7 +65,7 @@ class ReadOnlyConnections:
 
     def close(self) -> None:
         """Close what is idle, and remove the copies; may be called twice."""
-        with held_off(), self._lock:
+        with held_off, self._lock:
             self.closed = True
             idle, self._idle = self._idle, []
             for _, connection in idle:

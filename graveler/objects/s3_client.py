@@ -101,7 +101,7 @@ class S3Client:
         settings = self._settings
         # boto3.client, not a session of our own: what the program has set up for boto3 holds
         # here too, and the second client costs 4 ms, not 60. Making one is not thread-safe.
-        with held_off(), _making, s3_errors(f"connect to S3 for bucket {self._bucket}"):
+        with held_off, _making, s3_errors(f"connect to S3 for bucket {self._bucket}"):
             return boto3.client(
                 "s3",
                 endpoint_url=settings.endpoint_url or None,

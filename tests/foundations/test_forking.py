@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from threading import Event, Thread
 
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def call() -> None:
-    with held_off():
+    with held_off:
         pass
 
 
@@ -39,7 +41,7 @@ def caller() -> Iterator[tuple[Thread, Event]]:
     within, end = Event(), Event()
 
     def stay() -> None:
-        with held_off():
+        with held_off:
             within.set()
             assert end.wait(30)
 
@@ -52,7 +54,7 @@ def caller() -> Iterator[tuple[Thread, Event]]:
 
 
 def forks_wait() -> bool:
-    return forking._forks._waiting > 0
+    return bool(held_off._forking)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -100,15 +102,108 @@ def test_a_call_that_hangs_does_not_hold_a_fork_off_for_ever(
     call()
 
 
+def test_a_call_that_hangs_is_waited_for_once(
+    caller: tuple[Thread, Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forking, "_PATIENCE_S", 0.05)
+    assert status_of_child() == 0
+    monkeypatch.setattr(forking, "_PATIENCE_S", 60.0)
+    again = Thread(target=status_of_child)
+    again.start()
+    again.join(20)
+    assert not again.is_alive()
+    thread, end = caller
+    end.set()
+    thread.join(10)
+    assert not held_off._hung
+
+
+def test_a_fork_does_not_wait_for_itself(caller: tuple[Thread, Event]) -> None:
+    called: list[bool] = []
+
+    def handle(*_: object) -> None:
+        call()  # the main thread waits to fork, and this is the main thread
+        called.append(forks_wait())
+        caller[1].set()
+
+    def wake() -> None:
+        until(forks_wait)
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        waker = Thread(target=wake)
+        waker.start()
+        assert status_of_child() == 0
+        waker.join(10)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert called == [True]
+
+
+INTERRUPTED = """
+import os, random, signal, sys, threading
+from graveler import forking
+
+class Told:
+    yes = False
+    def after_fork_in_child(self):
+        self.yes = True
+
+def raise_it(*_):
+    raise TimeoutError
+
+def call():
+    with forking.held_off:
+        passed.append(True)
+
+told, memory, lost, draw = Told(), bytearray(100 << 20), [], random.Random(7)
+forking.watch(told)
+sys.unraisablehook = lambda hook: lost.append(hook.exc_value)
+signal.signal(signal.SIGALRM, raise_it)
+rounds, parent = 0, os.getpid()
+while len(lost) < 5 and rounds < 3000:
+    rounds += 1
+    child = None
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0001, 0.006))
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if told.yes else 1)
+        threading.Event().wait(0.01)
+    except TimeoutError:
+        if os.getpid() != parent:
+            os._exit(0 if told.yes else 1)
+    assert os.waitpid(-1 if child is None else child, 0)[1] == 0
+    passed = []
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert passed, lost
+print("hooks cut short" if lost else "no hook was cut short")
+os._exit(0)
+"""
+
+
+def test_a_signal_handler_that_raises_while_it_forks_stops_nobody() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("hooks cut short\n", "", 0)
+
+
 def test_a_fork_within_a_call_of_the_same_thread_goes_on_in_parent_and_child() -> None:
     def fork_again() -> None:
         call()
         assert status_of_child() == 0
 
-    with held_off():
+    with held_off:
         assert status_of_child(fork_again) == 0
         call()
-    assert not forking._forks._calls
+    assert not held_off._calls
 
 
 def test_forks_of_several_threads_wait_for_none_but_calls() -> None:

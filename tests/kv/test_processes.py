@@ -183,5 +183,5 @@ def test_a_child_forked_while_others_write_can_write(
     uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
 ) -> None:
     worker = start_worker("fork_beside_writers", request.getfixturevalue(uri), "30")
-    assert worker.communicate(timeout=120) == ("{0} 30\n", "")
+    assert worker.communicate(timeout=250) == ("{0} 30\n", "")
     assert worker.returncode == 0

@@ -130,6 +130,7 @@ def fork_beside_writers(store: KVStore, times: str) -> None:
             number += 1
             store.set(partition, b"%d" % (number % 50), b"v" * 100)
             store.set_many(partition, ((b"%d" % key, b"v") for key in range(20)))
+            stopped.wait(0.002)  # else a child might wait for its turn as if for ever
 
     writers = [Thread(target=write_on, args=(f"writer {number}",)) for number in range(3)]
     for writer in writers:
@@ -138,7 +139,7 @@ def fork_beside_writers(store: KVStore, times: str) -> None:
     for number in range(int(times)):
         child = os.fork()
         if child == 0:
-            signal.alarm(20)  # a child that waits for what never comes does not end by itself
+            signal.alarm(60)  # a child that waits for what never comes does not end by itself
             try:
                 store.set("children", b"%d" % number, b"was here")
                 os._exit(0)
