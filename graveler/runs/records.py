@@ -75,9 +75,11 @@ def _decode(raw: bytes) -> RunRecord:
 
 def _fill_in(found: dict[str, Any]) -> None:
     """Add what earlier versions of the record did not have, and take what they had instead."""
-    previous = found.pop("previous", "")
-    if previous and not found.get("rounds"):
-        found["rounds"] = [previous]
+    if "previous" in found:
+        previous = found["previous"]
+        del found["previous"]
+        if previous and not found.get("rounds"):
+            found["rounds"] = [previous]
     if "lease_until" not in found:
         lease = LEASE // _MICROSECOND
         found |= {"lease": lease, "lease_until": found["updated"] + lease}

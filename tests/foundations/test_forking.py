@@ -180,7 +180,7 @@ while len(lost) < 5 and rounds < 3000:
     thread.start()
     thread.join(30)
     assert passed, lost
-print("hooks cut short" if lost else "no hook was cut short")
+print("hooks cut short" if lost else "no hook was cut short", flush=True)
 os._exit(0)
 """
 
