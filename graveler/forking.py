@@ -11,7 +11,6 @@ import ctypes
 import logging
 import os
 from threading import Condition, RLock, get_ident
-from types import TracebackType
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
@@ -68,12 +67,8 @@ class _HeldOff:
                 self._forking.clear()  # what should have done it was cut short
             self._calls[thread] = self._calls.get(thread, 0) + 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
+        """End the call, whatever came of it: let the forks that wait for it go on."""
         thread = get_ident()
         with self._lock:
             left = self._calls.pop(thread, 1) - 1
