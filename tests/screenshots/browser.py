@@ -90,7 +90,8 @@ def browser() -> Iterator[Browser]:
             f"This takes pictures with Chromium, and there is none of {', '.join(_NAMES)} on "
             "the PATH. On Debian and Ubuntu: apt-get install chromium fonts-inter"
         )
-    with tempfile.TemporaryDirectory() as profile:
+    # Chromium's helpers may outlive it for a moment, and write into the profile while it is removed.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
             [
                 program,
