@@ -29,10 +29,12 @@ is relative to the file's folder, so that a lake can be moved.
 
 import json
 import os
+import pwd
 import secrets
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -105,8 +107,21 @@ def set_environment(name: str, value: str) -> None:
 
 
 def default_committer() -> str:
-    """Return who commits where nobody is named: GRAVELER_COMMITTER, the user's login, or ""."""
-    return environment("GRAVELER_COMMITTER") or environment("USER") or environment("LOGNAME")
+    """Return the committer where none is named.
+
+    That is GRAVELER_COMMITTER, else USER or LOGNAME, else the name that the system's user
+    database has for this process (a service or a container often has no USER), else "".
+    """
+    named = environment("GRAVELER_COMMITTER") or environment("USER") or environment("LOGNAME")
+    return named or _system_user(os.geteuid())
+
+
+@lru_cache(maxsize=8)  # asked for with every move, and the database may be a server
+def _system_user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # a container that runs under a number alone
+        return ""
 
 
 def load_config(target: str | Path) -> LakeConfig:

@@ -1,5 +1,7 @@
 """Settings: what is read of them, what is refused, and who makes a folder a lake."""
 
+import os
+import pwd
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -164,7 +166,23 @@ def test_all_who_open_a_new_folder_at_once_get_the_one_lake(tmp_path):
 def test_who_commits_is_taken_from_the_environment(monkeypatch):
     for name in ("GRAVELER_COMMITTER", "USER", "LOGNAME"):
         monkeypatch.delenv(name, raising=False)
-    assert default_committer() == ""
     for name in ("LOGNAME", "USER", "GRAVELER_COMMITTER"):
         monkeypatch.setenv(name, name.lower())
         assert default_committer() == name.lower()
+
+
+def test_without_an_environment_the_system_says_who_commits(monkeypatch, tmp_path):
+    for name in ("GRAVELER_COMMITTER", "USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert default_committer() == pwd.getpwuid(os.geteuid()).pw_name
+    with graveler.open(tmp_path / "lake") as lake:
+        branch = lake.create_repository("flights").branch("main")
+        branch.put("a", b"1")
+        assert branch.commit("a").committer == pwd.getpwuid(os.geteuid()).pw_name
+
+
+def test_a_user_that_the_system_does_not_know_has_no_name(monkeypatch):
+    for name in ("GRAVELER_COMMITTER", "USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 987_654_321)
+    assert default_committer() == ""
