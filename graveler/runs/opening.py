@@ -44,7 +44,8 @@ def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> Run
 
     Raises:
         RefNotFoundError: No such target.
-        InvalidInputError: The key is empty, or the run waits to be published elsewhere.
+        InvalidInputError: The key is empty, the target is the branch of a run or of a step, or
+            the run waits to be published elsewhere.
         FencedError: A newer attempt was opened at the same moment.
     """
 
@@ -85,6 +86,7 @@ def opened(
 ) -> RunRecord:
     """Return what `record` becomes when a new attempt is opened."""
     target = stores.refs.branches.get(terms.into)
+    _check_takes_runs(records, key, target)
     if record is not None:
         record = settle_publish(stores, records, record)
     if terms.accepts is not None:
@@ -139,6 +141,22 @@ def opened(
         forked=record.forked,
         born=record.born,
         inputs=record.inputs,
+    )
+
+
+def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> None:
+    """Refuse a branch of a run or of a step: its owner would publish what others wrote there.
+
+    Raises:
+        InvalidInputError: It is one.
+    """
+    if not target.fence:
+        return
+    owner = records.owner_of(target.name)
+    whose = "a run" if owner is None else f"run {owner.key!r}"
+    raise InvalidInputError(
+        f"run {key!r}: into {target.name!r}: that branch belongs to {whose} (attempt "
+        f"{target.attempt}), which alone writes to it: publish into a branch of your own"
     )
 
 

@@ -204,6 +204,12 @@ class RunRecords:
         stored = self._kv.get(self._partition, _RUN + branch.encode())
         return None if stored is None else _decode(stored.value)
 
+    def owner_of(self, branch: str) -> RunRecord | None:
+        """Return the run that has the branch, or of whose steps one has it; None: no run's."""
+        parts = branch.split(".")
+        names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        return next((found for name in names if (found := self.find_branch(name))), None)
+
     def expect(self, branch: str, at: datetime) -> None:
         """Have somebody look at the run of that branch at a time."""
         self._kv.set(self._partition, _due_key(branch, at), b"1")

@@ -53,7 +53,7 @@ class Runs:
 
         Args:
             key: Names the run by what it makes (its hour), any text.
-            into: The branch to publish to.
+            into: The branch to publish to: a user's, not that of a run or of a step.
             metadata: Pairs kept on the run and on its commits; see `Origin`.
             on_failure: What becomes of an attempt that is closed unpublished or falls silent:
                 ``park`` keeps what is committed for the next attempt, ``drop`` does not.

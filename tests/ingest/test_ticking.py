@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from graveler.errors import InvalidInputError, ProtectedBranchError
+from graveler.errors import FencedError, InvalidInputError, ProtectedBranchError
 from graveler.ingest import HourState, hours_told
 from tests.engine.worlds import tree
 
@@ -264,3 +264,12 @@ def test_a_hole_that_a_rollback_left_stays_while_nobody_writes_there(repo, holdi
     holding.tick(SIX)
     assert published(repo) == {path(6): "6"}
     assert tree(repo.branch("ingest")) == tree(repo.ref("main"))
+
+
+def test_the_branch_of_a_run_is_no_target(repo):
+    run = repo.runs.open("hour 05")
+    ingestion = repo.ingestion("feed", into=run.branch)
+    ingestion.branch.put("a/1", b"1")
+    with pytest.raises(FencedError, match=f"{run.branch}' belongs to a run"):
+        ingestion.tick()
+    assert not repo.branch(run.branch).exists("a/1")

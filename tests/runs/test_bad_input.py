@@ -270,3 +270,31 @@ def test_a_lake_that_is_unreachable_at_any_call_leaves_main_and_the_next_attempt
         again.publish()
         assert tree_of(repo.ref("main")) == {"one": "one", "two": "two"}
     assert number > 60
+
+
+TARGETS = {
+    "of a run": lambda run: run.branch,
+    "of a step": lambda run: run.step("one.two").__enter__().name,
+}
+
+
+@pytest.mark.parametrize("how", OPEN)
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_run_is_not_opened_into_the_branch_of_another(repo, how, target):
+    honest = repo.runs.open("honest 1.5")
+    branch = TARGETS[target](honest)
+    opens = {
+        "open": lambda: repo.runs.open("parasite", into=branch),
+        "attach": lambda: repo.runs.open_or_attach("parasite", owner="o", into=branch),
+    }
+    with pytest.raises(InvalidInputError, match=rf"{branch}.* belongs to run 'honest 1\.5'"):
+        opens[how]()
+    with pytest.raises(RunNotFoundError):
+        repo.runs.get("parasite")
+
+
+def test_a_hidden_branch_of_a_user_takes_runs(repo):
+    repo.create_branch("staging", hidden=True)
+    with repo.run("hour", into="staging") as run:
+        run.put("a", b"1")
+    assert repo.ref("staging").get("a") == b"1"
