@@ -5,7 +5,6 @@ from graveler.gc.fsck import fsck
 from graveler.gc.marks import Kind, Mark, MarkState, Tally
 from graveler.gc.report import FsckReport, Problem, ProblemKind
 from graveler.gc.rescue import Rescuer
-from graveler.gc.roots import RunRoot
 from graveler.gc.rules import Keep, Retention
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "ProblemKind",
     "Rescuer",
     "Retention",
-    "RunRoot",
     "Tally",
     "fsck",
 ]

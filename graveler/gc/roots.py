@@ -6,7 +6,6 @@ read, and all of it is looked at again until a look finds nothing new.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from graveler.errors import ThrottledError
@@ -17,27 +16,13 @@ from graveler.records import staged_value
 from graveler.refs import backoff
 from graveler.repository import Stores
 
-__all__ = ["Roots", "RunRoot", "RunRoots"]
+__all__ = ["Roots", "RunRoots"]
 
 _ATTEMPTS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class RunRoot:
-    """A run that is not over, and the commits it still needs.
-
-    Attributes:
-        branch: Its branch.
-        into: The branch it publishes to.
-        commits: Where it began, its head, what it is about to publish.
-    """
-
-    branch: str
-    into: str
-    commits: tuple[str, ...]
-
-
-RunRoots = Callable[[], Iterable[RunRoot]]
+RunRoots = Callable[[], Iterable[str]]
+"""Yields the commits that runs which are not over need: bases, heads, what is about to land."""
 
 
 class Roots:
@@ -47,7 +32,6 @@ class Roots:
         heads: The heads of each branch: all that were seen.
         tags: The commits that tags name.
         runs: The commits that runs need.
-        targets: By the branches of runs, the branch each publishes to.
         tokens: Staging tokens that branches name, or named during the look.
     """
 
@@ -59,7 +43,6 @@ class Roots:
         self.heads: dict[str, set[str]] = {}
         self.tags: set[str] = set()
         self.runs: set[str] = set()
-        self.targets: dict[str, str] = {}
         self.tokens: set[str] = set()
 
     def look(self) -> bool:
@@ -68,9 +51,7 @@ class Roots:
         for name in list(self._stores.refs.branches.names()):
             self._settle(name)
         self.tags.update(commit for _, commit in self._stores.refs.tags.list())
-        for run in self._find_runs():
-            self.runs.update(run.commits)
-            self.targets[run.branch] = run.into
+        self.runs.update(self._find_runs())
         return self._size() != before
 
     def _size(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from graveler.gc.store_clock import FOLDER, microseconds, store_now
 from graveler.gc.trees import Progress, Trees
 from graveler.identity import unix_us
 from graveler.objects.store import ObjectInfo
-from graveler.refs import Refs, merge_base
+from graveler.refs import Refs
 from graveler.repository import Stores
 from graveler.repository.witness import WITNESSES
 
@@ -95,7 +95,9 @@ class Survey:
             for identifier, node in self.graph.nodes.items()
             if abs(now - node.created) < self._grace
         }
-        self.kept |= set(self._merge_bases(rules))
+        if not rules.keeps_everything:  # else merge bases are reached, as everything is
+            heads = (head for heads in self.roots.heads.values() for head in heads)
+            self.kept |= self.graph.merge_bases(heads)
         for identifier in list(self.kept):
             self.kept.update(self._named(identifier))
         trees = sorted({self.graph.get(identifier).tree for identifier in self.kept})
@@ -200,19 +202,6 @@ class Survey:
                 merged = set(self.graph.ancestors(heads)) - firsts - heads
                 for identifier in sorted(merged):
                     yield Line(identifier, keep, merged=True)
-
-    def _merge_bases(self, rules: Retention) -> Iterator[str]:
-        """Yield what merges between branches and their targets start from."""
-        if rules.keeps_everything:
-            return  # they are reached, as everything is
-        default = self._stores.default_branch
-        for name, heads in self.roots.heads.items():
-            targets = self.roots.heads.get(self.roots.targets.get(name, default), ())
-            for head in heads:
-                for target in targets:
-                    base = merge_base(self._refs.commits, head, target)
-                    if base is not None:
-                        yield base.id
 
     def _named(self, identifier: str) -> Iterable[str]:
         return (name for name in self.graph.get(identifier).named if name in self.graph.nodes)

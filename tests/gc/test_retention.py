@@ -25,7 +25,10 @@ class History:
             name = commit.rstrip("0123456789.")
             age = float(commit[len(name) :])
             self.nodes[name] = Node(
-                tuple(filter(None, parents.split(","))), int(NOW - age * DAY), tree=name
+                tuple(filter(None, parents.split(","))),
+                int(NOW - age * DAY),
+                tree=name,
+                generation=0,
             )
 
     def get(self, name):
@@ -116,7 +119,7 @@ def test_a_branch_without_a_rule_keeps_all_it_descends_from():
 
 def test_a_commit_from_the_future_is_young():
     history = History("a50 b1<a")
-    history.nodes["b"] = Node(("a",), NOW + 2 * DAY, tree="b")
+    history.nodes["b"] = Node(("a",), NOW + 2 * DAY, tree="b", generation=0)
     assert kept_commits(history, [Line("b", Keep(days=1))], NOW) == {"a", "b"}
 
 

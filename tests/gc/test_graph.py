@@ -1,0 +1,116 @@
+"""What a look at all commits finds in one walk: the bases of merges between any two heads."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from graveler.clock import FakeClock, SequenceIds
+from graveler.gc.graph import CommitGraph
+from graveler.kv.memory import MemoryKVStore
+from graveler.refs import Commits, Refs
+from tests.gc.lakes import World, commit
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+class CountedGraph(CommitGraph):
+    """Counts how often a commit is looked at."""
+
+    looks = 0
+
+    def get(self, identifier):
+        self.looks += 1
+        return super().get(identifier)
+
+
+def graph_of(parents):
+    """The commits of a history: of each, the numbers of its parents. The graph and the ids."""
+    refs = Refs(MemoryKVStore(), "x", clock=FakeClock(), ids=SequenceIds())
+    made = []
+    for number, these in enumerate(parents):
+        above = tuple(made[parent] for parent in these)
+        made.append(
+            refs.commits.add(
+                metarange="0" * 64,
+                parents=tuple(one.id for one in above),
+                message=str(number),
+                committer="",
+                created=START + timedelta(seconds=number),
+                metadata={},
+            )
+        )
+    return CountedGraph(refs), [one.id for one in made]
+
+
+def bases_by_definition(parents, heads):
+    """The heads, the best common ancestors of any two, those of any two of these, and so on."""
+    above = []
+    for number, these in enumerate(parents):
+        above.append({number}.union(*(above[parent] for parent in these)))
+    found, fresh = set(heads), True
+    while fresh:
+        fresh = set()
+        for left, right in combinations(sorted(found), 2):
+            common = above[left] & above[right]
+            fresh |= {one for one in common if not any(one in above[two] - {two} for two in common)}
+        fresh -= found
+        found |= fresh
+    return found
+
+
+def drawn_history(random, *, merges):
+    """A history in which commits have near parents, so that branches fork, merge and cross."""
+    parents = [()]
+    for number in range(1, 24):
+        near = range(max(0, number - 6), number)
+        count = 2 if number > 1 and random.random() < merges else 1
+        parents.append(tuple(random.sample(near, count)))
+    return parents
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_base_of_a_merge_between_two_heads_is_missed(seed):
+    random = Random(seed)
+    parents = drawn_history(random, merges=seed % 6 / 6)
+    heads = random.sample(range(24), 4)
+    graph, ids = graph_of(parents)
+    found = graph.merge_bases(ids[head] for head in heads)
+    assert {ids[base] for base in bases_by_definition(parents, heads)} <= found
+
+
+def test_a_line_that_was_merged_leaves_no_base_behind():
+    # 0 - 1 - 3 - 5 - 7   main, into which 2, 4 and 6 were merged; 8 is a branch made at 3
+    parents = [(), (0,), (0,), (1, 2), (1,), (3, 4), (3,), (5, 6), (3,)]
+    graph, ids = graph_of(parents)
+    assert graph.merge_bases([ids[7], ids[8]]) == {ids[7], ids[8], ids[3]}
+
+
+def test_every_commit_is_visited_once_however_many_heads_there_are():
+    main = 400
+    parents = [(), *((number,) for number in range(main))]
+    parents += [(10 * number,) for number in range(40)]  # a branch of one commit at every tenth
+    graph, ids = graph_of(parents)
+    found = graph.merge_bases([ids[main], *ids[main + 1 :]])
+    assert len(found) == 41 + 40
+    assert graph.looks < 3 * len(ids)
+
+
+def test_a_mark_with_a_rule_reads_no_commit_by_branch(monkeypatch):
+    repo, reads = World().repo(), []
+    find = Commits.find
+    monkeypatch.setattr(Commits, "find", lambda self, name: reads.append(name) or find(self, name))
+    for number in range(30):
+        commit(repo, "main", main=str(number))
+    repo.gc.keep(count=3)
+
+    def looked_at():
+        reads.clear()
+        repo.gc.mark()
+        return len(reads)
+
+    alone = looked_at()
+    for number in range(20):
+        repo.create_branch(f"dev{number}", f"main~{number}")
+    assert looked_at() <= alone + 20
