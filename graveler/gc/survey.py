@@ -8,6 +8,7 @@ that is there gets all that it names.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
@@ -96,8 +97,7 @@ class Survey:
             if abs(now - node.created) < self._grace
         }
         if not rules.keeps_everything:  # else merge bases are reached, as everything is
-            heads = (head for heads in self.roots.heads.values() for head in heads)
-            self.kept |= self.graph.merge_bases(heads)
+            self.kept |= self.graph.merge_bases(chain.from_iterable(self.roots.heads.values()))
         for identifier in list(self.kept):
             self.kept.update(self._named(identifier))
         trees = sorted({self.graph.get(identifier).tree for identifier in self.kept})

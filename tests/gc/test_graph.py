@@ -9,6 +9,7 @@ import pytest
 from graveler.clock import FakeClock, SequenceIds
 from graveler.gc.graph import CommitGraph
 from graveler.kv.memory import MemoryKVStore
+from graveler.model import Commit
 from graveler.refs import Commits, Refs
 from tests.gc.lakes import World, commit
 
@@ -28,7 +29,7 @@ class CountedGraph(CommitGraph):
 def graph_of(parents):
     """The commits of a history: of each, the numbers of its parents. The graph and the ids."""
     refs = Refs(MemoryKVStore(), "x", clock=FakeClock(), ids=SequenceIds())
-    made = []
+    made: list[Commit] = []
     for number, these in enumerate(parents):
         above = tuple(made[parent] for parent in these)
         made.append(
@@ -46,10 +47,10 @@ def graph_of(parents):
 
 def bases_by_definition(parents, heads):
     """The heads, the best common ancestors of any two, those of any two of these, and so on."""
-    above = []
+    above: list[set[int]] = []
     for number, these in enumerate(parents):
         above.append({number}.union(*(above[parent] for parent in these)))
-    found, fresh = set(heads), True
+    found, fresh = set(heads), set(heads)
     while fresh:
         fresh = set()
         for left, right in combinations(sorted(found), 2):
@@ -100,7 +101,12 @@ def test_every_commit_is_visited_once_however_many_heads_there_are():
 def test_a_mark_with_a_rule_reads_no_commit_by_branch(monkeypatch):
     repo, reads = World().repo(), []
     find = Commits.find
-    monkeypatch.setattr(Commits, "find", lambda self, name: reads.append(name) or find(self, name))
+
+    def counted(self, name):
+        reads.append(name)
+        return find(self, name)
+
+    monkeypatch.setattr(Commits, "find", counted)
     for number in range(30):
         commit(repo, "main", main=str(number))
     repo.gc.keep(count=3)
