@@ -13,6 +13,7 @@ __all__ = [
     "check_branch",
     "check_caller_pairs",
     "check_pairs",
+    "check_path",
     "check_prefix",
     "check_repository",
     "check_tag",
@@ -31,6 +32,7 @@ _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
 _HOUR_FOLDER = re.compile(r"(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/?")
 _FILE_SYSTEM = re.compile(r"^(\.{0,2}/)+")
+_ODD_PART: Final = frozenset({"", ".", ".."})
 _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -88,6 +90,23 @@ def path_key(path: str) -> bytes:
         )
     if b"\0" in key:
         raise InvalidInputError(f"path {path!r} holds a NUL character: leave it out")
+    return key
+
+
+def check_path(path: str) -> bytes:
+    """Return the key of a path that is to be written.
+
+    Raises:
+        InvalidInputError: As for :func:`path_key`, or a part of it is empty, ``.`` or ``..``:
+            no folder on a disk could hold it.
+    """
+    key = path_key(path)
+    if not _ODD_PART.isdisjoint(path.split("/")):
+        plain = "/".join(part for part in path.split("/") if part not in _ODD_PART)
+        raise InvalidInputError(
+            f"path {path!r}: a part of it is empty, '.' or '..', which no folder can hold"
+            + (f"; write to {plain!r}" if plain else "")
+        )
     return key
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from graveler.errors import NoChangesError
 from graveler.model import Commit, Entry
-from graveler.names import path_key
+from graveler.names import check_path, path_key
 from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
 from graveler.repository import Branch, View
@@ -52,7 +52,7 @@ class Pending(View):
         now = self.repository.clock.now()
         count = 0
         for count, entry in enumerate(entries, 1):  # noqa: B007 - the count is what is asked for
-            key = path_key(entry.path)
+            key = check_path(entry.path)
             dated = (
                 entry
                 if entry.mtime is not None

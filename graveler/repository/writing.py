@@ -15,7 +15,7 @@ from typing import Final
 from graveler.errors import FencedError, InvalidInputError, RefNotFoundError, ThrottledError
 from graveler.judging import refuse_writes
 from graveler.model import BranchRecord, Entry
-from graveler.names import check_pairs, path_key
+from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, stage_entry
 from graveler.refs import backoff
@@ -130,7 +130,7 @@ def put(  # noqa: PLR0913 - what an upload has
     entry = upload(
         stores, name, path, body, fence=fence, content_type=content_type, metadata=metadata
     )
-    key = path_key(path)
+    key = check_path(path)
     stage(stores, name, fence, [(key, stage_entry(key, entry))])
     return entry
 
@@ -146,7 +146,7 @@ def upload(  # noqa: PLR0913 - what an upload has
     metadata: dict[str, str],
 ) -> Entry:
     """Store the bytes under a new address and return their entry, which nothing names yet."""
-    path_key(path)
+    check_path(path)
     check_pairs(f"entry {path!r}", metadata)
     check_writable(stores, name, fence)
     address = new_address(stores) + _suffix(path)
@@ -189,7 +189,7 @@ def _checked(entry: Entry) -> tuple[bytes, bytes]:
     if entry.size < 0:
         raise InvalidInputError(f"entry {entry.path!r}: size {entry.size} is negative")
     check_pairs(f"entry {entry.path!r}", entry.metadata)
-    key = path_key(entry.path)
+    key = check_path(entry.path)
     return key, stage_entry(key, entry)
 
 
