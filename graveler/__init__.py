@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from graveler import errors
     from graveler.gates import Candidate, Gate, Verdict, checks, gate
-    from graveler.lake import Branch, Lake, Origin, Ref, Repository, Run, open  # noqa: A004
+    from graveler.lake import Branch, Lake, Origin, Ref, Repository, Run, init, open  # noqa: A004
     from graveler.model import Change, Commit, Conflict, Entry
 
 _HOMES = {
@@ -29,6 +29,7 @@ _HOMES = {
     "Ref": "graveler.lake",
     "Repository": "graveler.lake",
     "Run": "graveler.lake",
+    "init": "graveler.lake",
     "open": "graveler.lake",
     "Change": "graveler.model",
     "Commit": "graveler.model",
@@ -56,6 +57,7 @@ __all__ = [
     "checks",
     "errors",
     "gate",
+    "init",
     "open",
 ]
 

@@ -4,10 +4,10 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
 
     format = 1
 
-    [kv]
+    [kv]                                 # optional: without it, as here
     uri = "sqlite://kv.sqlite3"          # or rocksdb://kv, postgresql://, mysql://, dynamodb://
 
-    [storage]
+    [storage]                            # optional: without it, as here
     uri = "file://objects"               # where new repositories go: a folder, or s3://bucket/prefix
 
     [s3]                                 # optional, all of it
@@ -45,13 +45,17 @@ from graveler.errors import (
     NewerFormatError,
     NotFoundError,
 )
+from graveler.uris import is_uri, shown_uri
 
 __all__ = [
     "CONFIG_NAME",
+    "KV_URI",
     "PREPARED",
+    "STORAGE_URI",
     "LakeConfig",
     "default_committer",
     "environment",
+    "lake_path",
     "load_config",
     "set_environment",
     "write_default_config",
@@ -63,6 +67,9 @@ PREPARED: Final = ".graveler.toml."
 
 _FORMAT: Final = 1
 _LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
+_OBJECT_SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "http", "https")
+KV_URI: Final = "sqlite://kv.sqlite3"
+STORAGE_URI: Final = "file://objects"
 _GIB: Final = 2**30
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "kv": frozenset({"uri"}),
@@ -124,15 +131,38 @@ def _system_user(uid: int) -> str:
         return ""
 
 
+def lake_path(target: str | Path) -> Path:
+    """Return the absolute path of a lake: its folder or its TOML file, there or not.
+
+    Raises:
+        InvalidInputError: `target` is a URI.
+    """
+    text = os.fspath(target)
+    if not is_uri(text):
+        return Path(text).expanduser().absolute()
+    scheme, _, rest = text.partition(":")
+    if scheme.lower() == "file" and rest.startswith("///"):
+        way_out = f"give the path itself, {rest[2:]}"
+    else:
+        table = "storage" if scheme.lower() in _OBJECT_SCHEMES else "kv"
+        way_out = (
+            f"name the folder or the {CONFIG_NAME}, and put the URI into that file, as uri of "
+            f"[{table}]; `graveler init FOLDER --{table} URI` writes one"
+        )
+    raise InvalidInputError(
+        f"{shown_uri(text)} is a URI, and a lake is a folder with a {CONFIG_NAME}: {way_out}"
+    )
+
+
 def load_config(target: str | Path) -> LakeConfig:
     """Read the settings of the lake at `target`, a folder or a TOML file.
 
     Raises:
         NotFoundError: There is no such lake.
-        InvalidInputError: The file is not what the module's page says.
+        InvalidInputError: `target` is a URI, or the file is not what the module's page says.
         BackendUnavailableError: The file system does not give it now.
     """
-    path = Path(target).expanduser().absolute()
+    path = lake_path(target)
     file = path / CONFIG_NAME if path.suffix != ".toml" or path.is_dir() else path
     try:
         raw = tomllib.loads(file.read_text("utf-8"))
@@ -178,17 +208,13 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
     try:
         return LakeConfig(
             location=location,
-            kv_uri=_absolute(tables["kv"]["uri"], folder),
-            storage_uri=_absolute(tables["storage"]["uri"], folder),
+            kv_uri=_absolute(tables.get("kv", {}).get("uri", KV_URI), folder),
+            storage_uri=_absolute(tables.get("storage", {}).get("uri", STORAGE_URI), folder),
             storage_options={name: _text(value) for name, value in tables.get("s3", {}).items()},
             cache_folder=folder / cache_folder if cache_folder else None,
             cache_max_bytes=int(cache.get("max_bytes", _GIB)),
             splitting={name: int(value) for name, value in tables.get("splitting", {}).items()},
         )
-    except KeyError as error:
-        raise InvalidInputError(
-            f"{file}: {error.args[0]!r} is missing: [kv] and [storage] each need a uri"
-        ) from None
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{file}: a setting is of the wrong kind ({error}): give texts for uri and folder, "
@@ -211,7 +237,7 @@ def _absolute(uri: str, folder: Path) -> str:
 
 
 def write_default_config(
-    folder: Path, *, kv_uri: str = "sqlite://kv.sqlite3", storage_uri: str = "file://objects"
+    folder: Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI
 ) -> Path:
     """Make `folder` a lake with these settings; return the file written.
 

@@ -6,6 +6,8 @@ import typer
 
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.config import KV_URI, STORAGE_URI
+from graveler.uris import shown_uri
 
 __all__ = ["add_to"]
 
@@ -29,18 +31,18 @@ def _init(
             help="Where branches and uncommitted entries live: sqlite://kv.sqlite3, "
             "rocksdb://kv, postgresql://user@host/database.",
         ),
-    ] = "sqlite://kv.sqlite3",
+    ] = KV_URI,
     storage: Annotated[
         str,
         typer.Option(metavar="URI", help="Where bytes go: file://objects, s3://bucket/prefix."),
-    ] = "file://objects",
+    ] = STORAGE_URI,
 ) -> None:
     """Make a new lake."""
     from graveler.lake.factory import init  # noqa: PLC0415 - only when a verb needs it
 
     with init(folder, kv_uri=kv, storage_uri=storage) as lake:
         session.out.show(
-            {"lake": lake.location, "kv": kv, "storage": storage},
+            {"lake": lake.location, "kv": shown_uri(kv), "storage": shown_uri(storage)},
             f"made a lake in {lake.location}; next: graveler repo create NAME",
         )
 

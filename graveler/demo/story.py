@@ -131,7 +131,7 @@ def run_demo(
     running = spark or session(master="local[2]", app_name="graveler demo")
     try:
         ready = perf_counter()
-        with graveler.open(folder / "lake") as lake:
+        with graveler.init(folder / "lake") as lake:
             repository = lake.create_repository(REPOSITORY, splitting=_SPLITTING)
             repository.protect("main")
             story = _Story(repository, flights, folder / "landing", running, tell)

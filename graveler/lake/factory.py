@@ -6,8 +6,11 @@ from graveler.background import Background, OneThread
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.config import (
     CONFIG_NAME,
+    KV_URI,
     PREPARED,
+    STORAGE_URI,
     LakeConfig,
+    lake_path,
     load_config,
     write_default_config,
 )
@@ -19,9 +22,7 @@ from graveler.objects.registry import open_store
 __all__ = ["connect", "init", "open"]
 
 
-def init(
-    folder: str | Path, *, kv_uri: str = "sqlite://kv.sqlite3", storage_uri: str = "file://objects"
-) -> Lake:
+def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI) -> Lake:
     """Make a new lake in `folder` and open it.
 
     Args:
@@ -31,11 +32,12 @@ def init(
         storage_uri: Where bytes go: ``file://objects``, ``s3://bucket/prefix``.
 
     Raises:
-        InvalidInputError: The folder is a lake already, or no driver takes one of the URIs.
+        InvalidInputError: The folder is a lake already, or a URI; or no driver takes one of the
+            two URIs.
         MissingDependencyError: The extra of a driver is not installed.
         BackendUnavailableError: The database does not answer.
     """
-    path = Path(folder).expanduser().absolute()
+    path = lake_path(folder)
     file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri)
     try:
         config = load_config(path)
@@ -46,24 +48,23 @@ def init(
         raise
 
 
-def open(target: str | Path, *, create: bool = True) -> Lake:  # noqa: A001 - graveler.open reads best
+def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - graveler.open reads best
     """Open the lake at `target`: its folder, or a ``graveler.toml`` anywhere.
-
-    A folder that is missing or empty becomes a lake with the defaults: SQLite for refs and
-    staging, files for objects.
 
     Args:
         target: Where.
-        create: Whether a missing lake is made. On a worker an empty folder may be a volume that
-            is not mounted, and a new lake in it would be one without a past.
+        create: Whether a folder that is missing or empty becomes a lake with the defaults:
+            SQLite for refs and staging, files for objects. On a worker an empty folder may be a
+            volume that is not mounted, and a new lake in it would be one without a past.
 
     Raises:
         NotFoundError: The TOML file is not there, or there is no lake and `create` is false.
-        InvalidInputError: The folder holds other things, or the settings cannot be read.
+        InvalidInputError: `target` is a URI; or the folder is to be made a lake and holds other
+            things; or the settings cannot be read.
         LakeLockedError: Another process holds a lake that takes one process only (RocksDB).
         BackendUnavailableError: The file system or the database does not answer.
     """
-    path = Path(target).expanduser().absolute()
+    path = lake_path(target)
     if create and path.suffix != ".toml" and not (path / CONFIG_NAME).exists():
         if path.is_dir() and _holds_other_things(path):
             raise InvalidInputError(

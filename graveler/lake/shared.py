@@ -61,7 +61,7 @@ def lake_at(location: str) -> "Lake":
     with shared.lock:
         lake = shared.lakes.get(location)
         if lake is None:
-            lake = shared.lakes[location] = open_lake(location, create=False)
+            lake = shared.lakes[location] = open_lake(location)
     return lake
 
 

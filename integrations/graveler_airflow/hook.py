@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
 
+from graveler.config import lake_path
 from graveler.errors import InvalidInputError
 from graveler.lake import Lake, Repository
 from graveler_airflow.lakes import open_lake
@@ -49,7 +50,7 @@ class GravelerHook(BaseHook):
         """Where the lake is.
 
         Raises:
-            InvalidInputError: The connection does not say.
+            InvalidInputError: The connection does not say, or names a URI.
         """
         return self._location_of(self.connection)
 
@@ -57,7 +58,7 @@ class GravelerHook(BaseHook):
         """Return where the lake is, for a trigger, which must not wait for the answer.
 
         Raises:
-            InvalidInputError: The connection does not say.
+            InvalidInputError: The connection does not say, or names a URI.
         """
         return self._location_of(await self.aget_connection(self.graveler_conn_id))
 
@@ -68,6 +69,10 @@ class GravelerHook(BaseHook):
                 f"connection {self.graveler_conn_id!r} names no lake: set its host to the "
                 "lake's folder or to a graveler.toml"
             )
+        try:
+            lake_path(str(location))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"connection {self.graveler_conn_id!r}: {error}") from None
         return str(location)
 
     @property

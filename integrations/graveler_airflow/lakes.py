@@ -16,6 +16,6 @@ def open_lake(location: str | Path) -> Lake:
         BackendUnavailableError: There is no lake, or not now: a later try may find it.
     """
     try:
-        return graveler.open(location, create=False)
+        return graveler.open(location)
     except NotFoundError as error:
         raise BackendUnavailableError(f"{error} (is its volume mounted on this worker?)") from error

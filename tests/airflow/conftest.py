@@ -38,7 +38,7 @@ def home(tmp_path_factory):
     (home.dags / "flights_airflow.py").write_text(text + KILLED_MIDWAY, "utf-8")
     shutil.copy(ROOT / "dags/weather_airflow.py", home.dags)
     home.marks.mkdir()
-    with graveler.open(home.lake) as lake:
+    with graveler.open(home.lake, create=True) as lake:
         for name in REPOSITORIES:
             lake.create_repository(name).protect("main")
         lake.repository("scenarios").create_branch("other")

@@ -102,7 +102,7 @@ class Played:
 
 
 found = {}
-with graveler.open(folder) as lake:
+with graveler.open(folder, create=True) as lake:
     def play(name, **terms):
         return Played(lake.create_repository(name), name, **terms)
 

@@ -47,7 +47,7 @@ async def first(trigger):
         async for event in events:
             return event.payload
 
-with graveler.open(folder) as lake:
+with graveler.open(folder, create=True) as lake:
     repo = lake.create_repository("flights")
     found["nothing yet"] = repo.ingestion().hour("2013-01-01T05:00Z")
     deferred = outcome(sensor, 5)

@@ -39,7 +39,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def repo(home):
-    with graveler.open(home.lake) as lake:
+    with graveler.open(home.lake, create=True) as lake:
         made = lake.create_repository("sales")
         made.protect("main")
         made.create_branch("ingest")

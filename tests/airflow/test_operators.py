@@ -43,7 +43,7 @@ def close(run):
 
 folder = tempfile.mkdtemp()
 os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler", "host": folder})
-with graveler.open(folder) as lake:
+with graveler.open(folder, create=True) as lake:
     repo = lake.create_repository("flights")
 
     def opened(key, path="f", body=b"x", **terms):
@@ -84,7 +84,7 @@ with graveler.open(folder) as lake:
     again = opened("cut", "m")
     found["and the next attempt"] = merge(again).execute(context) == repo.commit("main").id
     elsewhere = tempfile.mkdtemp()
-    with graveler.open(elsewhere) as other_lake:
+    with graveler.open(elsewhere, create=True) as other_lake:
         foreign = other_lake.create_repository("flights").runs.open("cut")
     other_lake = GravelerPublishRunOperator(task_id="m", run=pack(foreign.handle))
     moved = dataclasses.replace(foreign.handle, location=lake.location)
@@ -165,7 +165,7 @@ with graveler.open(folder) as lake:
     found["silent no more"] = outcome(lambda: merge(silent).execute(context))
 
     elsewhere = tempfile.mkdtemp()
-    with graveler.open(elsewhere) as other_lake:
+    with graveler.open(elsewhere, create=True) as other_lake:
         other_lake.create_repository("flights")
     repo_of = {"conn_type": "graveler", "extra": {"repo": "flights"}}
     os.environ["AIRFLOW_CONN_HERE"] = json.dumps({**repo_of, "host": folder})

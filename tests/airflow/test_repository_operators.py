@@ -34,7 +34,7 @@ def outcome(operator, tried=1):
 def tries(operator, count=2):
     return [outcome(operator, number + 1) for number in range(count)]
 
-with graveler.open(folder) as lake:
+with graveler.open(folder, create=True) as lake:
     repo = lake.create_repository("flights")
     main = repo.branch("main")
     main.put("a", b"1")

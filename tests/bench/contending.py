@@ -76,7 +76,7 @@ def _lake(place: Path, store: str, socket: Path) -> Iterator[str]:
 
 def _fill(location: str, size: int) -> None:
     """Make the repository; the base is laid under main as a commit would lay it."""
-    with graveler.open(location) as lake:
+    with graveler.open(location, create=True) as lake:
         repository = lake.create_repository("flights", splitting=Splitting())
         main = repository.branch("main")
         main.link_many([entry("README")])

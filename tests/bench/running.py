@@ -97,7 +97,7 @@ def _publisher(location: str, number: int, start: Barrier, answers: Any) -> None
 def _side_by_side(place: Path) -> list[Result]:
     progress(f"{PROCESSES} processes publish {RUNS} runs each")
     write_default_config(place)
-    with graveler.open(str(place)) as lake:
+    with graveler.open(str(place), create=True) as lake:
         lake.create_repository("bench")
     context = multiprocessing.get_context("forkserver")
     start, answers = context.Barrier(PROCESSES + 1), context.Queue()

@@ -55,7 +55,7 @@ def make_home(folder: Path, nest: int) -> ChaosHome:
     home = ChaosHome(folder, free_port(), nest)
     home.dags.mkdir()
     shutil.copy(ROOT / "tests/chaos/dags/hourly.py", home.dags)
-    with graveler.open(home.lake) as lake:
+    with graveler.open(home.lake, create=True) as lake:
         lake.create_repository("hours").protect("main")
     home.run(AIRFLOW, "db", "migrate")
     return home

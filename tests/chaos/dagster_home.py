@@ -137,7 +137,7 @@ def make_home(folder: Path, nest: int, *, at_once: int, longest: float) -> Dagst
     """Return a home with a lake and an empty instance."""
     settings = _INSTANCE.format(at_once=at_once, longest=int(longest))
     (folder / "dagster.yaml").write_text(settings)
-    with graveler.open(folder / "lake") as lake:
+    with graveler.open(folder / "lake", create=True) as lake:
         lake.create_repository("hours").protect("main")
     dagster = Dagster(folder, nest)
     # services that make its databases at the same time can leave them broken for good

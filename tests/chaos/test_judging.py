@@ -20,7 +20,7 @@ def notes(tmp_path):
 
 @pytest.fixture
 def repo(tmp_path):
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         yield lake.create_repository("hours")
 
 

@@ -49,7 +49,7 @@ def cli():
 def folder(tmp_path, monkeypatch):
     """The folder of a lake with one repository, where the command line is called."""
     folder = tmp_path / "lake"
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         lake.create_repository("flights")
     monkeypatch.chdir(folder)
     monkeypatch.delenv("GRAVELER_LAKE", raising=False)

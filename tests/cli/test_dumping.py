@@ -40,7 +40,7 @@ def test_a_dump_that_does_not_fit_is_refused(cli, history, dumped, tmp_path):
     said = cli("refs", "restore", dumped, "--json")
     assert (said.code, said.error["code"]) == (1, ErrorCode.ALREADY_EXISTS)
     dumped.write_bytes(dumped.read_bytes().replace(b"first", b"forst"))
-    with graveler.open(tmp_path / "other"):
+    with graveler.init(tmp_path / "other"):
         said = cli("refs", "restore", dumped, "-C", tmp_path / "other", "--json")
     assert (said.code, said.error["code"]) == (1, ErrorCode.CORRUPTION)
     assert cli("refs", "restore", tmp_path / "nowhere").code == 2

@@ -43,7 +43,7 @@ def test_problems_are_told_with_who_needs_them_and_exit_with_1(cli, history):
 
 
 def test_every_repository_is_looked_at_unless_one_is_named(cli, history, folder):
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         other = lake.create_repository("weather")
         entry = other.branch("main").put("a", b"1")
         other.stores.objects.delete(entry.address)

@@ -203,7 +203,7 @@ def test_where_no_lake_is_the_way_out_is_told_and_nothing_is_made(cli, tmp_path,
 
 
 def test_of_several_repositories_one_has_to_be_named(cli, folder, monkeypatch):
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         lake.create_repository("weather")
     said = cli("log")
     assert said.code == 2

@@ -10,7 +10,7 @@ from dagster_graveler.lakes import close_lakes
 
 @pytest.fixture
 def lake(tmp_path):
-    with graveler.open(tmp_path / "lake") as made:
+    with graveler.open(tmp_path / "lake", create=True) as made:
         made.create_repository("flights").protect("main")
     yield str(tmp_path / "lake")
     close_lakes()

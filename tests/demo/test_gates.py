@@ -41,7 +41,7 @@ ROW = {
 
 @pytest.fixture
 def repo(tmp_path):
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         yield lake.create_repository("flights")
 
 

@@ -42,7 +42,7 @@ def source():
 
 @pytest.fixture
 def repo(tmp_path):
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         made = lake.create_repository("flights")
         made.protect("main")
         yield made

@@ -21,7 +21,7 @@ def mount(tmp_path):
 @pytest.fixture
 def location(tmp_path, mount):
     """A lake whose objects are on a volume of their own; one run has published."""
-    graveler.open(tmp_path / "lake").close()
+    graveler.init(tmp_path / "lake").close()
     file = tmp_path / "lake" / CONFIG_NAME
     file.write_text(file.read_text().replace("file://objects", f"file://{mount}/objects"))
     with graveler.open(file) as lake, lake.create_repository("flights").run("one") as run:

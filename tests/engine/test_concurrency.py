@@ -22,7 +22,7 @@ _numbers = count(1)
 def repo(request, tmp_path):
     splitting = Splitting(max_bytes=5_000, raggedness=5)
     if request.param == "sqlite":
-        with graveler.open(tmp_path / "lake") as lake:
+        with graveler.open(tmp_path / "lake", create=True) as lake:
             yield lake.create_repository("flights", splitting=splitting)
     else:
         storage = f"mem://threads{next(_numbers)}"

@@ -105,7 +105,7 @@ def committed(folder, path):
 def forgetful(place):
     """A lake whose key-value store was restored after one more commit."""
     folder, backup = place
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         lake.create_repository("flights")
     kept = committed(folder, "kept")
     backup.take()
@@ -151,11 +151,11 @@ def test_what_is_there_can_be_accepted(forgetful):
 
 def test_an_emptied_store_under_a_storage_with_history_is_named(place):
     folder, backup = place
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         lake.create_repository("flights")
     committed(folder, "lost")
     backup.wipe()
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         for ask in (
             lambda: lake.repository("flights"),
             lambda: lake.create_repository("flights"),
@@ -191,7 +191,7 @@ def test_the_command_line_names_it_and_goes_on_when_told(forgetful, cli, monkeyp
 
 def test_an_emptied_store_is_not_found_sound(place, cli, monkeypatch):  # noqa: F811
     folder, backup = place
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         lake.create_repository("flights")
     committed(folder, "lost")
     backup.wipe()
@@ -205,14 +205,14 @@ def test_an_emptied_store_is_not_found_sound(place, cli, monkeypatch):  # noqa: 
 
 def test_a_lake_that_is_as_it_was_is_never_named(place):
     folder, backup = place
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         lake.create_repository("flights")
         lake.check_kv()
         with pytest.raises(LookupError):
             lake.repository("other")
     for number in range(3):
         committed(folder, f"{number}")
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         lake.repository("flights").check_kv()
         lake.create_repository("other")
     backup.take()

@@ -31,7 +31,7 @@ def worker(*arguments):
 
 @pytest.fixture
 def folder(tmp_path):
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         lake.create_repository("flights")
     return tmp_path / "lake"
 

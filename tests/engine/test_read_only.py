@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILL = """
 import os, sys
 import graveler
-lake = graveler.open(sys.argv[1])
+lake = graveler.open(sys.argv[1], create=True)
 repo = lake.create_repository("flights")
 main = repo.branch("main")
 main.put("a/1", b"one")
@@ -168,7 +168,7 @@ def test_what_may_be_written_to_again_goes_on(sealed, tmp_path):
 def test_a_reader_beside_a_writer_sees_what_is_there_or_is_told_that_it_cannot(tmp_path, kind):
     folder = tmp_path / "lake"
     write_default_config(folder, kv_uri=f"{kind}://kv")
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         main = lake.create_repository("flights").branch("main")
         main.put("before", b"1")
         protected(folder, writable=False)  # the writer has its files open

@@ -40,6 +40,6 @@ def grav(lake, repo):
 @pytest.fixture
 def folder_lake(tmp_path):
     """What other processes can open, too."""
-    with graveler.open(tmp_path / "lake") as opened:
+    with graveler.open(tmp_path / "lake", create=True) as opened:
         opened.create_repository("flights").create_branch("dev")
         yield opened

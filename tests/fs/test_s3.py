@@ -14,7 +14,7 @@ def test_tables_go_to_and_come_from_s3(tmp_path, s3_bucket, s3_options):
     options = "".join(f'{name} = "{value}"\n' for name, value in s3_options.items())
     file.write_text(f"{file.read_text('utf-8')}\n[s3]\n{options}", "utf-8")
     frame = pd.DataFrame({"hour": ["05:00", "06:00"], "flight": [1, 2]})
-    with open_lake(tmp_path / "lake") as lake:
+    with open_lake(tmp_path / "lake", create=True) as lake:
         repo = lake.create_repository("flights")
         with repo.run("hour 05") as run:
             frame.to_parquet(url(run, "table.parquet"), storage_options=storage_options(run))

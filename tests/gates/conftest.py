@@ -29,7 +29,7 @@ def repo(memory_lake):
 @pytest.fixture
 def disk(tmp_path):
     """A repository on SQLite and a folder."""
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         made = lake.create_repository("flights")
         main = made.branch("main")
         main.put("settled", b"0")

@@ -154,7 +154,7 @@ def test_it_ends_when_its_publisher_is_killed(tmp_path):
         "def waits(candidate):\n"
         "    print(os.getpid(), flush=True)\n"
         "    time.sleep(600)\n"
-        "repo = graveler.open(sys.argv[1]).create_repository('flights')\n"
+        "repo = graveler.open(sys.argv[1], create=True).create_repository('flights')\n"
         "with repo.run('hour', gates=[graveler.gate(isolated=True)(waits)]) as run:\n"
         "    run.put('a', b'1')\n"
     )
@@ -186,7 +186,7 @@ def test_a_store_that_one_process_holds_is_read_through_the_publisher(tmp_path):
         commits = list(candidate.repository.refs.commits.list())
         candidate.report(commits=len(commits), target=candidate.target.message)
 
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         made = lake.create_repository("flights")
         for gate in (samples.counts, graveler.gate(isolated=True)(first)):
             with made.run(gate.name, gates=[gate]) as run:

@@ -157,7 +157,7 @@ def test_a_commit_that_is_refused_is_mended_or_discarded(repo):
 
 
 def test_another_process_is_held_to_it(tmp_path):
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         repo = lake.create_repository("flights")
         repo.gates.require("main", checks.only_within("good/"))
     program = (

@@ -36,7 +36,7 @@ def test_a_sound_repository_has_no_problems_and_everything_is_looked_at_once(dam
 
 
 def test_an_empty_repository_is_sound(tmp_path):
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         repo = lake.create_repository("empty")
         assert graveler.gc.fsck(repo.stores) == FsckReport((), 1, 1, 0, 0, 0, 0)
 

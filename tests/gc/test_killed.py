@@ -21,7 +21,7 @@ KILLS = 12
 @pytest.mark.slow
 def test_a_collector_killed_anywhere_loses_nothing(tmp_path):
     folder = tmp_path / "lake"
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         repo = lake.create_repository("flights", splitting=Splitting(raggedness=3))
         main = repo.branch("main")
         for number in range(12):

@@ -101,7 +101,7 @@ class Storm:
         self.hours = 0
         self._parent = os.getpid()
         self._now = mmap.mmap(-1, 8)  # shared with the writers: which hour it is
-        with graveler.open(self.folder / "lake") as lake:
+        with graveler.open(self.folder / "lake", create=True) as lake:
             repo = lake.create_repository("flights")
             repo.branch("main").put("settled", b"0")
             repo.branch("main").commit("base")

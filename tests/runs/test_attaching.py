@@ -149,7 +149,7 @@ def test_who_was_opening_when_all_was_over_leaves_no_branch_to_write_to(
 
 
 def test_eight_that_start_at_once_share_one_attempt(tmp_path):
-    graveler.open(tmp_path / "lake").create_repository("flights").lake.close()
+    graveler.open(tmp_path / "lake", create=True).create_repository("flights").lake.close()
     barrier = Barrier(8)
 
     def process(number):

@@ -190,7 +190,7 @@ def test_a_handle_of_another_lake_or_repository_is_refused(repo, lake, tmp_path)
     other = lake.create_repository("weather")
     with pytest.raises(InvalidInputError, match="flights"):
         other.runs.attach(run.handle)
-    with graveler.open(tmp_path / "other") as elsewhere:
+    with graveler.open(tmp_path / "other", create=True) as elsewhere:
         same_name = elsewhere.create_repository("flights")
         foreign = same_name.runs.attach(run.handle)
         for use in STALE.values():

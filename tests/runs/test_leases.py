@@ -129,7 +129,7 @@ def test_a_lake_that_is_briefly_gone_fails_the_write_and_nothing_else():
 
 
 def test_a_thread_renews_the_lease_while_a_long_job_runs(tmp_path):
-    with graveler.open(tmp_path) as lake:
+    with graveler.open(tmp_path, create=True) as lake:
         repo = lake.create_repository("flights")
         run = repo.runs.open(KEY, lease=timedelta(seconds=0.3))
         first = run.record.lease_until

@@ -71,7 +71,7 @@ def wanted(successes):
 def test_the_run_holds_each_step_s_last_success_whole_and_nothing_else(tmp_path, seed):
     chance = random.Random(seed)
     handle = tmp_path / "handle"
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         repo = lake.create_repository("flights")
         run = repo.runs.open(KEY)
         handle.write_text(run.handle.to_json())

@@ -23,7 +23,7 @@ def main() -> None:
         home = Home(Path(folder), free_port())
         home.dags.mkdir()
         shutil.copy(ROOT / "tests/screenshots/dag.py", home.dags / f"{DAG}.py")
-        with graveler.open(home.lake) as lake:
+        with graveler.open(home.lake, create=True) as lake:
             lake.create_repository("flights").protect("main")
         home.run(AIRFLOW, "db", "migrate")
         with home.services() as api:

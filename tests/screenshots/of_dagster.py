@@ -42,7 +42,7 @@ def main() -> None:
     with browser() as tab, tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "dagster").mkdir()
-        with graveler.open(home / "lake") as lake:
+        with graveler.open(home / "lake", create=True) as lake:
             lake.create_repository("flights").protect("main")
         command = [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(_DEFINITIONS), *_KEYS]
         subprocess.run(command, cwd=ROOT, env=_env(home), check=True, capture_output=True)

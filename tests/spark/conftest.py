@@ -7,5 +7,5 @@ import graveler
 
 @pytest.fixture
 def branch(tmp_path):
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         yield lake.create_repository("tables").create_branch("dev")

@@ -15,7 +15,7 @@ from graveler.spark.durable import settle
 
 @pytest.fixture
 def repo(tmp_path):
-    with graveler.open(tmp_path / "lake") as lake:
+    with graveler.open(tmp_path / "lake", create=True) as lake:
         made = lake.create_repository("tables")
         made.protect("main")
         yield made

@@ -12,7 +12,7 @@ from graveler_airflow.filesystem import get_fs
 
 
 def main(folder: str):
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         flights = lake.create_repository("flights")
         flights.create_branch("dev")
         root = ObjectStoragePath("grav://stored@flights/dev/input/2026/11/20/15:00/")

@@ -110,7 +110,7 @@ def tokens() -> dict[str, str]:
 
 
 def main(folder: Path) -> dict[str, Any]:
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         flights = lake.create_repository("flights")
         commit = run(flights, "hourly 2013-01-01T05:00", "good", rows)
         run(flights, "hourly bad", "bad", rows, no_duplicates, path="input/b")

@@ -169,7 +169,7 @@ def partitions(flights: Repository):
 
 def main(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    with graveler.open(folder) as lake:
+    with graveler.open(folder, create=True) as lake:
         flights = lake.create_repository("flights")
         for part in (commits, turns, deferrals, files, partitions):
             found |= dict(part(flights))

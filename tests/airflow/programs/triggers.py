@@ -248,7 +248,7 @@ async def main(folder: Path) -> dict[str, Any]:
     real = folder.with_name(f"{folder.name}-real")
     real.mkdir()
     folder.symlink_to(real)
-    with graveler.open(real) as lake:
+    with graveler.open(real, create=True) as lake:
         flights = lake.create_repository("flights")
         for part in (
             cursors(flights),

@@ -1,0 +1,34 @@
+"""URIs as people may see them: without passwords, keys and tokens."""
+
+import re
+from typing import Final
+
+__all__ = ["is_uri", "shown_uri"]
+
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_PARTS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{0,3})?(.*)", re.DOTALL)
+_LOCAL: Final = ("file", "sqlite", "rocksdb", "mem")
+_HIDDEN: Final = "***"
+
+
+def is_uri(text: str) -> bool:
+    """Return whether a text is a URI (or a mistyped one, with one slash) and no path."""
+    return _URI.match(text) is not None
+
+
+def shown_uri(uri: str) -> str:
+    """Return a URI for messages and logs: scheme, host and path, and no secret.
+
+    What stands before an ``@`` and what follows a ``?`` or ``#`` may hold secrets and is hidden.
+    Where it is not clear which is which, as with a password that is not percent-encoded, only
+    the scheme is left. Paths of local schemes are shown whole.
+    """
+    scheme, rest = _PARTS.fullmatch(uri).groups(default="")  # type: ignore[union-attr]  # matches any text
+    if scheme.partition(":")[0].lower() in _LOCAL:
+        return uri
+    place, query = re.fullmatch(r"([^?#]*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]  # matches any text
+    if "@" in query:
+        return scheme + _HIDDEN
+    user, at, host = place.rpartition("@")
+    hidden = f"{_HIDDEN}@" if user or at else ""
+    return f"{scheme}{hidden}{host}" + (f"?{_HIDDEN}" if query else "")
