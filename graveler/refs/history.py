@@ -1,21 +1,21 @@
-"""Walking the commit graph: log, ancestry, merge base.
+"""Walking the commit graph: log, ancestry, merge bases.
 
 Generations order every walk: a commit's is greater than its parents', whatever the
 clocks said, so a walk by falling generation meets children before parents.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from graveler.model import Commit
 from graveler.refs.commits import Commits
 
-__all__ = ["Visit", "is_ancestor", "log", "merge_base", "walk"]
+__all__ = ["Visit", "is_ancestor", "line_outside", "log", "merge_base", "merge_bases", "walk"]
 
 Visit = Callable[[Commit], tuple[bool, Sequence[str]]]
 """Says of a commit whether it is shown, and which of its parents are walked to."""
 
-_LEFT, _RIGHT = 1, 2
+_LEFT, _RIGHT, _STALE = 1, 2, 4
 _BOTH = _LEFT | _RIGHT
 
 
@@ -68,30 +68,90 @@ def is_ancestor(commits: Commits, ancestor: str, of: str) -> bool:
     return False
 
 
-def merge_base(commits: Commits, left: str, right: str) -> Commit | None:
-    """Return a best common ancestor, as git defines it, or None where histories are disjoint.
+def merge_bases(
+    commits: Commits, left: str | Iterable[str], right: str | Iterable[str]
+) -> tuple[Commit, ...]:
+    """Return all best common ancestors, as `git merge-base --all` defines them.
 
-    Best: a common ancestor that is no ancestor of another one. The walk pops by falling
-    generation, so the first commit reached from both sides has no common descendant below
-    the tips: any such would have a greater generation and been popped before. Of several
-    best ones (criss-cross) the one of greatest generation is taken, of equals the lesser id.
+    Best: a common ancestor that is no ancestor of another one. Several commits on a side stand
+    for a merge of them that nobody has made.
+
+    The walk pops by falling generation, so every descendant of a commit was popped before it,
+    and what is known of a commit when it is popped is final: reached from both sides and from
+    no common ancestor, it is a best one. The walk ends where no further commit can be reached
+    from one of the sides but by way of a common ancestor.
+
+    Returns:
+        By falling generation, then by id; none where the histories are disjoint.
     """
-    sides: dict[str, int] = {}
-    heap: list[tuple[int, str]] = []
+    heap = _Heap(commits)
+    for side, tips in ((_LEFT, left), (_RIGHT, right)):
+        for tip in (tips,) if isinstance(tips, str) else tips:
+            heap.reach(tip, side)
+    best: list[Commit] = []
+    while heap.open[_LEFT] and heap.open[_RIGHT]:
+        commit, sides = heap.pop()
+        if sides == _BOTH:
+            best.append(commit)
+            sides |= _STALE
+        for parent in commit.parents:
+            heap.reach(parent, sides)
+    return tuple(best)
 
-    def reach(identifier: str, side: int) -> None:
-        known = sides.get(identifier, 0)
-        sides[identifier] = known | side
+
+def merge_base(commits: Commits, left: str, right: str) -> Commit | None:
+    """Return one of the best common ancestors: of greatest generation, then of least id."""
+    return next(iter(merge_bases(commits, left, right)), None)
+
+
+class _Heap:
+    """Commits that were reached, by falling generation.
+
+    Attributes:
+        open: By side, how many commits in the heap are reached from it and from no common
+            ancestor.
+    """
+
+    def __init__(self, commits: Commits) -> None:
+        self._commits = commits
+        self._heap: list[tuple[int, str]] = []
+        self._sides: dict[str, int] = {}
+        self.open = {_LEFT: 0, _RIGHT: 0}
+
+    def reach(self, identifier: str, sides: int) -> None:
+        known = self._sides.get(identifier, 0)
         if not known:
-            heappush(heap, (-commits.get(identifier).generation, identifier))
+            heappush(self._heap, (-self._commits.get(identifier).generation, identifier))
+        self._sides[identifier] = known | sides
+        self._count(known, -1)
+        self._count(known | sides, 1)
 
-    reach(left, _LEFT)
-    reach(right, _RIGHT)
-    while heap:
-        identifier = heappop(heap)[1]
-        side = sides[identifier]
-        if side == _BOTH:
-            return commits.get(identifier)
-        for parent in commits.get(identifier).parents:
-            reach(parent, side)
-    return None
+    def pop(self) -> tuple[Commit, int]:
+        identifier = heappop(self._heap)[1]
+        sides = self._sides[identifier]
+        self._count(sides, -1)
+        return self._commits.get(identifier), sides
+
+    def _count(self, sides: int, step: int) -> None:
+        if not sides & _STALE:
+            for side in (_LEFT, _RIGHT):
+                if sides & side:
+                    self.open[side] += step
+
+
+def line_outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
+    """Yield `start` and its first parents, down to the first that `other` is or descends from."""
+    heap, reached = [(-commits.get(other).generation, other)], {other}
+    line = commits.get(start)
+    while True:
+        while heap and -heap[0][0] > line.generation:
+            for parent in commits.get(heappop(heap)[1]).parents:
+                if parent not in reached:
+                    reached.add(parent)
+                    heappush(heap, (-commits.get(parent).generation, parent))
+        if line.id in reached:
+            return
+        yield line
+        if not line.parents:
+            return
+        line = commits.get(line.parents[0])

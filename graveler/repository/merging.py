@@ -13,7 +13,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.model import Commit, Conflict
-from graveler.refs import advance, backoff, merge_base
+from graveler.refs import advance, backoff, line_outside, merge_base
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence
 
@@ -149,14 +149,10 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
 
     The gates have not seen the one, and have refused the other.
 
-    Looked for on the source's own line, down to what both have in common; what came there by
-    a merge was looked at then.
+    Looked for on the source's own line, down to the first commit that the destination holds;
+    what came to the line by a merge was looked at then.
     """
-    commits = stores.refs.commits
-    base = merge_base(commits, source.id, dest.id)
-    floor = 0 if base is None else base.generation
-    commit = source
-    while commit.generation > floor:
+    for commit in line_outside(stores.refs.commits, source.id, dest.id):
         key = commit.metadata.get("graveler.run")
         if key is not None and "graveler.published" not in commit.metadata:
             raise RunStateError(
@@ -169,9 +165,6 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
                 f"commit {commit.id[:12]} was refused by gates and is in quarantine: mend branch "
                 f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
             )
-        if not commit.parents:
-            return
-        commit = commits.get(commit.parents[0])
 
 
 def merge_into(  # noqa: PLR0913 - the fields of a commit

@@ -220,6 +220,21 @@ def test_work_of_a_run_that_is_not_published_is_not_picked(repo, main):
     assert tree(repo.ref("main")) == {"a": "1", "b": "1", "c": "1"}
 
 
+def test_work_of_a_run_is_not_hidden_behind_a_merge_of_a_longer_history(repo, main):
+    with pytest.raises(RuntimeError), repo.run("hour 05") as run:
+        run.put("out", b"1")
+        run.commit("out")
+        raise RuntimeError
+    repo.create_branch("mine", repo.runs.get("hour 05").branch)
+    for number in range(5):
+        main.put("a", b"%d" % number)
+        main.commit(f"a {number}")
+    repo.merge("main", into="mine")
+    with pytest.raises(RunStateError, match="not published"):
+        repo.merge("mine", into="main")
+    assert not main.exists("out")
+
+
 def test_a_published_run_is_reverted_as_a_merge(repo, main):
     with repo.run("hour 05") as run:
         run.put("out", b"1")

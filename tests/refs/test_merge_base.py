@@ -1,6 +1,8 @@
-"""The best common ancestor: the known shapes, and random histories against brute force."""
+"""The best common ancestors: the known shapes, and random histories against brute force and git."""
 
+import subprocess
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -8,16 +10,27 @@ from hypothesis import strategies as st
 
 from graveler.clock import SequenceIds
 from graveler.kv.memory import MemoryKVStore
-from graveler.refs import Commits, is_ancestor, log, merge_base
+from graveler.refs import Commits, is_ancestor, line_outside, log, merge_bases
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+class CountedKV(MemoryKVStore):
+    """Counts the reads of single keys."""
+
+    reads = 0
+
+    def get(self, partition, key):
+        self.reads += 1
+        return super().get(partition, key)
 
 
 class Graph:
     """Commits by short names: ``add("c", "a", "b")`` is a merge of a and b."""
 
     def __init__(self):
-        self.commits = Commits(MemoryKVStore(), "refs:x")
+        self.kv = CountedKV()
+        self.commits = Commits(self.kv, "refs:x")
         self.ids = {}
         self.parents = {}
 
@@ -33,9 +46,11 @@ class Graph:
         self.ids[name], self.parents[name] = commit.id, parents
         return commit
 
-    def base(self, left, right):
-        found = merge_base(self.commits, self.ids[left], self.ids[right])
-        return None if found is None else found.message
+    def bases(self, left, right):
+        found = merge_bases(self.commits, self.ids[left], self.ids[right])
+        order = [(-commit.generation, commit.id) for commit in found]
+        assert order == sorted(order)
+        return {commit.message for commit in found}
 
     def ancestors(self, name):
         found, pending = set(), [name]
@@ -70,7 +85,7 @@ def graph(*lines):
         (("0", "1 0", "2 1", "3 2", "4 2"), "3", "4", {"2"}),
         (("0", "1 0", "2 0", "3 1 2", "4 2 1"), "3", "4", {"1", "2"}),
         (("0", "1 0", "2 1"), "2", "1", {"1"}),
-        (("0", "1"), "0", "1", {None}),
+        (("0", "1"), "0", "1", set()),
         (("0", "2", "1 0 2", "3 1", "4 2"), "3", "4", {"2"}),
         (("1", "2 1", "3 2", "4 3", "x 4 1", "y 2"), "x", "y", {"2"}),
         (("s", "a s", "b s", "c b", "d c", "e d", "f e", "h f", "g b e", "i h a"), "g", "i", {"e"}),
@@ -92,14 +107,14 @@ def graph(*lines):
 )
 def test_the_known_shapes(lines, left, right, expected):
     made = graph(*lines)
-    assert made.base(left, right) in expected
-    assert made.base(right, left) == made.base(left, right)
+    assert made.bases(left, right) == expected
+    assert made.bases(right, left) == expected
 
 
 def test_the_example_of_git():
     # g merges b and e, h merges a and f; b is the best both have
     made = graph("a", "b a", "c a", "d b", "e a", "f b", "g b e", "h a f")
-    assert made.base("g", "h") == "b"
+    assert made.bases("g", "h") == {"b"}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +128,7 @@ def test_a_grid(left, right, expected):
             above = [f"{row - 1}-{column}"] if row else []
             before = [f"{row}-{column - 1}"] if column else []
             made.add(f"{row}-{column}", *above, *before)
-    assert made.base(left, right) == expected
+    assert made.bases(left, right) == {expected}
 
 
 def test_clocks_do_not_matter():
@@ -123,7 +138,7 @@ def test_clocks_do_not_matter():
     made.add("two", "root", at=900)
     made.add("merge", "one", "two", at=1)
     made.add("late", "two", at=2)
-    assert made.base("merge", "late") == "two"
+    assert made.bases("merge", "late") == {"two"}
 
 
 @st.composite
@@ -140,11 +155,109 @@ def histories(draw):
 
 
 @given(histories(), st.data())
-def test_it_is_one_of_the_best_by_definition(made, data):
+def test_they_are_all_the_best_by_definition(made, data):
     names = st.sampled_from(sorted(made.ids))
     left, right = data.draw(names), data.draw(names)
-    best = made.best(left, right)
-    assert made.base(left, right) in (best or {None})
+    assert made.bases(left, right) == made.best(left, right)
+
+
+@given(histories(), st.data())
+def test_several_commits_stand_for_the_merge_of_them(made, data):
+    names = sorted(made.ids)
+    several = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1, max_size=4))
+    right = data.draw(st.sampled_from(names))
+    ids = [made.ids[name] for name in several]
+    alone = {commit.message for commit in merge_bases(made.commits, ids, made.ids[right])}
+    made.add("virtual", *several)
+    assert alone == made.best("virtual", right)
+
+
+@given(histories(), st.data())
+def test_a_line_ends_where_the_other_side_has_it(made, data):
+    names = st.sampled_from(sorted(made.ids))
+    start, other = data.draw(names), data.draw(names)
+    line = [start]
+    while made.parents[line[-1]]:
+        line.append(made.parents[line[-1]][0])
+    expected = [name for name in line if name not in made.ancestors(other)]
+    found = line_outside(made.commits, made.ids[start], made.ids[other])
+    assert [commit.message for commit in found] == expected
+
+
+def test_what_lies_below_the_bases_is_not_walked():
+    made = Graph()
+    made.add("root")
+    made.add("other root")
+    last = "root"
+    for number in range(500):
+        made.add(f"old {number}", last)
+        last = f"old {number}"
+    made.add("left", last, "other root")
+    made.add("right", last)
+    made.commits = Commits(made.kv, "refs:x")
+    made.kv.reads = 0
+    assert made.bases("left", "right") == {last}
+    assert made.kv.reads < 10
+
+
+def test_git_finds_the_same(tmp_path):
+    """In 20 random histories of 40 commits, for 25 pairs each."""
+    git = Git(tmp_path)
+    dice = Random(7)
+    for _ in range(20):
+        made = Graph()
+        for number in range(40):
+            window = [
+                str(other) for other in range(max(0, number - dice.choice([3, 6, 40])), number)
+            ]
+            parents = dice.sample(window, min(len(window), dice.choice([0, 1, 1, 2, 2, 2, 3])))
+            made.add(str(number), *parents, at=dice.randrange(1, 50))
+        marks = git.add(made)
+        names = sorted(made.ids)
+        pairs = [(dice.choice(names), dice.choice(names[20:])) for _ in range(25)]
+        for left, right in pairs:
+            assert made.bases(left, right) == git.bases(marks, left, right)
+
+
+class Git:
+    """The histories again, in a repository of git."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.run("init", "-q", "--bare", ".")
+
+    def run(self, *words, stdin="", codes=(0,)):
+        done = subprocess.run(
+            ["git", "-C", str(self.folder), *words],
+            input=stdin, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode in codes, done.stderr
+        return done.stdout
+
+    def add(self, made):
+        lines = []
+        numbers = {name: number for number, name in enumerate(made.ids, 1)}
+        for name, number in numbers.items():
+            at = int(made.commits.get(made.ids[name]).created.timestamp())
+            lines += [
+                f"reset refs/heads/b{number}",
+                "",
+                f"commit refs/heads/b{number}",
+                f"mark :{number}",
+            ]
+            lines += [f"committer x <x@x> {at} +0000", f"data {len(name)}", name]
+            for place, parent in enumerate(made.parents[name]):
+                lines.append(f"{'merge' if place else 'from'} :{numbers[parent]}")
+            lines.append("")
+        self.run("fast-import", "--quiet", "--force", stdin="\n".join(lines) + "\n")
+        heads = self.run("for-each-ref", "--format=%(refname:short) %(objectname)")
+        found = dict(line.split() for line in heads.splitlines())
+        return {name: found[f"b{number}"] for name, number in numbers.items()}
+
+    def bases(self, marks, left, right):
+        by_id = {identifier: name for name, identifier in marks.items()}
+        out = self.run("merge-base", "--all", marks[left], marks[right], codes=(0, 1))
+        return {by_id[line] for line in out.split()}
 
 
 @given(histories(), st.data())
