@@ -22,11 +22,12 @@ not parse is a CorruptionError.
 """
 
 import json
+import math
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from graveler.errors import CorruptionError, NewerFormatError
+from graveler.fields import Fields, from_unix_us
 from graveler.identity import entry_identity, record_id, unix_us
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
 
@@ -50,6 +51,9 @@ __all__ = [
     "encode_range_info",
     "encode_value",
     "from_unix_us",
+    "read_commit",
+    "read_key",
+    "read_moves",
     "stage_entry",
     "staged_changes",
     "staged_value",
@@ -64,13 +68,23 @@ _LIVE: Final = b"\x01"
 _LIVE_BYTE: Final = 1
 _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_VARINT_BYTES: Final = 5
 _SEALED_ORDER: Final = "oldest-first"
 
 _to_json = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
 ).encode
+
+
+def _finite(text: str) -> float:
+    """Return a number of JSON; what is none, or too large to be one, could not be written again."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+_from_json = json.JSONDecoder(parse_float=_finite, parse_constant=_finite).decode
 
 
 def encode_json(value: Any) -> bytes:
@@ -86,13 +100,21 @@ def decode_json(raw: bytes, what: str) -> Any:
         NewerFormatError: It is a record, and its ``format`` is one we do not know.
     """
     try:
-        value = json.loads(raw.decode("utf-8", "surrogatepass"))
+        value = _from_json(raw.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise CorruptionError(f"{what} is not JSON: {raw[:60]!r}") from error
     if type(value) is dict and "format" in value:
         name = value.get("name", value.get("key"))
         check_format(value.pop("format"), what if name is None else f"{what} of {name!r}")
     return value
+
+
+def read_key(key: bytes, what: str) -> str:
+    """Return the text of a stored key, or raise CorruptionError."""
+    try:
+        return key.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CorruptionError(f"{what}: its key {key!r} is not UTF-8") from error
 
 
 def check_format(found: Any, what: str) -> None:
@@ -109,11 +131,6 @@ def check_format(found: Any, what: str) -> None:
             f"{what} has format {found}, and this graveler knows formats up to {FORMAT}: "
             "upgrade graveler; the record was left as it is"
         )
-
-
-def from_unix_us(value: int) -> datetime:
-    """Return the aware UTC time `value` microseconds after 1970."""
-    return _EPOCH + timedelta(microseconds=value)
 
 
 def _varint(value: int) -> bytes:
@@ -275,28 +292,22 @@ def encode_branch(record: BranchRecord) -> bytes:
 
 def decode_branch(raw: bytes) -> BranchRecord:
     """Return the branch record, or raise CorruptionError."""
-    fields = decode_json(raw, "branch record")
-    try:
-        if fields["sealed_order"] != _SEALED_ORDER:
-            raise CorruptionError(
-                f"branch record has its sealed tokens in the order {fields['sealed_order']!r}: "
-                "a newer graveler wrote it"
-            )
-        return BranchRecord(
-            name=fields["name"],
-            commit_id=fields["commit"],
-            staging_token=fields["staging"],
-            sealed_tokens=tuple(fields["sealed"]),
-            attempt=fields["attempt"],
-            fence=fields["fence"],
-            hidden=fields["hidden"],
-            nonce=fields["nonce"],
-            born=fields.get("born", ""),
-            moves=tuple(Move(*move) for move in fields.get("moves", ())),
-            pages=fields.get("pages", 0),
-        )
-    except (KeyError, TypeError) as error:
-        raise CorruptionError(f"branch record cannot be read: {raw[:120]!r}") from error
+    fields = Fields(decode_json(raw, "branch record"), "branch record")
+    if fields.text("sealed_order") != _SEALED_ORDER:
+        raise fields.wrong("sealed_order", f"{_SEALED_ORDER!r}, unless a newer graveler wrote it")
+    return BranchRecord(
+        name=fields.name("name"),
+        commit_id=fields.digest("commit"),
+        staging_token=fields.name("staging"),
+        sealed_tokens=fields.names("sealed"),
+        attempt=fields.number("attempt"),
+        fence=fields.text("fence"),
+        hidden=fields.flag("hidden"),
+        nonce=fields.text("nonce"),
+        born=fields.text("born", ""),
+        moves=read_moves(fields, ()),
+        pages=fields.number("pages", 0),
+    )
 
 
 def encode_moves(moves: Iterable[Move]) -> bytes:
@@ -306,10 +317,21 @@ def encode_moves(moves: Iterable[Move]) -> bytes:
 
 def decode_moves(raw: bytes) -> tuple[Move, ...]:
     """Return one page of the log of moves, or raise CorruptionError."""
-    try:
-        return tuple(Move(*move) for move in decode_json(raw, "page of moves"))
-    except TypeError as error:
-        raise CorruptionError(f"page of moves cannot be read: {raw[:120]!r}") from error
+    what = "page of moves"
+    return read_moves(Fields({"moves": decode_json(raw, what)}, what))
+
+
+def read_moves(fields: Fields, *default: tuple[Move, ...]) -> tuple[Move, ...]:
+    """Return the field ``moves`` of a record, or raise CorruptionError."""
+    return tuple(
+        Move(
+            unix_us(move.moment("at_us")),
+            move.text("action"),
+            move.digest("commit"),
+            move.text("actor"),
+        )
+        for move in fields.rows("moves", Move._fields, *default)
+    )
 
 
 def encode_commit(commit: Commit) -> bytes:
@@ -332,23 +354,25 @@ def encode_commit(commit: Commit) -> bytes:
 
 def decode_commit(identifier: str, raw: bytes) -> Commit:
     """Return the commit stored under `identifier`, or raise CorruptionError."""
-    fields = decode_json(raw, f"commit {identifier}")
-    try:
-        metarange = fields["metarange"]  # what is no object at all ends here
-        spans = fields.get("spans")
-        return Commit(
-            id=identifier,
-            metarange=metarange,
-            parents=tuple(fields["parents"]),
-            generation=fields["generation"],
-            message=fields["message"],
-            committer=fields["committer"],
-            created=from_unix_us(fields["created"]),
-            metadata=fields["metadata"],
-            tokens=tuple(fields.get("tokens", ())),
-            spans=None
-            if spans is None
-            else tuple((bytes.fromhex(first), bytes.fromhex(last)) for first, last in spans),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise CorruptionError(f"commit {identifier} cannot be read: {raw[:120]!r}") from error
+    what = f"commit {identifier}"
+    return read_commit(identifier, Fields(decode_json(raw, what), what))
+
+
+def read_commit(identifier: str, fields: Fields) -> Commit:
+    """Return the commit of a record's fields, or raise CorruptionError."""
+    spans = None
+    if fields.value("spans", None) is not None:
+        pairs = fields.rows("spans", ("first", "last"))
+        spans = tuple((span.binary("first"), span.binary("last")) for span in pairs)
+    return Commit(
+        id=identifier,
+        metarange=fields.digest("metarange"),
+        parents=fields.digests("parents"),
+        generation=fields.number("generation", least=1),
+        message=fields.text("message"),
+        committer=fields.text("committer"),
+        created=fields.moment("created"),
+        metadata=fields.pairs("metadata"),
+        tokens=fields.names("tokens", ()),
+        spans=spans,
+    )

@@ -1,12 +1,11 @@
 """Judgements: which candidate was judged, for which branch, and all that was said of it."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Self
 
-from graveler.errors import CorruptionError
+from graveler.fields import Fields
 from graveler.gates.candidate import Candidate
-from graveler.gates.verdict import Verdict
+from graveler.gates.verdict import Verdict, read_verdict
 from graveler.records import decode_json, encode_json
 
 __all__ = ["Judgement"]
@@ -67,9 +66,15 @@ class Judgement:
     @classmethod
     def decode(cls, raw: bytes) -> Self:
         """Return what was stored, or raise CorruptionError."""
-        found: Mapping[str, Any] = decode_json(raw, "judgement")
-        try:
-            verdicts = tuple(Verdict(**verdict) for verdict in found["verdicts"])
-            return cls(**{**found, "verdicts": verdicts, "reused": tuple(found["reused"])})
-        except (KeyError, TypeError) as error:
-            raise CorruptionError(f"judgement cannot be read: {raw[:120]!r}") from error
+        found = Fields(decode_json(raw, "judgement"), "judgement")
+        return cls(
+            commit=found.text("commit"),
+            target=found.text("target"),
+            into=found.text("into"),
+            action=found.text("action"),
+            run=found.text("run"),
+            attempt=found.number("attempt"),
+            at=found.text("at"),
+            verdicts=tuple(map(read_verdict, found.records("verdicts"))),
+            reused=found.texts("reused"),
+        )

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from graveler.errors import CorruptionError, InvalidInputError, MissingDependencyError
+from graveler.errors import InvalidInputError, MissingDependencyError
+from graveler.fields import Fields
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, built_in, known_kinds
 from graveler.gates.gate import Check, Gate, as_gate
@@ -83,12 +84,11 @@ class NamedGate:
         return {key: value for key, value in asdict(self).items() if value}
 
     @classmethod
-    def decode(cls, raw: Mapping[str, Any]) -> "NamedGate":
+    def decode(cls, raw: Any) -> "NamedGate":
         """Return what JSON has, or raise CorruptionError."""
-        try:
-            return cls(raw["check"], dict(raw.get("parameters", {})), dict(raw.get("options", {})))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptionError(f"a required gate cannot be read: {raw!r}") from error
+        found = Fields(raw, "required gate")
+        parameters, options = (found.mapping(name, {}) for name in ("parameters", "options"))
+        return cls(found.text("check"), dict(parameters), dict(options))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, BinaryIO, Final
 
 from graveler.errors import CorruptionError
+from graveler.fields import Fields
 from graveler.gates.facts import plain
 from graveler.gates.footers import Column, Footer, merged, read_footer
 from graveler.model import Entry
@@ -65,13 +66,21 @@ class Statistics:
         return asdict(self)
 
     @classmethod
-    def decode(cls, raw: Mapping[str, Any]) -> "Statistics":
+    def decode(cls, raw: Any) -> "Statistics":
         """Return what JSON has, or raise CorruptionError."""
-        try:
-            columns = {name: ColumnStatistics(**said) for name, said in raw["columns"].items()}
-            return cls(raw["files"], raw["bytes"], raw["rows"], columns)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise CorruptionError(f"statistics cannot be read: {str(raw)[:120]}") from error
+        found = Fields(raw, "statistics")
+        columns = found.record("columns")
+        return cls(
+            found.number("files"),
+            found.number("bytes"),
+            None if found.value("rows") is None else found.number("rows"),
+            {name: _read_column(columns.record(name)) for name in columns},
+        )
+
+
+def _read_column(found: Fields) -> ColumnStatistics:
+    nulls = None if found.value("nulls") is None else found.number("nulls")
+    return ColumnStatistics(nulls, found.plain("least"), found.plain("greatest"))
 
 
 def counts(entry: Entry) -> bool:

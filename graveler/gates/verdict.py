@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Verdict"]
+from graveler.fields import Fields
+
+__all__ = ["Verdict", "read_verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,18 @@ class Verdict:
     def refuses(self) -> bool:
         """Whether this verdict keeps the candidate from being published."""
         return not self.passed and self.severity == "error"
+
+
+def read_verdict(fields: Fields) -> Verdict:
+    """Return a stored verdict, or raise CorruptionError."""
+    return Verdict(
+        gate=fields.text("gate"),
+        passed=fields.flag("passed"),
+        severity=fields.text("severity"),
+        reason=fields.text("reason"),
+        commit=fields.text("commit"),
+        seconds=fields.real("seconds"),
+        at=fields.text("at"),
+        died=fields.flag("died"),
+        facts=fields.mapping("facts"),
+    )

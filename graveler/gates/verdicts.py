@@ -10,12 +10,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
-from graveler.errors import CorruptionError
+from graveler.fields import Fields
 from graveler.gates.judgement import Judgement
-from graveler.gates.verdict import Verdict
+from graveler.gates.verdict import Verdict, read_verdict
 from graveler.identity import unix_us
 from graveler.kv.store import KVStore
-from graveler.records import decode_json, encode_json
+from graveler.records import decode_json, encode_json, read_key
 
 __all__ = ["Verdicts"]
 
@@ -37,10 +37,7 @@ class Verdicts:
         stored = self._kv.get(self._partition, _VERDICT + judged.encode())
         if stored is None:
             return None
-        try:
-            return Verdict(**decode_json(stored.value, "verdict"))
-        except TypeError as error:
-            raise CorruptionError(f"verdict cannot be read: {stored.value[:120]!r}") from error
+        return read_verdict(Fields(decode_json(stored.value, "verdict"), "verdict"))
 
     def keep(self, judgement: Judgement, now: datetime, verdicts: Mapping[str, Verdict]) -> None:
         """Keep a judgement, and verdicts by the hash of their inputs, in one round trip."""
@@ -68,7 +65,7 @@ class Verdicts:
         for key, _ in self._kv.scan(self._partition, _RECENT):
             if not key.startswith(_RECENT):
                 return
-            commit = key.rpartition(b"-")[2].decode()
+            commit = read_key(key.rpartition(b"-")[2], "judgement")
             judgement = None if commit in seen else self.on(commit)
             seen.add(commit)
             if judgement is not None:

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
-from graveler.errors import CorruptionError, OutcomeUnknownError, PreconditionFailedError
+from graveler.errors import OutcomeUnknownError, PreconditionFailedError
+from graveler.fields import Fields
 from graveler.kv.store import ABSENT, KVStore, Predicate
-from graveler.records import decode_json, encode_json
+from graveler.records import decode_json, encode_json, read_key
 
 __all__ = ["FileRecord", "FileRecords", "FileState"]
 
@@ -59,7 +60,7 @@ class FileRecords:
         for key, value in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return
-            yield bytes.fromhex(key[len(_PREFIX) :].decode()), _decode(value)
+            yield _identifier(key), _decode(value)
 
     def write(self, identifier: bytes, record: FileRecord, predicate: Predicate = ABSENT) -> bool:
         """Write the record if it is as `predicate` says; return whether it is written."""
@@ -89,10 +90,11 @@ def _key(identifier: bytes) -> bytes:
 
 
 def _decode(raw: bytes) -> FileRecord:
-    fields = decode_json(raw, "record of a condemned table")
-    try:
-        return FileRecord(fields["mark"], FileState(fields["state"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptionError(
-            f"record of a condemned table cannot be read: {raw[:80]!r}"
-        ) from error
+    what = "record of a condemned table"
+    fields = Fields(decode_json(raw, what), what)
+    return FileRecord(fields.text("mark"), fields.one_of("state", FileState))
+
+
+def _identifier(key: bytes) -> bytes:
+    name = read_key(key[len(_PREFIX) :], "record of a condemned table")
+    return Fields({"key": name}, "record of a condemned table").binary("key")

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
-    CorruptionError,
     NotFoundError,
     ObjectNotFoundError,
     OutcomeUnknownError,
@@ -21,9 +20,11 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
+from graveler.fields import Fields, row
 from graveler.gc.store_clock import FOLDER
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore
+from graveler.limits import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
 from graveler.records import decode_json, encode_json, from_unix_us
 from graveler.refs import backoff
@@ -33,6 +34,7 @@ __all__ = ["Kind", "Mark", "MarkState", "Marks", "Tally"]
 _PREFIX: Final = b"mark/"
 _FORMAT: Final = 1
 _ATTEMPTS: Final = 50
+_LONGEST: Final = LONGEST_DURATION.total_seconds()
 
 
 class MarkState(StrEnum):
@@ -150,18 +152,37 @@ def _encode(mark: Mark) -> bytes:
 
 
 def _decode(raw: bytes) -> Mark:
-    found = decode_json(raw, "record of a mark")
-    try:
-        found.pop("format", None)
-        for name in _TALLIES:
-            found[name] = {kind: Tally(*found[name][kind]) for kind in Kind if kind in found[name]}
-        found["pages"] = {Kind(kind): number for kind, number in found["pages"].items()}
-        found["state"] = MarkState(found["state"])
-        found["tokens"] = tuple(found["tokens"])
-        found["unknown_keys"] = tuple(found["unknown_keys"])
-        return Mark(**found)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptionError(f"record of a mark cannot be read: {raw[:120]!r}") from error
+    what = "record of a mark"
+    found = Fields(decode_json(raw, what), what)
+    pages = found.record("pages")
+    return Mark(
+        id=found.name("id"),
+        state=found.one_of("state", MarkState),
+        created=unix_us(found.moment("created")),
+        window=found.real("window", most=_LONGEST),
+        grace=found.real("grace", most=_LONGEST),
+        marked=unix_us(found.moment("marked")),
+        condemned=_tallies(found, "condemned"),
+        kept=_tallies(found, "kept"),
+        unknown=found.number("unknown"),
+        unknown_keys=found.texts("unknown_keys"),
+        pages={kind: pages.number(kind) for kind in Kind if kind in pages},
+        tokens=found.names("tokens"),
+        swept=unix_us(found.moment("swept")),
+        freed=_tallies(found, "freed"),
+        spared=_tallies(found, "spared"),
+        nonce=found.text("nonce"),
+    )
+
+
+def _tallies(found: Fields, name: str) -> dict[Kind, Tally]:
+    stored = found.record(name)
+    pairs = {
+        kind: row(stored.value(kind), ("count", "size"), stored.what)
+        for kind in Kind
+        if kind in stored
+    }
+    return {kind: Tally(pair.number("count"), pair.number("size")) for kind, pair in pairs.items()}
 
 
 class Marks:

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from graveler.clock import IdSource
 from graveler.errors import (
-    CorruptionError,
     InvalidInputError,
     NotFoundError,
     OutcomeUnknownError,
     PreconditionFailedError,
     ThrottledError,
 )
+from graveler.fields import Fields, row
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.records import decode_json, encode_json
 
@@ -182,11 +182,15 @@ def _encode(rules: Retention, nonce: str) -> bytes:
 def _decode(stored: Stored | None) -> Retention:
     if stored is None:
         return Retention()
-    fields = decode_json(stored.value, "retention rules")
-    try:
-        return Retention(
-            Keep(*fields["default"]),
-            {name: Keep(*numbers) for name, numbers in sorted(fields["patterns"].items())},
-        )
-    except (AttributeError, KeyError, TypeError) as error:
-        raise CorruptionError(f"retention rules cannot be read: {stored.value[:80]!r}") from error
+    what = "retention rules"
+    fields = Fields(decode_json(stored.value, what), what)
+    patterns = fields.record("patterns")
+    return Retention(
+        _keep(fields, "default"), {name: _keep(patterns, name) for name in sorted(patterns)}
+    )
+
+
+def _keep(fields: Fields, name: str) -> Keep:
+    rule = row(fields.value(name), ("days", "count"), f"{fields.what}, {name}")
+    days = None if rule.value("days") is None else rule.real("days")
+    return Keep(days, None if rule.value("count") is None else rule.number("count", least=1))

@@ -5,16 +5,15 @@ cannot say: what a tick of an hour was answered, why publishing is held, and whi
 about to be taken off the branch.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from graveler.errors import CorruptionError
+from graveler.fields import Fields
 from graveler.identity import unix_us
-from graveler.records import decode_json, encode_json, from_unix_us
+from graveler.records import decode_json, encode_json
 from graveler.runs.record import Refusal
 
 __all__ = [
@@ -120,48 +119,47 @@ def encode(record: HourRecord | Quarantine | Standing) -> bytes:
     return encode_json(_plain(asdict(record)))
 
 
-@contextmanager
-def _readable(what: str, raw: bytes) -> Iterator[Any]:
-    found = decode_json(raw, what)
-    try:
-        yield found
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise CorruptionError(f"{what} cannot be read: {raw[:120]!r}") from error
+def _refusal(fields: Fields) -> Refusal:
+    return Refusal(fields.moment("at"), fields.text("reason"), fields.texts("gates"))
 
 
-def _refusal(raw: Any) -> Refusal:
-    return Refusal(from_unix_us(raw["at"]), raw["reason"], tuple(raw["gates"]))
-
-
-def _quarantine(raw: Any) -> Quarantine:
-    listed = {name: tuple(raw[name]) for name in ("hours", "commits")}
-    made: dict[str, Any] = {
-        **raw,
-        **listed,
-        "refusal": _refusal(raw["refusal"]),
-        "created": from_unix_us(raw["created"]),
-    }
-    return Quarantine(**made)
+def _quarantine(fields: Fields) -> Quarantine:
+    return Quarantine(
+        name=fields.name("name"),
+        hours=fields.texts("hours"),
+        commits=fields.digests("commits"),
+        head=fields.digest("head"),
+        refusal=_refusal(fields.record("refusal")),
+        created=fields.moment("created"),
+        releasing=fields.flag("releasing"),
+        released=fields.digest("released", ""),
+        nonce=fields.text("nonce"),
+    )
 
 
 def decode_hour(raw: bytes) -> HourRecord:
     """Return the record of an hour, or raise CorruptionError."""
-    with _readable("hour of an ingestion", raw) as found:
-        found["commits"], found["late"] = tuple(found["commits"]), tuple(found["late"])
-        return HourRecord(**found)
+    what = "hour of an ingestion"
+    fields = Fields(decode_json(raw, what), what)
+    return HourRecord(
+        hour=fields.text("hour"),
+        commits=fields.digests("commits"),
+        late=fields.texts("late"),
+        published=fields.digest("published", ""),
+        behind=fields.digest("behind", ""),
+        nonce=fields.text("nonce"),
+    )
 
 
 def decode_quarantine(raw: bytes) -> Quarantine:
     """Return the record of a quarantine, or raise CorruptionError."""
-    with _readable("quarantine", raw) as found:
-        return _quarantine(found)
+    return _quarantine(Fields(decode_json(raw, "quarantine"), "quarantine"))
 
 
 def decode_standing(raw: bytes) -> Standing:
     """Return the standing of an ingestion branch, or raise CorruptionError."""
-    with _readable("standing of an ingestion", raw) as found:
-        return Standing(
-            held=None if found["held"] is None else _refusal(found["held"]),
-            taking=None if found["taking"] is None else _quarantine(found["taking"]),
-            nonce=found["nonce"],
-        )
+    what = "standing of an ingestion"
+    fields = Fields(decode_json(raw, what), what)
+    taking = None if fields.value("taking") is None else _quarantine(fields.record("taking"))
+    held = None if fields.value("held") is None else _refusal(fields.record("held"))
+    return Standing(held=held, taking=taking, nonce=fields.text("nonce"))

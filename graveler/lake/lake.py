@@ -13,6 +13,7 @@ from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
+    CorruptionError,
     InvalidInputError,
     KVOutdatedError,
     OutcomeUnknownError,
@@ -20,6 +21,7 @@ from graveler.errors import (
     PreconditionFailedError,
     RepositoryNotFoundError,
 )
+from graveler.fields import Fields, row
 from graveler.gates.enforcing import enforce
 from graveler.kv.store import ABSENT, KVStore
 from graveler.lake.gating import elsewhere
@@ -29,7 +31,7 @@ from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
-from graveler.records import decode_json, encode_json
+from graveler.records import decode_json, encode_json, read_key
 from graveler.refs import Refs
 from graveler.refs.dump import read_dump
 from graveler.repository import Stores
@@ -110,7 +112,7 @@ class Lake:
         for key, _ in self._kv.scan(_PARTITION, _PREFIX):
             if not key.startswith(_PREFIX):
                 break
-            names.append(key[len(_PREFIX) :].decode())
+            names.append(read_key(key[len(_PREFIX) :], "repository"))
         return names
 
     def repository(self, name: str, *, accept_storage: bool = False) -> Repository:
@@ -134,7 +136,7 @@ class Lake:
                 f"no repository {name!r} in {self.location} (there are: {there}): "
                 f"make it with `graveler repo create {name}`"
             )
-        settings = decode_json(stored.value, f"repository {name}")
+        settings = _read_settings(stored.value, f"repository {name}")
         return self._open(name, settings, accept_storage=accept_storage)
 
     def create_repository(
@@ -341,6 +343,23 @@ class Lake:
             if store is not opened:  # another thread was quicker
                 opened.close()
         return store
+
+
+def _read_settings(raw: bytes, what: str) -> dict[str, Any]:
+    """Return the record of a repository, or raise CorruptionError."""
+    fields = Fields(decode_json(raw, what), what)
+    splitting = row(fields.value("splitting"), ("min_bytes", "max_bytes", "raggedness"), what)
+    rule = [splitting.number(name) for name in splitting]
+    try:
+        Splitting(*rule)
+    except InvalidInputError as error:
+        raise CorruptionError(f"{what} cannot be read: {error}") from error
+    return {
+        "uid": fields.name("uid"),
+        "storage": fields.text("storage"),
+        "default_branch": fields.name("default_branch"),
+        "splitting": rule,
+    }
 
 
 def _absolute(storage: str) -> str:

@@ -17,7 +17,7 @@ from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
 from graveler.names import check_branch
-from graveler.records import decode_branch, encode_branch
+from graveler.records import decode_branch, encode_branch, read_key
 from graveler.refs.moves import Moves
 from graveler.refs.shared_reads import SharedReads
 
@@ -167,7 +167,7 @@ class Branches:
         for key, _ in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return
-            yield key[len(_PREFIX) :].decode()
+            yield read_key(key[len(_PREFIX) :], "branch")
 
     def starting_with(self, prefix: str) -> Iterator[BranchRecord]:
         """Yield the branches whose name starts with `prefix`, by name."""

@@ -11,7 +11,7 @@ from graveler.identity import commit_id
 from graveler.kv.store import KVStore
 from graveler.model import Commit
 from graveler.names import check_pairs
-from graveler.records import decode_commit, encode_commit
+from graveler.records import decode_commit, encode_commit, read_key
 
 __all__ = ["Commits"]
 
@@ -61,7 +61,7 @@ class Commits:
         for key, _ in self._kv.scan(self._partition, start):
             if not key.startswith(start):
                 break
-            found.append(key[len(_PREFIX) :].decode())
+            found.append(read_key(key[len(_PREFIX) :], "commit"))
             if len(found) > 1:
                 raise InvalidInputError(
                     f"commit prefix {prefix!r} is ambiguous ({found[0][:16]}…, {found[1][:16]}…): "
@@ -115,7 +115,7 @@ class Commits:
         for key, value in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return
-            yield decode_commit(key[len(_PREFIX) :].decode(), value)
+            yield decode_commit(read_key(key[len(_PREFIX) :], "commit"), value)
 
     def _remember(self, commit: Commit) -> Commit:
         with self._lock:

@@ -8,27 +8,26 @@ Nothing of a file is believed: the id of every commit is computed again from wha
 of it, before anything is done with it.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from graveler.errors import CorruptionError, InvalidInputError, NewerFormatError, NotFoundError
+from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
+from graveler.fields import Fields, row
 from graveler.identity import commit_id
 from graveler.model import Commit
 from graveler.names import check_branch, check_repository, check_tag
-from graveler.records import FORMAT, decode_commit, decode_json, encode_commit, encode_json
-from graveler.refs.expired import Expired
-from graveler.refs.protection import check_actions
+from graveler.records import FORMAT, decode_json, encode_commit, encode_json, read_commit
+from graveler.refs.expired import Expired, read_expired
+from graveler.refs.protection import read_actions
 from graveler.refs.refs import Refs
-from graveler.refs.requirements import check_gate_rules
+from graveler.refs.requirements import read_gate_rules
 
 __all__ = ["Contents", "Header", "commits_in", "read_dump", "write_dump"]
 
 _KIND: Final = "graveler refs"
-_NAME: Final = re.compile(r"[0-9a-f]{64}")
 _END: Final = b'{"end":'
 
 
@@ -168,40 +167,47 @@ def read_dump(path: Path) -> Contents:
 
 def _header(raw: bytes, what: str) -> Header:
     try:
-        fields = decode_json(raw, what)
-        if fields.pop("kind") != _KIND:
+        fields = Fields(decode_json(raw, what), what)
+        if fields.text("kind") != _KIND:
             raise InvalidInputError(f"{what}: this is no dump of refs")
-        header = Header(**{**fields, "splitting": tuple(fields["splitting"])})
-        check_repository(header.repository)
-        check_branch(header.default_branch)
-    except NewerFormatError:
-        raise
-    except (CorruptionError, AttributeError, KeyError, TypeError) as error:
-        raise InvalidInputError(f"{what}: this is no dump of refs") from error
-    return header
+        splitting = row(fields.value("splitting"), ("min_bytes", "max_bytes", "raggedness"), what)
+        low, high, raggedness = (splitting.number(name) for name in splitting)
+        return Header(
+            repository=check_repository(fields.text("repository")),
+            storage=fields.text("storage"),
+            default_branch=check_branch(fields.text("default_branch")),
+            splitting=(low, high, raggedness),
+        )
+    except CorruptionError as error:
+        raise InvalidInputError(f"{what}: this is no dump of refs ({error})") from error
 
 
 def _take(contents: Contents, raw: bytes, what: str) -> None:
     """Check a line and keep what it says."""
-    fields = decode_json(raw, what)
+    fields = Fields(decode_json(raw, what), what)
+    if "metarange" in fields:
+        _take_commit(contents, _commit(fields, what), what)
+    elif "expired" in fields:
+        name = _known(contents, fields.text("expired"), what)
+        contents.expired[name] = read_expired(fields, gone=True)
+    elif "branch" in fields:
+        head = _known(contents, fields.text("head"), what)
+        contents.branches[_ref(fields, "branch", check_branch)] = (head, fields.flag("hidden"))
+    elif "tag" in fields:
+        head = _known(contents, fields.text("head"), what)
+        contents.tags[_ref(fields, "tag", check_tag)] = head
+    elif "gates" in fields:
+        contents.gates.update(read_gate_rules(fields.record("gates")))
+    else:
+        rules = fields.record("protection")
+        contents.rules.update({pattern: read_actions(rules, pattern) for pattern in rules})
+
+
+def _ref(fields: Fields, kind: str, check: Callable[[str], str]) -> str:
     try:
-        if "metarange" in fields:
-            _take_commit(contents, _commit(fields, what), what)
-        elif "expired" in fields:
-            expired = Expired(mark=str(fields["mark"]), at=int(fields["at"]), gone=True)
-            contents.expired[_known(contents, fields["expired"], what)] = expired
-        elif "branch" in fields:
-            head = _known(contents, fields["head"], what)
-            contents.branches[check_branch(fields["branch"])] = (head, bool(fields["hidden"]))
-        elif "tag" in fields:
-            contents.tags[check_tag(fields["tag"])] = _known(contents, fields["head"], what)
-        elif "gates" in fields:
-            contents.gates.update(check_gate_rules(fields["gates"]))
-        else:
-            rules = fields["protection"].items()
-            contents.rules.update({str(name): check_actions(actions) for name, actions in rules})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptionError(f"{what} cannot be read: {raw[:80]!r}") from error
+        return check(fields.text(kind))
+    except InvalidInputError as error:
+        raise CorruptionError(f"{fields.what} cannot be read: {error}") from error
 
 
 def _known(contents: Contents, identifier: str, what: str) -> str:
@@ -210,21 +216,18 @@ def _known(contents: Contents, identifier: str, what: str) -> str:
     return identifier
 
 
-def _commit(fields: dict[str, Any], what: str) -> Commit:
+def _commit(fields: Fields, what: str) -> Commit:
     """Return the commit of a line, if it is what its id says."""
-    identifier = fields.pop("commit")
-    commit = decode_commit(str(identifier), encode_json(fields))
-    try:
-        found = commit_id(
-            metarange=commit.metarange,
-            parents=commit.parents,
-            message=commit.message,
-            committer=commit.committer,
-            created=commit.created,
-            metadata=commit.metadata,
-        )
-    except (AttributeError, TypeError) as error:  # JSON, but of other types than a commit's
-        raise CorruptionError(f"{what}: commit {identifier} cannot be read") from error
+    identifier = fields.digest("commit")
+    commit = read_commit(identifier, fields)
+    found = commit_id(
+        metarange=commit.metarange,
+        parents=commit.parents,
+        message=commit.message,
+        committer=commit.committer,
+        created=commit.created,
+        metadata=commit.metadata,
+    )
     if found != identifier:
         raise CorruptionError(
             f"{what}: commit {identifier} is not what its id says (that would be {found}): the "
@@ -240,8 +243,6 @@ def _take_commit(contents: Contents, commit: Commit, what: str) -> None:
         raise CorruptionError(
             f"{what}: commit {commit.id} has generation {commit.generation}, its parents {known}"
         )
-    if not _NAME.fullmatch(commit.metarange):
-        raise CorruptionError(f"{what}: commit {commit.id} has the tree {commit.metarange!r}")
     generations[commit.id] = commit.generation
     contents.trees[commit.id] = commit.metarange
 
@@ -259,6 +260,6 @@ def commits_in(path: Path) -> Iterator[Commit]:
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             what = f"{path}, line {number}"
-            fields = decode_json(raw, what)
+            fields = Fields(decode_json(raw, what), what)
             if "metarange" in fields:
                 yield _commit(fields, what)

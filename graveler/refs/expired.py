@@ -13,16 +13,17 @@ from datetime import datetime
 from typing import Final
 
 from graveler.errors import (
-    CorruptionError,
     ExpiredError,
     OutcomeUnknownError,
     PreconditionFailedError,
     ThrottledError,
 )
+from graveler.fields import Fields
+from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore, Predicate
-from graveler.records import decode_json, encode_json, from_unix_us
+from graveler.records import decode_json, encode_json, from_unix_us, read_key
 
-__all__ = ["Expired", "ExpiredCommits"]
+__all__ = ["Expired", "ExpiredCommits", "read_expired"]
 
 _PREFIX: Final = b"commit/"
 _FORMAT: Final = 1
@@ -66,7 +67,7 @@ class ExpiredCommits:
         for key, value in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return
-            yield key[len(_PREFIX) :].decode(), _decode(value)
+            yield read_key(key[len(_PREFIX) :], "expired commit"), _decode(value)
 
     def check_readable(self, commit_id: str) -> None:
         """Raise ExpiredError if the commit's tree is gone."""
@@ -139,11 +140,11 @@ def _gone(commit_id: str, record: Expired) -> ExpiredError:
 
 
 def _decode(raw: bytes) -> Expired:
-    fields = decode_json(raw, "record of an expired commit")
-    try:
-        fields.pop("format", None)
-        return Expired(**fields)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise CorruptionError(
-            f"record of an expired commit cannot be read: {raw[:80]!r}"
-        ) from error
+    what = "record of an expired commit"
+    return read_expired(Fields(decode_json(raw, what), what), gone=None)
+
+
+def read_expired(fields: Fields, *, gone: bool | None) -> Expired:
+    """Return a stored record, or raise CorruptionError; `gone` where it is not in the record."""
+    at = unix_us(fields.moment("at"))
+    return Expired(fields.text("mark"), at, fields.flag("gone") if gone is None else gone)

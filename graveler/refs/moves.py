@@ -15,6 +15,7 @@ The lives of branches of one name and the lines of a tag are numbered: no clock 
 came first.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -22,10 +23,18 @@ from typing import Final
 from graveler.clock import Clock, IdSource
 from graveler.config import default_committer
 from graveler.errors import CorruptionError
+from graveler.fields import Fields
 from graveler.identity import unix_us
 from graveler.kv.store import KVStore
 from graveler.model import BranchRecord, Move
-from graveler.records import decode_json, decode_moves, encode_json, encode_moves
+from graveler.records import (
+    decode_json,
+    decode_moves,
+    encode_json,
+    encode_moves,
+    read_key,
+    read_moves,
+)
 
 __all__ = ["DELETED", "Life", "Moves"]
 
@@ -33,6 +42,8 @@ DELETED: Final = "delete"
 _KEPT: Final = 8
 _TAG: Final = "tag:"
 _LAST: Final = "deleted."
+_LIFE: Final = re.compile(r"[^/]+/([^/]*)/deleted\.([0-9]{1,12})\.[0-9]{1,12}")
+_LINE: Final = re.compile(r"tag:([^/]+)/([0-9]{1,12})-.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +137,9 @@ class Moves:
         """Return the deleted branches by name, the latest first; one scan of the whole log."""
         found: dict[str, dict[str, Life]] = {}
         for key, value in self._kv.scan(self._partition):
-            name, born, page = key.decode().split("/")[:3] if key.count(b"/") > 1 else ("", "", "")
-            if page.startswith(_LAST):
-                found.setdefault(name, {})[born] = _decode_life(key, value)
+            if f"/{_LAST}".encode() in key:
+                life = _decode_life(key, value)
+                found.setdefault(key.partition(b"/")[0].decode(), {})[life.born] = life
         return {name: _latest_first(lives.values()) for name, lives in found.items()}
 
     def add_tag(self, name: str, action: str, commit_id: str) -> bytes:
@@ -138,7 +149,7 @@ class Moves:
         for key, _ in self._kv.scan(self._partition, start):
             if not key.startswith(start):
                 break
-            number = int(key[len(start) :].partition(b"-")[0]) + 1
+            number = _tag_line(key)[1] + 1
         key = start + f"{number:08d}-{self._ids.unique()}".encode()
         self._kv.set(self._partition, key, encode_moves([self._move(action, commit_id)]))
         return key
@@ -154,7 +165,7 @@ class Moves:
             if not key.startswith(start):
                 return
             for move in decode_moves(value):
-                yield key[len(_TAG) :].partition(b"/")[0].decode(), move
+                yield _tag_line(key)[0], move
 
     def _backwards(
         self, name: str, born: str, latest: tuple[Move, ...], pages: int
@@ -175,7 +186,7 @@ class Moves:
             if key is None or not key.startswith(start):
                 return
             child = key[len(start) :].partition(b"/")[0]
-            yield child.decode()
+            yield read_key(child, "log of moves")
             position = start + child + b"0"  # what comes after a slash
 
     def _move(self, action: str, commit_id: str) -> Move:
@@ -186,21 +197,29 @@ def _page(name: str, born: str, number: int) -> bytes:
     return f"{name}/{born}/{number:08d}".encode()
 
 
+def _tag_line(key: bytes) -> tuple[str, int]:
+    """Return the tag and the number of a line of its log, by its key."""
+    match = _LINE.fullmatch(read_key(key, "log of tags"))
+    if match is None:
+        raise CorruptionError(f"log of tags: key {key!r} is not {_TAG}<name>/<number>-<unique>")
+    return match[1], int(match[2])
+
+
 def _latest_first(lives: Iterable[Life]) -> list[Life]:
     return sorted(lives, key=lambda life: (life.number, life.born), reverse=True)
 
 
 def _decode_life(key: bytes, raw: bytes) -> Life:
-    name, born, page = key.decode().split("/")
-    fields = decode_json(raw, f"last page of the log of branch {name!r}")
-    try:
-        return Life(
-            born=born,
-            number=fields.get("number", 0),
-            moves=tuple(Move(*move) for move in fields["moves"]),
-            pages=int(page.split(".")[1]),
-            hidden=fields["hidden"],
-            run=fields["run"],
-        )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CorruptionError(f"log of branch {name!r} cannot be read: {raw[:120]!r}") from error
+    what = f"last page of a branch's log at {key!r}"
+    match = _LIFE.fullmatch(read_key(key, what))
+    if match is None:
+        raise CorruptionError(f"{what}: its key is not <branch>/<born>/{_LAST}<pages>.<moves>")
+    fields = Fields(decode_json(raw, what), what)
+    return Life(
+        born=match[1],
+        number=fields.number("number", 0),
+        moves=read_moves(fields),
+        pages=int(match[2]),
+        hidden=fields.flag("hidden"),
+        run=fields.flag("run"),
+    )

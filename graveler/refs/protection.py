@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from graveler.clock import IdSource
 from graveler.errors import (
-    CorruptionError,
     InvalidInputError,
     OutcomeUnknownError,
     PreconditionFailedError,
     ProtectedBranchError,
     ThrottledError,
 )
+from graveler.fields import Fields
 from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.records import decode_json, encode_json
@@ -151,14 +151,7 @@ def _encode(rules: _Rules, judged: list[str], nonce: str) -> bytes:
 def _judged(stored: Stored | None) -> tuple[str, ...]:
     if stored is None:
         return ()
-    fields = decode_json(stored.value, "protection rules")
-    try:
-        return tuple(str(pattern) for pattern in fields.get("judged", ()))
-    except (TypeError, AttributeError) as error:
-        raise CorruptionError(
-            f"protection rules cannot be read, or a newer graveler wrote them: "
-            f"{stored.value[:80]!r}"
-        ) from error
+    return _fields(stored).texts("judged", ())
 
 
 def _matches(branch: str, patterns: Iterable[str]) -> bool:
@@ -168,15 +161,23 @@ def _matches(branch: str, patterns: Iterable[str]) -> bool:
 def _decode(stored: Stored | None) -> _Rules:
     if stored is None:
         return {}
-    fields = decode_json(stored.value, "protection rules")
+    fields = _fields(stored)
+    patterns = fields.texts("patterns")
+    other = fields.record("actions") if "actions" in fields else Fields({}, fields.what)
+    return {
+        pattern: read_actions(other, pattern) if pattern in other else USUAL
+        for pattern in sorted(patterns)
+    }
+
+
+def read_actions(rules: Fields, pattern: str) -> tuple[str, ...]:
+    """Return what stored rules forbid on a pattern, or raise CorruptionError."""
     try:
-        other = fields.get("actions", {})
-        return {
-            pattern: check_actions(other[pattern]) if pattern in other else USUAL
-            for pattern in sorted(fields["patterns"])
-        }
-    except (KeyError, TypeError, AttributeError, InvalidInputError) as error:
-        raise CorruptionError(
-            f"protection rules cannot be read, or a newer graveler wrote them: "
-            f"{stored.value[:80]!r}"
-        ) from error
+        return check_actions(rules.texts(pattern))
+    except InvalidInputError:
+        raise rules.wrong(pattern, f"some of {ACTIONS}") from None
+
+
+def _fields(stored: Stored) -> Fields:
+    what = "protection rules"
+    return Fields(decode_json(stored.value, what), what)

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 from graveler.clock import IdSource
 from graveler.errors import (
-    CorruptionError,
     OutcomeUnknownError,
     PreconditionFailedError,
     ThrottledError,
 )
+from graveler.fields import Fields
 from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.records import decode_json, encode_json
 from graveler.refs.protection import Protection
 
-__all__ = ["GateRules", "Requirements", "check_gate_rules"]
+__all__ = ["GateRules", "Requirements", "read_gate_rules"]
 
 _KEY: Final = b"settings/gates"
 _ATTEMPTS: Final = 20
@@ -57,21 +57,18 @@ class Requirements:
         raise ThrottledError(f"required gates: lost {_ATTEMPTS} races; try again")
 
 
-def check_gate_rules(raw: Any) -> GateRules:
-    """Return rules that were read from somewhere, in order, or raise a TypeError and the like."""
-    return {
-        str(pattern): [{**gate, "check": str(gate["check"])} for gate in gates]
-        for pattern, gates in sorted(raw.items())
-    }
+def read_gate_rules(stored: Fields) -> GateRules:
+    """Return stored rules in order, or raise CorruptionError."""
+    rules: dict[str, list[dict[str, Any]]] = {}
+    for pattern in sorted(stored):
+        for gate in stored.records(pattern):
+            gate.text("check")
+        rules[pattern] = list(stored.array(pattern))
+    return rules
 
 
 def _decode(stored: Stored | None) -> GateRules:
     if stored is None:
         return {}
-    fields = decode_json(stored.value, "required gates")
-    try:
-        return check_gate_rules(fields["patterns"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(
-            f"required gates cannot be read, or a newer graveler wrote them: {stored.value[:80]!r}"
-        ) from error
+    what = "required gates"
+    return read_gate_rules(Fields(decode_json(stored.value, what), what).record("patterns"))

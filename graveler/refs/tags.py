@@ -1,5 +1,6 @@
 """Tags: key ``tag/<name>``, the commit id as value; they do not move."""
 
+import re
 from collections.abc import Callable, Iterator
 
 from graveler.errors import (
@@ -12,12 +13,13 @@ from graveler.errors import (
 from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore
 from graveler.names import check_tag
-from graveler.records import decode_json
+from graveler.records import decode_json, read_key
 from graveler.refs.moves import DELETED, Moves
 
 __all__ = ["Tags"]
 
 _PREFIX = b"tag/"
+_COMMIT_ID = re.compile(rb"[0-9a-f]{64}")
 
 
 class Tags:
@@ -83,12 +85,13 @@ class Tags:
         for key, value in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return
-            name = key[len(_PREFIX) :].decode()
+            name = read_key(key[len(_PREFIX) :], "tag")
             yield name, _commit_id(name, value)
 
 
 def _commit_id(name: str, raw: bytes) -> str:
-    if not raw.startswith(b"{"):
+    if _COMMIT_ID.fullmatch(raw):
         return raw.decode()
-    decode_json(raw, f"tag {name!r}")  # a newer graveler's is a record, and says so
+    if raw.startswith(b"{"):
+        decode_json(raw, f"tag {name!r}")  # a newer graveler's is a record, and says so
     raise CorruptionError(f"tag {name!r} names no commit: {raw[:80]!r}")

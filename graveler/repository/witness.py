@@ -24,7 +24,6 @@ from graveler.background import Background
 from graveler.clock import Clock
 from graveler.errors import (
     BackendUnavailableError,
-    CorruptionError,
     GravelerError,
     KVOutdatedError,
     ObjectNotFoundError,
@@ -32,10 +31,11 @@ from graveler.errors import (
     PreconditionFailedError,
     ReadOnlyError,
 )
+from graveler.fields import Fields
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.objects.store import ObjectStore
-from graveler.records import decode_json, encode_json, from_unix_us
+from graveler.records import decode_json, encode_json
 
 __all__ = ["WITNESSES", "Count", "Witness", "forget", "witnesses"]
 
@@ -267,9 +267,5 @@ def forget(objects: ObjectStore, uid: str) -> None:
 
 
 def _decoded(raw: bytes, what: str) -> Count:
-    fields = decode_json(raw, what)
-    try:
-        both = bool(fields.get("both", 0))
-        return Count(int(fields["count"]), from_unix_us(fields["at"]), both)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise CorruptionError(f"{what} cannot be read: {raw[:80]!r}") from error
+    fields = Fields(decode_json(raw, what), what)
+    return Count(fields.number("count"), fields.moment("at"), bool(fields.number("both", 0)))

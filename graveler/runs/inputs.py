@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Final
 
-from graveler.errors import CorruptionError
+from graveler.fields import Fields
 from graveler.records import decode_json, encode_json
 from graveler.runs.record import Input
 
@@ -64,12 +64,17 @@ def decode_inputs(text: str) -> tuple[Input, ...]:
     Raises:
         CorruptionError: It is none.
     """
-    try:
-        return tuple(
-            Input(commit, prefix) for commit, prefix in decode_json(text.encode(), "inputs")
-        )
-    except (TypeError, ValueError) as error:
-        raise CorruptionError(f"inputs of a commit cannot be read: {text[:120]!r}") from error
+    what = "inputs of a commit"
+    raw = text.encode("utf-8", "surrogatepass")
+    return read_inputs(Fields({"inputs": decode_json(raw, what)}, what))
+
+
+def read_inputs(fields: Fields) -> tuple[Input, ...]:
+    """Return the field ``inputs`` of a record, or raise CorruptionError."""
+    return tuple(
+        Input(read.text("commit"), read.text("prefix"))
+        for read in fields.rows("inputs", ("commit", "prefix"))
+    )
 
 
 class Reads:

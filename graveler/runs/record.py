@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from graveler.errors import CorruptionError, InvalidInputError
+from graveler.fields import Fields
 from graveler.gates import Verdict
 from graveler.records import decode_json, encode_json
 from graveler.runs.state import RunState
@@ -165,12 +166,16 @@ class RunHandle:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the handle of such a text, or raise InvalidInputError."""
+        what = "run handle"
         try:
-            raw = decode_json(text.encode("utf-8", "surrogatepass"), "run handle")
-            handle = cls(**raw)
-        except (CorruptionError, TypeError) as error:
-            raise InvalidInputError(f"not a run handle: {text[:80]!r}") from error
-        texts = (handle.location, handle.repository, handle.key, handle.branch, handle.fence)
-        if type(handle.attempt) is not int or any(type(each) is not str for each in texts):
-            raise InvalidInputError(f"not a run handle: {text[:80]!r}")
-        return handle
+            found = Fields(decode_json(text.encode("utf-8", "surrogatepass"), what), what)
+            return cls(
+                location=found.text("location"),
+                repository=found.text("repository"),
+                key=found.text("key"),
+                branch=found.text("branch"),
+                attempt=found.number("attempt"),
+                fence=found.text("fence"),
+            )
+        except CorruptionError as error:
+            raise InvalidInputError(f"not a run handle ({error}): {text[:80]!r}") from error

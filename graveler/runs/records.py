@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
@@ -17,14 +17,16 @@ from graveler.errors import (
     RunNotFoundError,
     ThrottledError,
 )
-from graveler.gates import Verdict
+from graveler.fields import Fields
+from graveler.gates.verdict import read_verdict
 from graveler.identity import unix_us
 from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.names import run_branch
-from graveler.records import decode_json, encode_json, from_unix_us
+from graveler.records import decode_json, encode_json, from_unix_us, read_key
 from graveler.refs import backoff
-from graveler.runs.record import LEASE, TTL, Input, Refusal, RunRecord
+from graveler.runs.inputs import read_inputs
+from graveler.runs.record import Refusal, RunRecord
 from graveler.runs.state import RunState
 
 __all__ = ["RunRecords"]
@@ -52,42 +54,54 @@ def _encode(record: RunRecord) -> bytes:
 
 
 def _decode(raw: bytes) -> RunRecord:
-    found = decode_json(raw, "run record")
-    try:
-        _fill_in(found)
-        found["state"] = RunState(found["state"])
-        for name in ("created", "updated", "lease_until"):
-            found[name] = from_unix_us(found[name])
-        for name in ("lease", "ttl"):
-            found[name] = timedelta(microseconds=found[name])
-        found["verdicts"] = tuple(Verdict(**verdict) for verdict in found["verdicts"])
-        for name in ("owners", "rounds"):
-            found[name] = tuple(found.get(name, ()))
-        found["inputs"] = tuple(Input(commit, prefix) for commit, prefix in found["inputs"])
-        found["refusals"] = tuple(
-            Refusal(from_unix_us(at), reason, tuple(gates))
-            for at, reason, gates in found["refusals"]
-        )
-        return RunRecord(**found)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise CorruptionError(f"run record cannot be read: {raw[:120]!r}") from error
-
-
-def _fill_in(found: dict[str, Any]) -> None:
-    """Add what earlier versions of the record did not have, and take what they had instead."""
-    if "previous" in found:
-        previous = found["previous"]
-        del found["previous"]
-        if previous and not found.get("rounds"):
-            found["rounds"] = [previous]
-    if "lease_until" not in found:
-        lease = LEASE // _MICROSECOND
-        found |= {"lease": lease, "lease_until": found["updated"] + lease}
-        found |= {"ttl": TTL // _MICROSECOND, "inputs": [], "refusals": []}
+    what = "run record"
+    fields = Fields(decode_json(raw, what), what)
+    return RunRecord(
+        key=fields.text("key"),
+        state=fields.one_of("state", RunState),
+        attempt=fields.number("attempt"),
+        fence=fields.text("fence"),
+        branch=fields.name("branch"),
+        into=fields.name("into"),
+        base=fields.digest("base"),
+        created=fields.moment("created"),
+        updated=fields.moment("updated"),
+        lease_until=fields.moment("lease_until"),
+        head=fields.digest("head", ""),
+        candidate=fields.digest("candidate", ""),
+        commit=fields.digest("commit", ""),
+        rounds=fields.digests("rounds"),
+        reason=fields.text("reason"),
+        verdicts=tuple(map(read_verdict, fields.records("verdicts"))),
+        metadata=fields.pairs("metadata"),
+        forked=fields.number("forked"),
+        born=fields.text("born"),
+        owner=fields.text("owner"),
+        owners=fields.texts("owners"),
+        lease=fields.duration("lease"),
+        lapsed=fields.flag("lapsed"),
+        ttl=fields.duration("ttl"),
+        on_failure=fields.text("on_failure"),
+        inputs=read_inputs(fields),
+        refusals=tuple(
+            Refusal(refusal.moment("at"), refusal.text("reason"), refusal.texts("gates"))
+            for refusal in fields.rows("refusals", ("at", "reason", "gates"))
+        ),
+        rollback=fields.text("rollback"),
+        nonce=fields.text("nonce"),
+    )
 
 
 def _due_key(branch: str, at: datetime) -> bytes:
     return _DUE + f"{unix_us(at):016x}/{branch}".encode()
+
+
+def _read_due(key: bytes) -> tuple[datetime, str]:
+    at, _, branch = read_key(key[len(_DUE) :], "appointment of a run").partition("/")
+    try:
+        return from_unix_us(int(at, 16)), branch
+    except (ValueError, OverflowError) as error:
+        raise CorruptionError(f"appointment of a run: {key!r} names no time") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +117,8 @@ _NO_TRY: Final = _Try(0, 0, "")
 
 
 def _decode_try(raw: bytes) -> _Try:
-    found = decode_json(raw, "step record")
-    try:
-        return _Try(**found)
-    except TypeError as error:
-        raise CorruptionError(f"step record cannot be read: {raw[:120]!r}") from error
+    fields = Fields(decode_json(raw, "step record"), "step record")
+    return _Try(fields.number("attempt"), fields.number("number"), fields.text("fence"))
 
 
 class RunRecords:
@@ -224,8 +235,7 @@ class RunRecords:
         for key, _ in islice(self._kv.scan(self._partition, _DUE), limit):
             if key >= until or not key.startswith(_DUE):
                 return
-            at, _, branch = key[len(_DUE) :].decode().partition("/")
-            yield from_unix_us(int(at, 16)), branch
+            yield _read_due(key)
 
     def next_try(self, step_branch: str, run_attempt: int) -> tuple[int, str]:
         """Count a try of a step; return its number and its fence, both unique to it.

@@ -129,7 +129,7 @@ def test_an_entry_comes_back(entry):
 
 def test_branches_commits_ranges_and_runs_come_back():
     assert decode_branch(encode_branch(BRANCH)) == BRANCH
-    fenced = BranchRecord("run-x", "c", "t", attempt=2, fence="f", hidden=True, nonce="n")
+    fenced = BranchRecord("run-x", "2" * 64, "t", attempt=2, fence="f", hidden=True, nonce="n")
     assert decode_branch(encode_branch(fenced)) == fenced
     assert decode_commit(COMMIT.id, encode_commit(COMMIT)) == COMMIT
     assert decode_range_info(b"z", encode_range_info(RANGE)) == RANGE

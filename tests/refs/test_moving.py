@@ -20,6 +20,8 @@ from graveler.testing.faults import FaultyKVStore, Script, lost_reply
 
 NAMES = ["", "a/b", "a~b", "a^b", "a@b", "a:b", "-a", ".a", "a b", "é", "x" * 201, "f" * 64]
 
+C0, C1, C2, C9 = (f"{number:064}" for number in (0, 1, 2, 9))
+
 
 @pytest.fixture
 def script():
@@ -30,7 +32,7 @@ def script():
 def refs(script):
     kv = FaultyKVStore(MemoryKVStore(), script)
     made = Refs(kv, "x", clock=FakeClock(), ids=SequenceIds())
-    made.branches.create(BranchRecord("main", "c0", "t0"))
+    made.branches.create(BranchRecord("main", C0, "t0"))
     return made
 
 
@@ -52,32 +54,32 @@ def test_a_move_runs_again_on_what_another_wrote(refs):
     def change(record):
         seen.append(record.commit_id)
         if len(seen) == 1:
-            move(refs, "main", to("c1"))
+            move(refs, "main", to(C1))
         return replace(record, staging_token="t1")
 
     moved = move(refs, "main", change)
-    assert seen == ["c0", "c1"]
-    assert (moved.commit_id, moved.staging_token) == ("c1", "t1")
+    assert seen == [C0, C1]
+    assert (moved.commit_id, moved.staging_token) == (C1, "t1")
 
 
 def test_a_branch_that_never_rests_is_said_to_be_busy(refs):
     def change(record):
         move(refs, "main", replace)
-        return replace(record, commit_id="c1")
+        return replace(record, commit_id=C1)
 
     with pytest.raises(ThrottledError, match="try again"):
         move(refs, "main", change)
-    assert refs.branches.get("main").commit_id == "c0"
+    assert refs.branches.get("main").commit_id == C0
 
 
 def test_a_lost_reply_is_read_back(refs, script):
     script.arm(2, lost_reply, moment="after")
-    assert move(refs, "main", to("c1")).commit_id == "c1"
+    assert move(refs, "main", to(C1)).commit_id == C1
     assert script.disarm() == "set_if"
     script.arm(2, lost_reply, moment="before")  # the write was lost, not the reply
-    assert move(refs, "main", to("c2")).commit_id == "c2"
+    assert move(refs, "main", to(C2)).commit_id == C2
     assert script.disarm() == "set_if"
-    assert refs.branches.get("main").commit_id == "c2"
+    assert refs.branches.get("main").commit_id == C2
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -90,11 +92,11 @@ def test_a_lost_reply_that_was_overwritten_is_told_by_the_caller(refs, script, w
 
     script.arm(2, strike, moment="after" if written else "before")
     with pytest.raises(OutcomeUnknownError):
-        move(refs, "main", to("c1"))
-    assert (refs.branches.get("main").commit_id == "c1") == written
+        move(refs, "main", to(C1))
+    assert (refs.branches.get("main").commit_id == C1) == written
     script.arm(2, strike, moment="after" if written else "before")
-    moved = move(refs, "main", to("c2"), landed=lambda now: now.commit_id == "c2")
-    assert (moved.commit_id, moved.attempt) == ("c2", 2)
+    moved = move(refs, "main", to(C2), landed=lambda now: now.commit_id == C2)
+    assert (moved.commit_id, moved.attempt) == (C2, 2)
 
 
 def test_advance_says_whether_the_commit_is_in(refs, script):
@@ -140,26 +142,26 @@ def add(refs, message, *parents):
 
 def test_a_branch_is_removed_only_as_it_was_read(refs):
     _, predicate = refs.branches.get_for_update("main")
-    move(refs, "main", to("c1"))
+    move(refs, "main", to(C1))
     with pytest.raises(PreconditionFailedError):
         refs.branches.delete(refs.branches.get("main"), predicate)
     refs.branches.delete(*refs.branches.get_for_update("main"))
     with pytest.raises(RefNotFoundError):
         refs.branches.get("main")
     with pytest.raises(RefNotFoundError):
-        move(refs, "main", to("c2"))
+        move(refs, "main", to(C2))
 
 
 def test_a_name_is_taken_once(refs):
     with pytest.raises(AlreadyExistsError):
-        refs.branches.create(BranchRecord("main", "c9", "t9"))
-    assert refs.branches.get("main").commit_id == "c0"
+        refs.branches.create(BranchRecord("main", C9, "t9"))
+    assert refs.branches.get("main").commit_id == C0
 
 
 def test_branches_are_listed_by_name_and_by_prefix(refs):
     for name in ("b", "a", "run-x", "run-x.step", "run-y"):
-        refs.branches.create(BranchRecord(name, "c0", "t0"))
-    refs.tags.create("zzz", "c0")
+        refs.branches.create(BranchRecord(name, C0, "t0"))
+    refs.tags.create("zzz", C0)
     names = ["a", "b", "main", "run-x", "run-x.step", "run-y"]
     assert [record.name for record in refs.branches.list()] == names
     assert list(refs.branches.names()) == names
@@ -169,17 +171,17 @@ def test_branches_are_listed_by_name_and_by_prefix(refs):
 @pytest.mark.parametrize("name", NAMES, ids=repr)
 def test_a_name_that_addresses_could_not_hold_is_refused(refs, name):
     with pytest.raises(InvalidInputError):
-        refs.branches.create(BranchRecord(name, "c0", "t0"))
+        refs.branches.create(BranchRecord(name, C0, "t0"))
     with pytest.raises(InvalidInputError):
-        refs.tags.create(name, "c0")
+        refs.tags.create(name, C0)
 
 
 def test_a_tag_does_not_move(refs):
-    refs.tags.create("v1", "c0")
-    refs.tags.create("v1", "c0")
-    with pytest.raises(AlreadyExistsError, match="c0"):
-        refs.tags.create("v1", "c1")
-    assert dict(refs.tags.list()) == {"v1": "c0"}
+    refs.tags.create("v1", C0)
+    refs.tags.create("v1", C0)
+    with pytest.raises(AlreadyExistsError, match=C0):
+        refs.tags.create("v1", C1)
+    assert dict(refs.tags.list()) == {"v1": C0}
     refs.tags.delete("v1")
     with pytest.raises(RefNotFoundError):
         refs.tags.delete("v1")
@@ -189,12 +191,12 @@ def test_a_tag_does_not_move(refs):
 def test_a_tag_whose_reply_was_lost_is_read_back(refs, script, moment):
     script.arm(3, lost_reply, moment=moment)  # after a look at the log, and a line in it
     if moment == "after":
-        refs.tags.create("v1", "c0")
+        refs.tags.create("v1", C0)
     else:
         with pytest.raises(OutcomeUnknownError):
-            refs.tags.create("v1", "c0")
-    refs.tags.create("v1", "c0")
-    assert refs.tags.find("v1") == "c0"
+            refs.tags.create("v1", C0)
+    refs.tags.create("v1", C0)
+    assert refs.tags.find("v1") == C0
 
 
 def test_protection_goes_by_pattern(refs):
