@@ -17,7 +17,9 @@ __all__ = [
     "check_prefix",
     "check_repository",
     "check_tag",
+    "check_users_branch",
     "hour_folder",
+    "is_of_run",
     "path_key",
     "read_hour",
     "run_branch",
@@ -26,6 +28,7 @@ __all__ = [
 
 MAX_PATH_BYTES: Final = 1024
 _MAX_REF_CHARACTERS: Final = 200
+_RUNS: Final = "run-"
 _OURS: Final = "graveler."
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -64,6 +67,25 @@ def _check_ref(kind: str, name: str) -> str:
 def check_branch(name: str) -> str:
     """Return `name` if a branch may have it, else raise InvalidInputError."""
     return _check_ref("branch", name)
+
+
+def check_users_branch(name: str) -> str:
+    """Return `name` if a user's branch may have it.
+
+    Raises:
+        InvalidInputError: It is no branch name, or begins as the names of runs' branches do.
+    """
+    if is_of_run(check_branch(name)):
+        raise InvalidInputError(
+            f"branch name {name!r}: names that begin with {_RUNS!r} belong to the branches of runs: "
+            "choose another"
+        )
+    return name
+
+
+def is_of_run(branch: str) -> bool:
+    """Return whether a branch of that name is a run's or a step's."""
+    return branch.startswith(_RUNS)
 
 
 def check_tag(name: str) -> str:
@@ -194,7 +216,7 @@ def _slug(text: str, limit: int) -> str:
 def run_branch(key: str) -> str:
     """Return the name of a run's branch: ``run-<slug of its key>-<8 hex of the key's hash>``."""
     digest = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"run-{_slug(key, 80)}-{digest[:8]}"
+    return f"{_RUNS}{_slug(key, 80)}-{digest[:8]}"
 
 
 def step_branch(run: str, step: str) -> str:

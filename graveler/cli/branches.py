@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from graveler.cli.paging import LimitOption
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.model import BranchRecord
@@ -53,11 +54,15 @@ def _list(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Hidden ones and those of runs and their steps too.")
     ] = False,
+    limit: LimitOption = None,
+    after: Annotated[
+        str, typer.Option(metavar="NAME", help="Only branches that come after this one.")
+    ] = "",
 ) -> None:
-    """List the branches and their heads."""
+    """List the branches and their heads, by name."""
     rules = session.repository.protection()
     out = session.out
-    for record in session.repository.branches(hidden=everything):
+    for record in session.repository.branches(hidden=everything, limit=limit, after=after):
         shape = _shape(record, rules)
         note = "  (protected)" if shape["protected"] else ""
         head = out.style(record.commit_id[:12], "yellow")

@@ -7,6 +7,7 @@ import typer
 
 from graveler.cli.comparing import change_line
 from graveler.cli.output import Output, printable
+from graveler.cli.paging import LimitOption
 from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import change_shape, commit_shape
@@ -61,9 +62,7 @@ def _log(
         ),
     ] = "",
     *,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=0, help="At most so many.")
-    ] = None,
+    limit: LimitOption = None,
     first_parent: Annotated[
         bool, typer.Option("--first-parent", help="What was merged, not what went into it.")
     ] = False,

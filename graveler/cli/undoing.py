@@ -6,6 +6,7 @@ import typer
 
 from graveler.cli.failure import UsageError
 from graveler.cli.output import printable
+from graveler.cli.paging import LimitOption
 from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import commit_shape, moment
@@ -110,9 +111,7 @@ def _reflog(
         str, typer.Argument(help="The branch, deleted ones too; else all branches and tags.")
     ] = "",
     *,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=0, help="At most so many.")
-    ] = None,
+    limit: LimitOption = None,
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Hidden branches and those of runs too.")
     ] = False,

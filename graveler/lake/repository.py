@@ -129,11 +129,20 @@ class Repository:
         """Remove a branch and what is staged on it; its commits stay."""
         branching.delete_branch(self.stores, name)
 
-    def branches(self, *, hidden: bool = False) -> Iterator[BranchRecord]:
-        """Yield the branches by name; hidden ones and those of runs only with `hidden`."""
-        for record in self.stores.refs.branches.list():
-            if hidden or not record.hidden:
-                yield record
+    def branches(
+        self, *, hidden: bool = False, limit: int | None = None, after: str = ""
+    ) -> Iterator[BranchRecord]:
+        """Yield the branches by name.
+
+        Args:
+            hidden: Hidden ones, and last of all those of runs and their steps, too.
+            limit: At most so many.
+            after: Only those that come after the branch of this name, as the last one of the
+                page before; it may be gone.
+        """
+        branches = self.stores.refs.branches.list(runs=hidden, after=after)
+        shown = (record for record in branches if hidden or not record.hidden)
+        return islice(shown, None if limit is None else max(limit, 0))
 
     def ref(self, expression: str) -> Ref:
         """Return the read-only view of the commit that `expression` names now.

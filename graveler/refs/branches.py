@@ -1,4 +1,8 @@
-"""Branch records: key ``branch/<name>``."""
+"""Branch records: key ``branch/<name>``, of runs and their steps ``branch/~<name>``.
+
+No name begins with ``~``, and no character of a name sorts after it: a listing of users'
+branches ends before those of runs begin, however many there are.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,17 +20,23 @@ from graveler.errors import (
 from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
-from graveler.names import check_branch
+from graveler.names import check_branch, is_of_run
 from graveler.records import decode_branch, encode_branch, read_key
 from graveler.refs.moves import Moves
 from graveler.refs.shared_reads import SharedReads
 
-__all__ = ["Branches"]
+__all__ = ["Branches", "branch_key"]
 
 _PREFIX: Final = b"branch/"
+_OF_RUNS: Final = b"branch/~"
 _TRIES: Final = 3
 _decoded = lru_cache(maxsize=1024)(decode_branch)  # a branch is looked at again and again
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
+
+
+def branch_key(name: str) -> bytes:
+    """Return the key of a branch's record."""
+    return (_OF_RUNS if is_of_run(name) else _PREFIX) + name.encode()
 
 
 class Branches:
@@ -102,7 +112,7 @@ class Branches:
     def _write(self, written: BranchRecord, predicate: Predicate) -> None:
         """Write a record whose nonce is new, for certain or not at all."""
         value = encode_branch(written)
-        key = _PREFIX + written.name.encode()
+        key = branch_key(written.name)
         unknown: OutcomeUnknownError | None = None
         for _ in range(_TRIES):
             try:
@@ -156,26 +166,35 @@ class Branches:
         """
         refuse_writes(f"branch {record.name!r}")
         self._moves.deleting(record)
-        self._kv.delete_if(self._partition, _PREFIX + record.name.encode(), predicate)
+        self._kv.delete_if(self._partition, branch_key(record.name), predicate)
 
-    def list(self) -> Iterator[BranchRecord]:
-        """Yield every branch, hidden ones too, by name."""
-        return self.starting_with("")
+    def list(self, *, runs: bool = True, after: str = "") -> Iterator[BranchRecord]:
+        """Yield the branches by name, hidden ones too; those of runs and steps come last.
+
+        Args:
+            runs: Those of runs and steps, too.
+            after: Only those that come after this name.
+        """
+        start = branch_key(after) + b"\0" if after else _PREFIX
+        for key, value in self._kv.scan(self._partition, start):
+            if not key.startswith(_PREFIX) or (key.startswith(_OF_RUNS) and not runs):
+                return
+            yield decode_branch(value)
 
     def names(self) -> Iterator[str]:
         """Yield the name of every branch, also of one whose record cannot be read."""
         for key, _ in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return
-            yield read_key(key[len(_PREFIX) :], "branch")
+            yield read_key(key[len(_PREFIX) :].removeprefix(b"~"), "branch")
 
-    def starting_with(self, prefix: str) -> Iterator[BranchRecord]:
-        """Yield the branches whose name starts with `prefix`, by name."""
-        start = _PREFIX + prefix.encode()
+    def of_runs(self, prefix: str) -> Iterator[BranchRecord]:
+        """Yield the branches of runs and steps whose name starts with `prefix`, by name."""
+        start = _OF_RUNS + prefix.encode()
         for key, value in self._kv.scan(self._partition, start):
             if not key.startswith(start):
                 return
             yield decode_branch(value)
 
     def _read(self, name: str) -> Stored | None:
-        return self._kv.get(self._partition, _PREFIX + check_branch(name).encode())
+        return self._kv.get(self._partition, branch_key(check_branch(name)))

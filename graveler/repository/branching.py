@@ -14,6 +14,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.model import BranchRecord, Commit
+from graveler.names import check_users_branch
 from graveler.refs import backoff, move, resolve_to_name
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
@@ -30,8 +31,10 @@ def create_branch(
 
     Raises:
         AlreadyExistsError: The name is taken, and `exist_ok` is not set.
+        InvalidInputError: The name is one of a run's branch, or none at all.
         GateFailedError: A gate that branches of the name require refuses what it would hold.
     """
+    check_users_branch(name)
     head = resolve_to_name(stores.refs, source)
     if stores.refs.protection.may_require_gates(name) and stores.refs.branches.find(name) is None:
         stores.ask_gates("create", name, head, begun_from(stores, head))

@@ -320,7 +320,7 @@ def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
 def drop_step_branches(stores: Stores, record: RunRecord, *, up_to: int) -> None:
     """Remove the steps' branches of those attempts: what did not join the run leaves nothing."""
     prefix = record.branch + "."
-    for name in [there.name for there in stores.refs.branches.starting_with(prefix)]:
+    for name in [there.name for there in stores.refs.branches.of_runs(prefix)]:
         drop_branch(stores, name, up_to=up_to)
 
 

@@ -169,7 +169,6 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
 
     Raises:
         FencedError: A newer attempt has the branch, or this one was parked meanwhile.
-        AlreadyExistsError: Somebody has made a branch of that name, which is not a run's.
     """
     fresh = BranchRecord(
         name=record.branch,
@@ -189,11 +188,6 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
         dropped = ()
         if there.fence in (record.fence, frozen(record.fence)):
             return there
-        if not (there.fence or there.hidden):
-            raise AlreadyExistsError(
-                f"run {record.key!r}: its branch would be {there.name!r}, and somebody has a "
-                "branch of that name: delete that one, or give the run another key"
-            )
         if there.attempt >= record.attempt:
             raise FencedError(
                 f"run {record.key!r}: attempt {there.attempt} was opened or parked while attempt "

@@ -233,7 +233,7 @@ def _left_behind(
     stores: Stores, over: dict[str, RunRecord]
 ) -> Iterator[tuple[BranchRecord, RunRecord]]:
     """Yield the branches that runs which are over have left, as one does that dies at its end."""
-    for branch in stores.refs.branches.starting_with("run-"):
+    for branch in stores.refs.branches.of_runs(""):
         name = branch.name
         while name not in over and "." in name:
             name = name.rpartition(".")[0]

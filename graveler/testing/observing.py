@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from graveler.lake import Repository
+from graveler.refs.branches import branch_key
 from graveler.repository import View
 from graveler.testing.watching import Call
 
@@ -50,7 +51,7 @@ class Observer:
     def __init__(self, repository: Repository, branch: str, same: Same) -> None:
         self._repository = repository
         self._name = branch
-        self._key = f"branch/{branch}"
+        self._key = branch_key(branch).decode()
         self._same = same
         self._known: dict[str, Any] = {}
         self._partition = f"staging:{repository.stores.uid}:"

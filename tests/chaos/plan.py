@@ -130,7 +130,7 @@ AIRFLOW: dict[str, Kind] = {
     **_COMMON,
     "SIGKILL of the opening, before its record": _strike("kill", task="open_run", number=1),
     "SIGKILL of the opening, before its branch": _strike(
-        "kill", task="open_run", number=1, on="branch/run-"
+        "kill", task="open_run", number=1, on="branch/~run-"
     ),
     "SIGKILL of the publisher, before main moves": _strike(
         "kill", task="merge", number=1, on="branch/main"
@@ -141,7 +141,9 @@ AIRFLOW: dict[str, Kind] = {
     "exception, then SIGKILL of the closing": _both(
         _strike("raise", times=2), _strike("kill", task="close_run", number=1)
     ),
-    "SIGKILL after a step joined": _strike("kill", number=4, on="branch/run-", after=True, times=2),
+    "SIGKILL after a step joined": _strike(
+        "kill", number=4, on="branch/~run-", after=True, times=2
+    ),
     "execution_timeout": _strike("hang", seconds=90, times=2, zombie=True),
     "SIGTERM": _strike("term", times=2),
     "dagrun_timeout": _strike("hang", seconds=150, zombie=True),
@@ -167,7 +169,9 @@ DAGSTER: dict[str, Kind] = {
     "SIGKILL of the publisher, after main moved": _strike(
         "kill", task="hours_publish", number=1, on="branch/main", after=True
     ),
-    "SIGKILL after a step joined": _strike("kill", number=4, on="branch/run-", after=True, times=2),
+    "SIGKILL after a step joined": _strike(
+        "kill", number=4, on="branch/~run-", after=True, times=2
+    ),
     "terminate": _do("cancel run"),
     "run again while it runs": _do("run again"),
     "run again when it is over": _then("run again"),

@@ -158,14 +158,18 @@ def test_a_name_is_taken_once(refs):
     assert refs.branches.get("main").commit_id == C0
 
 
-def test_branches_are_listed_by_name_and_by_prefix(refs):
-    for name in ("b", "a", "run-x", "run-x.step", "run-y"):
+def test_branches_are_listed_by_name_and_those_of_runs_come_last(refs):
+    for name in ("b", "a", "run-x", "zoo", "run-x.step", "run-y", "run"):
         refs.branches.create(BranchRecord(name, C0, "t0"))
     refs.tags.create("zzz", C0)
-    names = ["a", "b", "main", "run-x", "run-x.step", "run-y"]
+    users, runs = ["a", "b", "main", "run", "zoo"], ["run-x", "run-x.step", "run-y"]
+    names = users + runs
     assert [record.name for record in refs.branches.list()] == names
     assert list(refs.branches.names()) == names
-    assert [record.name for record in refs.branches.starting_with("run-x.")] == ["run-x.step"]
+    assert [record.name for record in refs.branches.list(runs=False)] == users
+    assert [record.name for record in refs.branches.list(after="b")] == names[2:]
+    assert [record.name for record in refs.branches.list(after="run-x")] == runs[1:]
+    assert [record.name for record in refs.branches.of_runs("run-x.")] == ["run-x.step"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from graveler.clock import FakeClock
-from graveler.errors import CorruptionError, FencedError, GravelerError
+from graveler.errors import CorruptionError, FencedError, GravelerError, InvalidInputError
 from graveler.gates import gate
 from graveler.runs import LEASE, Run, RunState
 from graveler.testing.faults import ProcessDied, dies
@@ -115,26 +115,23 @@ def test_no_branch_but_that_of_the_run_is_touched(repo):
     run.step("left behind").put("x", b"1")
     mine = repo.create_branch("mine")
     mine.put("staged", b"1")
-    repo.create_branch("run-like-a-run-12345678").put("staged", b"1")
-    repo.create_branch(f"{run.branch}.mine").put("staged", b"1")
+    repo.create_branch("hidden", hidden=True).put("staged", b"1")
+    other = repo.runs.open("other", lease=timedelta(days=99))
+    other.put("staged", b"1")
     for length in (DEAD, STALE + DEAD):
         repo.runs.reap(now=later(repo, length), dry_run=False)
     assert repo.runs.get(KEY).state is RunState.REAPED
     names = {record.name for record in repo.branches(hidden=True)}
-    assert names == {"main", "mine", f"{run.branch}.mine", "run-like-a-run-12345678"}
+    assert names == {"main", "mine", "hidden", other.branch}
     assert all(repo.branch(name).exists("staged") for name in names if name != "main")
 
 
-def test_a_user_s_branch_that_has_the_name_of_a_run_s_stays_and_the_run_is_told(repo):
+def test_no_user_s_branch_has_the_name_of_a_run_s(repo):
     run = ready(repo)
-    name = run.branch
     run.abandon()
-    repo.create_branch(name).put("mine", b"1")
-    with pytest.raises(GravelerError, match="another key"):
-        repo.runs.open(KEY)
-    repo.runs.abandon(KEY)
-    repo.runs.reap(now=later(repo), dry_run=False)
-    assert repo.branch(name).exists("mine")
+    for name in (run.branch, f"{run.branch}.mine", "run-"):
+        with pytest.raises(InvalidInputError, match="belong to the branches of runs"):
+            repo.create_branch(name)
 
 
 def test_no_more_are_reaped_than_are_asked_for(repo):
