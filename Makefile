@@ -18,7 +18,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: help demo test simulate check lint types floors bench storm torture docs lock clean
-.PHONY: chaos-airflow chaos-dagster screenshots
+.PHONY: fuzz chaos-airflow chaos-dagster screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,11 @@ test: $(READY) ## the test suite
 
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
 	$(BIN)/python -m tests.simulate $(ARGS)
+
+MINUTES ?= 10
+
+fuzz: $(READY) ## damaged records, tables, dumps and settings into every decoder, MINUTES=10
+	$(BIN)/python -m tests.fuzz $(MINUTES) $(SEED) $(ARGS)
 
 check: lint types floors ## lint, format, types, and which package may import which
 

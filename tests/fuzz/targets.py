@@ -1,0 +1,286 @@
+"""What is fuzzed: each decoder with real records of its kind."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from graveler.committed.table_check import TableKind, check_table
+from graveler.config import load_config
+from graveler.errors import CorruptionError, GravelerError, InvalidInputError, NewerFormatError
+from graveler.fields import Fields
+from graveler.gates.judgement import Judgement
+from graveler.gates.named import NamedGate
+from graveler.gates.statistics import Statistics
+from graveler.gates.verdict import read_verdict
+from graveler.gc import files, marks, rules
+from graveler.ingest.record import decode_hour, decode_quarantine, decode_standing
+from graveler.kv.store import Stored
+from graveler.lake.lake import _read_settings
+from graveler.records import (
+    TOMBSTONE,
+    decode_branch,
+    decode_commit,
+    decode_entry,
+    decode_json,
+    decode_moves,
+    decode_range_info,
+    decode_value,
+    encode_value,
+    staged_value,
+)
+from graveler.refs import resolve
+from graveler.refs.dump import read_dump
+from graveler.refs.expired import _decode as decode_expired
+from graveler.refs.moves import _decode_life, _tag_line
+from graveler.refs.protection import _decode as decode_protection
+from graveler.refs.requirements import _decode as decode_requirements
+from graveler.refs.tags import _commit_id
+from graveler.repository.witness import _decoded as decode_witness
+from graveler.runs.record import RunHandle
+from graveler.runs.records import _decode as decode_run
+from graveler.runs.records import _decode_try, _read_due
+from graveler.sstable.reader import TableReader
+from tests.fuzz.mutations import damaged_bytes, damaged_json
+from tests.fuzz.specimens import build, opened
+
+Damage = Callable[[bytes, Random], bytes]
+STORED = (CorruptionError, NewerFormatError)
+GIVEN = (InvalidInputError, NewerFormatError)
+
+
+def _either(raw: bytes, random: Random) -> bytes:
+    structured = raw.startswith((b"{", b"[")) and random.random() < 0.7
+    return (damaged_json if structured else damaged_bytes)(raw, random)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One decoder.
+
+    Attributes:
+        name: What the table calls it.
+        seeds: Keys and sound records.
+        decode: Returns what a key and a record say.
+        refusals: The errors by which it may refuse.
+        damage: What is done to a record.
+        damages_keys: Whether keys are damaged, too.
+        covered: An id or a checksum covers every byte: nothing altered may be taken.
+    """
+
+    name: str
+    seeds: tuple[tuple[bytes, bytes], ...]
+    decode: Callable[[bytes, bytes], Any]
+    refusals: tuple[type[GravelerError], ...] = STORED
+    damage: Damage = _either
+    damages_keys: bool = False
+    covered: bool = False
+
+
+def _within(split: Callable[[bytes], tuple[bytes, bytes]]) -> Damage:
+    """Damage the JSON behind a head, or any byte."""
+
+    def damage(raw: bytes, random: Random) -> bytes:
+        if random.random() < 0.3 or len(raw) == len(TOMBSTONE):
+            return damaged_bytes(raw, random)
+        head, value = split(raw)
+        identity, data = decode_value(value)
+        return head + encode_value(identity, damaged_json(data, random))
+
+    return damage
+
+
+_in_value = _within(lambda raw: (b"", raw))
+_in_staged = _within(lambda raw: (raw[:33], raw[33:]))
+
+
+def _stored(decode: Callable[[Stored | None], Any]) -> Callable[[bytes, bytes], Any]:
+    return lambda _, raw: decode(Stored(raw, raw))
+
+
+def _plain(decode: Callable[[bytes], Any]) -> Callable[[bytes, bytes], Any]:
+    return lambda _, raw: decode(raw)
+
+
+def _staged(key: bytes, raw: bytes) -> Any:
+    value = staged_value(raw)
+    return None if value is None else decode_entry(key, value)
+
+
+def _commit(key: bytes, raw: bytes) -> Any:
+    return decode_commit(key.decode("utf-8", "replace").rpartition("/")[2], raw)
+
+
+_KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
+    "repository": (
+        "lake|repository/",
+        _plain(lambda raw: _read_settings(raw, "repository")),
+        False,
+    ),
+    "branch": ("refs:|branch/", _plain(decode_branch), False),
+    "commit": ("refs:|commit/", _commit, False),
+    "tag": ("refs:|tag/", _plain(lambda raw: _commit_id("v1", raw)), False),
+    "protection": ("refs:|settings/protection", _stored(decode_protection), False),
+    "required gates": ("refs:|settings/gates", _stored(decode_requirements), False),
+    "retention": ("refs:|settings/retention", _stored(rules._decode), False),
+    "page of moves": ("moves:|main/", _plain(decode_moves), False),
+    "deleted branch": ("moves:|dev/", _decode_life, True),
+    "line of a tag": ("moves:|tag:", lambda key, raw: (_tag_line(key), decode_moves(raw)), True),
+    "run": ("runs:|run/", _plain(decode_run), False),
+    "try of a step": ("runs:|step/", _plain(_decode_try), False),
+    "appointment": ("runs:|due/", lambda key, _: _read_due(key), True),
+    "verdict": (
+        "verdicts:|verdict/",
+        _plain(lambda raw: read_verdict(Fields(decode_json(raw, "verdict"), "verdict"))),
+        False,
+    ),
+    "judgement": ("verdicts:|judged/", _plain(Judgement.decode), False),
+    "statistics": (
+        "stats:|added/",
+        _plain(lambda raw: Statistics.decode(decode_json(raw, "statistics"))),
+        False,
+    ),
+    "hour": ("ingest:|hour/", _plain(decode_hour), False),
+    "standing": ("ingest:|standing/", _plain(decode_standing), False),
+    "quarantine": ("ingest:|quarantine/", _plain(decode_quarantine), False),
+    "mark": ("gc:|mark/", _plain(marks._decode), False),
+    "expired commit": ("gc:|commit/", _plain(decode_expired), False),
+    "condemned table": (
+        "gc:|file/",
+        lambda key, raw: (files._identifier(key), files._decode(raw)),
+        True,
+    ),
+}
+
+
+def _records(kv: dict[str, dict[bytes, bytes]], where: str) -> tuple[tuple[bytes, bytes], ...]:
+    partition, _, prefix = where.partition("|")
+    found = [
+        (key, value)
+        for name, rows in kv.items()
+        if name.startswith(partition)
+        for key, value in rows.items()
+        if key.startswith(prefix.encode())
+    ]
+    if not found:
+        raise AssertionError(f"the lake has no record {where}")
+    return tuple(found)
+
+
+def _in_dump(raw: bytes, random: Random) -> bytes:
+    """Damage one line of a dump, and make its checksum right again."""
+    lines = raw.splitlines(keepends=True)[:-1]
+    at = random.randrange(len(lines))
+    lines[at] = damaged_json(lines[at], random) + b"\n"
+    digest = sha256(b"".join(lines)).hexdigest()
+    return (
+        b"".join(lines)
+        + json.dumps({"end": {"sha256": digest}}, separators=(",", ":")).encode()
+        + b"\n"
+    )
+
+
+def _tables(objects: Any) -> Iterator[Target]:
+    files_of = {
+        kind: [
+            (info.key.rpartition("/")[2].encode(), objects.get(info.key))
+            for info in objects.list("_graveler/")
+            if info.key.count("/") == 1
+            and TableReader(objects.get(info.key)).user_properties["type"] == kind.value
+        ]
+        for kind in TableKind
+    }
+    for kind, decode in (
+        (TableKind.RANGE, decode_entry),
+        (TableKind.METARANGE, decode_range_info),
+    ):
+
+        def table(key: bytes, raw: bytes, kind: Any = kind, decode: Any = decode) -> Any:
+            reader = TableReader(raw, name="table")
+            check_table(reader, bytes.fromhex(key.decode()), kind)
+            return [decode(path, value) for path, value in reader.items()]
+
+        yield Target(kind.value, tuple(files_of[kind]), table, damage=damaged_bytes, covered=True)
+        values = tuple(TableReader(files_of[kind][0][1]).items())
+        yield Target(f"value in a {kind}", values, decode, damage=_in_value, damages_keys=True)
+
+
+def _given(folder: Path, refs: Any, handle: str) -> Iterator[Target]:
+    def config(_: bytes, raw: bytes) -> Any:
+        (folder / "graveler.toml").write_bytes(raw)
+        return load_config(folder)
+
+    expressions = [b"main", b"main~2^1", b"main@{2}", b"main@{2026-01-01T00:01Z}", b"v1", b"main@"]
+    yield Target(
+        "ref expression",
+        tuple((b"", text) for text in expressions),
+        lambda _, raw: resolve(refs, raw.decode("utf-8", "surrogateescape")),
+        refusals=(GravelerError,),
+        damage=damaged_bytes,
+    )
+    toml = (
+        b'format = 1\n[kv]\nuri = "sqlite://kv.sqlite3"\n[storage]\nuri = "s3://b/p"\n[s3]\n'
+        b'region = "eu"\npath_style = true\n[cache]\nmax_bytes = 12\n[splitting]\nraggedness = 7\n'
+    )
+    yield Target("graveler.toml", ((b"", toml),), config, refusals=GIVEN, damage=damaged_bytes)
+    yield Target(
+        "run handle",
+        ((b"", handle.encode()),),
+        lambda _, raw: RunHandle.from_json(raw.decode("utf-8", "surrogateescape")),
+        refusals=GIVEN,
+    )
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="graveler-fuzz-")
+
+
+@cache
+def targets() -> tuple[Target, ...]:
+    """Return every decoder, with records of a lake that is built for them."""
+    world = build()
+    kv = world.kv.snapshot()
+    lake = world.open()
+    repository = opened(lake)
+    objects = repository.stores.objects
+    folder = Path(_folder().name)
+    made = [
+        Target(name, _records(kv, where), decode, damages_keys=keys)
+        for name, (where, decode, keys) in _KINDS.items()
+    ]
+    made.append(
+        Target(
+            "staged write", _records(kv, "staging:|"), _staged, damage=_in_staged, damages_keys=True
+        )
+    )
+    witness = b'{"at":1357016400000000,"both":1,"count":3}'
+    made.append(Target("witness", ((b"", witness),), _plain(lambda raw: decode_witness(raw, "w"))))
+    gate = b'{"check":"rows","parameters":{"prefix":"out/"},"options":{"name":"n"}}'
+    made.append(
+        Target(
+            "required gate",
+            ((b"", gate),),
+            _plain(lambda raw: NamedGate.decode(decode_json(raw, "gate"))),
+        )
+    )
+    made += _tables(objects)
+
+    def dump(_: bytes, raw: bytes) -> Any:
+        (folder / "dump").write_bytes(raw)
+        return read_dump(folder / "dump")
+
+    repository.dump_refs(folder / "dump")
+    sound = ((b"", (folder / "dump").read_bytes()),)
+    dumped = Target("dump", sound, dump, (*STORED, InvalidInputError), damaged_bytes, covered=True)
+    made += (dumped, replace(dumped, name="dump, checksum right", damage=_in_dump, covered=False))
+    handle = repository.runs.list(live=True)
+    record = next(iter(handle))
+    text = RunHandle.of(record, location="/lake", repository="flights").to_json()
+    made += _given(folder, repository.stores.refs, text)
+    return tuple(made)
