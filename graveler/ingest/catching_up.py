@@ -6,22 +6,19 @@ conflict with it. And once in a while, lest the two grow so far apart that to fi
 in common takes long.
 """
 
-from dataclasses import replace
 from typing import Final
 
-from graveler.config import default_committer
-from graveler.errors import ThrottledError
 from graveler.ingest.line import CAUGHT_UP, INGEST
-from graveler.refs import advance, backoff, is_ancestor, merge_base
+from graveler.model import BranchRecord
+from graveler.refs import is_ancestor, merge_base
+from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merging import merge_trees
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
 
 __all__ = ["FAR", "catch_up", "is_behind"]
 
 FAR: Final = 250
 """Generations between branch and target, from which on the branch is brought up to it."""
-_ATTEMPTS: Final = 200
 _REVERT: Final = "graveler.revert"
 
 
@@ -48,33 +45,23 @@ def catch_up(stores: Stores, branch: str, into: str) -> None:
     judged when it is published.
     """
     refs = stores.refs
-    with refs.turn(branch):
-        for attempt in range(_ATTEMPTS):
-            record, predicate = refs.branches.get_for_update(branch)
-            check_fence(record, "")
-            head = refs.commits.get(record.commit_id)
-            target = refs.commits.get(refs.branches.get(into).commit_id)
-            if is_ancestor(refs.commits, target.id, head.id):
-                return
-            base = merge_base(refs.commits, target.id, head.id)
-            if base is None:
-                return  # no history in common: publishing will say so
-            made = refs.commits.add(
-                metarange=merge_trees(
-                    stores,
-                    base=base.metarange,
-                    source=target.metarange,
-                    dest=head.metarange,
-                    strategy="dest-wins",
-                    what=f"{into} into {branch}",
-                ),
-                parents=(head.id, target.id),
-                message=f"{branch} caught up with {into}",
-                committer=default_committer(),
-                created=stores.clock.now(),
-                metadata={INGEST: branch, CAUGHT_UP: target.id},
-            )
-            if advance(refs, replace(record, commit_id=made.id), predicate, action="merge"):
-                return
-            backoff(stores.clock, stores.ids, attempt)
-    raise ThrottledError(f"branch {branch!r} is busy: lost {_ATTEMPTS} races; try again")
+
+    def build(tip: Tip) -> BranchRecord | None:
+        target = refs.commits.get(refs.branches.get(into).commit_id)
+        if is_ancestor(refs.commits, target.id, tip.head.id):
+            return None
+        base = merge_base(refs.commits, target.id, tip.head.id)
+        if base is None:
+            return None  # no history in common: publishing reports it
+        tree = merge_trees(
+            stores,
+            base=base.metarange,
+            source=target.metarange,
+            dest=tip.head.metarange,
+            strategy="dest-wins",
+            what=f"{into} into {branch}",
+        )
+        spec = CommitSpec(f"{branch} caught up with {into}", {INGEST: branch, CAUGHT_UP: target.id})
+        return tip.at(make_commit(stores, tree=tree, parents=(tip.head, target), spec=spec))
+
+    land(stores, branch, "merge", build)

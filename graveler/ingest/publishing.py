@@ -10,13 +10,11 @@ record first, and then that nothing is being taken off and that his change is st
 either lands before the decision looks whether he has, or loses his compare-and-set.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-from graveler.config import default_committer
-from graveler.errors import GateFailedError, ThrottledError
+from graveler.errors import GateFailedError
 from graveler.gates import (
     Candidate,
     Gate,
@@ -27,38 +25,15 @@ from graveler.gates import (
     known_verdicts,
 )
 from graveler.ingest.records import IngestRecords
-from graveler.kv.store import Predicate
-from graveler.model import BranchRecord, Commit
-from graveler.refs import advance, backoff, is_ancestor
+from graveler.model import Commit
+from graveler.refs import is_ancestor, retry
+from graveler.repository.landing import CommitSpec, Landed, Tip, land_judged
 from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
 
-__all__ = ["Publisher", "Said"]
+__all__ = ["Publisher"]
 
-_ATTEMPTS: Final = 200
 _OVERTAKEN: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a publishing commit says.
-
-    Attributes:
-        message: Its message; also what gates are told they judge.
-        metadata: Its pairs; the gates get those of them that are not graveler's own.
-    """
-
-    message: str
-    metadata: Mapping[str, str]
-
-    @property
-    def context(self) -> RunContext:
-        """What gates may know of what they judge."""
-        theirs = {
-            key: text for key, text in self.metadata.items() if not key.startswith("graveler.")
-        }
-        return RunContext(self.message, 1, theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +55,18 @@ class Publisher:
     def publish(
         self,
         source: Commit,
-        said: Said,
+        spec: CommitSpec,
         *,
         wanted: Callable[[], bool],
         strategy: str | None = None,
     ) -> Commit | None:
         """Make `source` part of the target, if every gate lets it.
 
-        Gates run outside any lock; who was overtaken three times keeps the turn at the target
-        while they do.
+        Gates run outside any lock; after three lost races they run while the turn is held.
 
         Args:
             source: The commit.
-            said: What the commit that publishes it says.
+            spec: What the commit that publishes it says.
             wanted: Asked again before each try whether it still is to be published.
             strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
 
@@ -107,120 +81,91 @@ class Publisher:
         """
         self.stores.refs.protection.check(self.into, "merge")
         earlier: Commit | None = None
-        for number in range(_ATTEMPTS):
-            gates = combined(self.stores, self.into, self.gates)
-            work = _Try(replace(self, gates=gates), source, said, wanted, strategy)
-            if gates and number < _OVERTAKEN:
-                over, earlier = work.beside_others(earlier)
-            else:
-                over, earlier = work.in_turn(earlier)
-            if over:
-                return earlier
-            backoff(self.stores.clock, self.stores.ids, number)
-        raise ThrottledError(
-            f"{said.message}: branch {self.into!r} moved during each of {_ATTEMPTS} tries to "
-            "publish; try again"
-        )
 
-    def judge(self, candidate: Commit, dest: Commit, said: Said) -> tuple[Verdict, ...]:
+        def attempt(number: int) -> Landed | None:
+            nonlocal earlier
+            gates = combined(self.stores, self.into, self.gates)
+            work = _Candidacy(replace(self, gates=gates), source, spec, wanted, strategy)
+            beside = bool(gates) and number < _OVERTAKEN
+            landed, earlier = land_judged(
+                self.stores, self.into, work, beside=beside, earlier=earlier
+            )
+            return landed
+
+        clock, ids = self.stores.clock, self.stores.ids
+        return retry(clock, ids, f"branch {self.into!r} ({spec.message})", attempt).commit
+
+    def judge(self, candidate: Commit, dest: Commit, spec: CommitSpec) -> tuple[Verdict, ...]:
         """Return what the gates say of a candidate; those that the target requires are asked, too.
 
         Raises:
             GateFailedError: One refuses it.
         """
-        verdicts = judge(self.stores, self._view(candidate, dest, said), self.gates)
+        verdicts = judge(self.stores, self._view(candidate, dest, spec), self.gates)
         refusals = [verdict for verdict in verdicts if verdict.refuses]
         if refusals:
             reasons = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
-            raise GateFailedError(f"{said.message} was refused: {reasons}", verdicts)
+            raise GateFailedError(f"{spec.message} was refused: {reasons}", verdicts)
         return verdicts
 
-    def passed_before(self, candidate: Commit, dest: Commit, said: Said) -> bool:
+    def passed_before(self, candidate: Commit, dest: Commit, spec: CommitSpec) -> bool:
         """Return whether every gate has judged just this before, and let it through."""
-        known = known_verdicts(self.stores, self._view(candidate, dest, said), self.gates)
+        known = known_verdicts(self.stores, self._view(candidate, dest, spec), self.gates)
         return known is not None and not any(verdict.refuses for verdict in known)
 
-    def _view(self, candidate: Commit, dest: Commit, said: Said) -> Candidate:
-        return Candidate(self.stores, candidate, target=dest, into=self.into, run=said.context)
+    def _view(self, candidate: Commit, dest: Commit, spec: CommitSpec) -> Candidate:
+        return Candidate(self.stores, candidate, target=dest, into=self.into, run=_context(spec))
 
 
-_Outcome = tuple[bool, Commit | None]
-"""Whether it is over, and the commit on the target; else the candidate that lost its race."""
+def _context(spec: CommitSpec) -> RunContext:
+    """Return what gates may know of what they judge."""
+    theirs = {key: text for key, text in spec.metadata.items() if not key.startswith("graveler.")}
+    return RunContext(spec.message, 1, theirs)
 
 
 @dataclass(frozen=True, slots=True)
-class _Try:
-    """One try to publish a commit on the target's present head."""
+class _Candidacy:
+    """A commit of the branch on its way to the target."""
 
     publisher: Publisher
     source: Commit
-    said: Said
+    spec: CommitSpec
     wanted: Callable[[], bool]
     strategy: str | None
 
-    def in_turn(self, earlier: Commit | None) -> _Outcome:
-        with self._turn():
-            found = self._look()
-            if found is None:
-                return True, None
-            target, predicate, dest = found
-            candidate = self._build(dest, earlier)
-            self.publisher.judge(candidate, dest, self.said)
-            return self._land(target, predicate, candidate)
+    def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
+        """Return the candidate, None where nothing is to be published.
 
-    def beside_others(self, earlier: Commit | None) -> _Outcome:
-        found = self._look()
-        if found is None:
-            return True, None
-        _, judged, base = found
-        candidate = self._build(base, earlier)
-        self.publisher.judge(candidate, base, self.said)
-        with self._turn():
-            found = self._look()
-            if found is None:
-                return True, None
-            target, predicate, dest = found
-            if predicate != judged:  # it moved, or requires other gates by now
-                if dest.id != base.id:
-                    candidate = self._build(dest, candidate)
-                if not self.publisher.passed_before(candidate, dest, self.said):
-                    return False, candidate
-            return self._land(target, predicate, candidate)
-
-    def _turn(self) -> AbstractContextManager[Any]:
-        return self.publisher.stores.refs.turn(self.publisher.into)
-
-    def _look(self) -> tuple[BranchRecord, Predicate, Commit] | None:
-        """Return the target as it is, None where nothing is to be published.
-
-        The order of the reads is what keeps a change that is being taken off from landing.
+        The target's record is read before the standing: that order keeps a change that is being
+        quarantined from landing.
         """
         stores = self.publisher.stores
-        target, predicate = stores.refs.branches.get_for_update(self.publisher.into)
-        check_fence(target, "")
         if self.publisher.records.standing().taking is not None or not self.wanted():
             return None
-        dest = stores.refs.commits.get(target.commit_id)
-        if is_ancestor(stores.refs.commits, self.source.id, dest.id):
+        if is_ancestor(stores.refs.commits, self.source.id, tip.head.id):
             return None
-        return target, predicate, dest
-
-    def _build(self, dest: Commit, earlier: Commit | None) -> Commit:
         gates = self.publisher.gates
         named = {"graveler.gates": ",".join(gate.name for gate in gates)} if gates else {}
-        made = build_merge(
-            self.publisher.stores,
+        return build_merge(
+            stores,
             source=self.source,
-            dest=dest,
-            message=self.said.message,
-            metadata={**self.said.metadata, **named},
-            committer=default_committer(),
+            dest=tip.head,
+            spec=replace(self.spec, metadata={**self.spec.metadata, **named}),
             strategy=self.strategy,
             earlier=earlier,
         )
-        return made or dest  # it is not there: `_look` has seen to that
 
-    def _land(self, target: BranchRecord, predicate: Predicate, candidate: Commit) -> _Outcome:
-        moved = replace(target, commit_id=candidate.id)
-        landed = advance(self.publisher.stores.refs, moved, predicate, action="publish")
-        return landed, candidate
+    def judge(self, candidate: Commit, head: Commit) -> None:
+        """Let the gates judge; raise GateFailedError where one refuses."""
+        self.publisher.judge(candidate, head, self.spec)
+
+    def passed_before(self, candidate: Commit, head: Commit) -> bool:
+        """Return whether every gate has judged the same before, and let it through."""
+        return self.publisher.passed_before(candidate, head, self.spec)
+
+    def announce(self, _candidate: Commit) -> bool:
+        """Need no note: the commit that lands names its source as its second parent."""
+        return True
+
+    def lost(self, _candidate: Commit) -> None:
+        """Need no note."""

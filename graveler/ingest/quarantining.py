@@ -7,33 +7,28 @@ was decided has landed before, in which case the decision is dropped, or never w
 
 from dataclasses import replace
 from itertools import count
-from typing import Final
 
-from graveler.config import default_committer
 from graveler.errors import (
     AlreadyExistsError,
     GateFailedError,
     MergeConflictError,
     RefNotFoundError,
-    ThrottledError,
 )
 from graveler.ingest.line import INGEST, QUARANTINE, TAKEN_OFF, TAKEN_TO, Point, find_off
-from graveler.ingest.publishing import Publisher, Said
+from graveler.ingest.publishing import Publisher
 from graveler.ingest.record import Quarantine, Refusal, Standing
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import put_on, put_on_unless_changed, taken_off
 from graveler.model import BranchRecord, Commit
-from graveler.refs import advance, backoff, is_ancestor, merge_base, move
+from graveler.refs import is_ancestor, merge_base, move
 from graveler.repository import branching
+from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
 
 __all__ = ["Quarantines", "culprits"]
 
-_ATTEMPTS: Final = 200
 
-
-def culprits(publisher: Publisher, point: Point, said: Said) -> tuple[Commit, ...]:
+def culprits(publisher: Publisher, point: Point, spec: CommitSpec) -> tuple[Commit, ...]:
     """Return which changes of a refused point are to be taken off it.
 
     Where there are several, each is judged upon those before it that passed, and the first one
@@ -51,15 +46,8 @@ def culprits(publisher: Publisher, point: Point, said: Said) -> tuple[Commit, ..
             tree = put_on_unless_changed(
                 stores, tree, change, base=base.metarange, target=target.metarange
             )
-            candidate = commits.add(
-                metarange=tree,
-                parents=(target.id,),
-                message=said.message,
-                committer=default_committer(),
-                created=stores.clock.now(),
-                metadata=dict(said.metadata),
-            )
-            publisher.judge(candidate, target, said)
+            candidate = make_commit(stores, tree=tree, parents=(target,), spec=spec)
+            publisher.judge(candidate, target, spec)
         except (GateFailedError, MergeConflictError):
             return (change,)
     return point.changes
@@ -137,18 +125,16 @@ class Quarantines:
         target = stores.refs.branches.get(self._into).commit_id
         base = merge_base(commits, point.id, target) or commits.get(target)
         theirs = changes[-1].metadata.items()
-        return commits.add(
-            metarange=put_on(stores, base.metarange, changes),
-            parents=(base.id,),
-            message=f"{self._branch} {', '.join(hours)}: refused",
-            committer=default_committer(),
-            created=stores.clock.now(),
-            metadata={
+        spec = CommitSpec(
+            f"{self._branch} {', '.join(hours)}: refused",
+            {
                 **{key: text for key, text in theirs if not key.startswith("graveler.")},
                 INGEST: self._branch,
                 QUARANTINE: name,
             },
         )
+        tree = put_on(stores, base.metarange, changes)
+        return make_commit(stores, tree=tree, parents=(base,), spec=spec)
 
     def _is_to_be_done(self, taking: Quarantine) -> bool:
         """Return whether the decision holds: its change has not landed, nor was it taken off.
@@ -190,29 +176,22 @@ class Quarantines:
         """Take the changes off the branch, in one commit and once; what is staged stays staged."""
         stores, refs = self._stores, self._stores.refs
         changes = [refs.commits.get(each) for each in taking.commits]
-        with refs.turn(self._branch):
-            for attempt in range(_ATTEMPTS):
-                record, predicate = refs.branches.get_for_update(self._branch)
-                check_fence(record, "")
-                head = refs.commits.get(record.commit_id)
-                if find_off(refs.commits, head, taking.commits) != "":
-                    return
-                made = refs.commits.add(
-                    metarange=taken_off(stores, head.metarange, changes),
-                    parents=(head.id,),
-                    message=f"{self._branch}: {', '.join(taking.hours)} to {taking.name}",
-                    committer=default_committer(),
-                    created=stores.clock.now(),
-                    metadata={
-                        INGEST: self._branch,
-                        TAKEN_TO: taking.name,
-                        TAKEN_OFF: ",".join(taking.commits),
-                    },
-                )
-                if advance(refs, replace(record, commit_id=made.id), predicate, action="revert"):
-                    return
-                backoff(stores.clock, stores.ids, attempt)
-        raise ThrottledError(f"branch {self._branch!r} is busy: lost {_ATTEMPTS} races; try again")
+        spec = CommitSpec(
+            f"{self._branch}: {', '.join(taking.hours)} to {taking.name}",
+            {
+                INGEST: self._branch,
+                TAKEN_TO: taking.name,
+                TAKEN_OFF: ",".join(taking.commits),
+            },
+        )
+
+        def build(tip: Tip) -> BranchRecord | None:
+            if find_off(refs.commits, tip.head, taking.commits) != "":
+                return None
+            tree = taken_off(stores, tip.head.metarange, changes)
+            return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
+
+        land(stores, self._branch, "revert", build)
 
     def _look_again(self, name: str) -> None:
         """Take away the branch that we made of a quarantine that was released meanwhile."""

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.config import default_committer
 from graveler.errors import (
     FencedError,
     GravelerError,
@@ -22,7 +21,7 @@ from graveler.errors import (
 from graveler.ingest.catching_up import catch_up
 from graveler.ingest.hours import late_hours
 from graveler.ingest.line import INGEST, published_by
-from graveler.ingest.publishing import Publisher, Said
+from graveler.ingest.publishing import Publisher
 from graveler.ingest.quarantining import Quarantines
 from graveler.ingest.record import Quarantine
 from graveler.ingest.records import IngestRecords
@@ -31,6 +30,7 @@ from graveler.model import BranchRecord, Commit
 from graveler.refs import move
 from graveler.repository import branching, committing
 from graveler.repository.diffing import diff_commits
+from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 
 __all__ = ["Releases"]
@@ -143,9 +143,9 @@ class Releases:
         if head is None:
             return
         pairs = self._pairs(kept, head, metadata)
-        said = Said(f"{self.branch} {', '.join(kept.hours)} released", pairs)
+        spec = CommitSpec(f"{self.branch} {', '.join(kept.hours)} released", pairs)
         try:
-            publisher.publish(head, said, wanted=lambda: True, strategy=strategy)
+            publisher.publish(head, spec, wanted=lambda: True, strategy=strategy)
         except GravelerError:
             self._marked(kept, releasing=False)
             raise
@@ -164,15 +164,7 @@ class Releases:
             return None
         # what closes the branch, or takes it away, between two looks is another release
         with suppress(NoChangesError, FencedError, RefNotFoundError):
-            committing.commit(
-                self.stores,
-                kept.name,
-                fence="",
-                message=f"{kept.name}: mended",
-                metadata={},
-                committer=default_committer(),
-                allow_empty=False,
-            )
+            committing.commit(self.stores, kept.name, CommitSpec(f"{kept.name}: repaired"))
         record = self.stores.refs.branches.find(kept.name)
         return None if record is None else self.stores.refs.commits.get(record.commit_id)
 

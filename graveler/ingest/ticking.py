@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from graveler.config import default_committer
 from graveler.errors import (
     GateFailedError,
     GravelerError,
@@ -16,7 +15,7 @@ from graveler.errors import (
 from graveler.ingest.catching_up import catch_up, is_behind
 from graveler.ingest.hours import commit_hour, hours_of, late_hours
 from graveler.ingest.line import INGEST, Point, find_off, points, whole
-from graveler.ingest.publishing import Publisher, Said
+from graveler.ingest.publishing import Publisher
 from graveler.ingest.quarantining import Quarantines, culprits
 from graveler.ingest.record import HourRecord, Refusal, Standing
 from graveler.ingest.records import IngestRecords
@@ -25,6 +24,7 @@ from graveler.ingest.trees import before
 from graveler.model import Commit
 from graveler.repository import committing
 from graveler.repository.diffing import diff_commits
+from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 
 __all__ = ["Ticker"]
@@ -114,15 +114,10 @@ class Ticker:
 
     def _committed(self, hour: str, metadata: Mapping[str, str]) -> Commit | None:
         try:
-            return committing.commit(
-                self.stores,
-                self.branch,
-                fence="",
-                message=f"{self.branch} {hour}",
-                metadata={**metadata, "hour": hour, INGEST: self.branch},
-                committer=default_committer(),
-                allow_empty=False,
+            spec = CommitSpec(
+                f"{self.branch} {hour}", {**metadata, "hour": hour, INGEST: self.branch}
             )
+            return committing.commit(self.stores, self.branch, spec)
         except NoChangesError:
             return None
 
@@ -162,7 +157,7 @@ class Ticker:
             self._remember(point)
             try:
                 publisher.publish(
-                    point.commit, self._said(point), wanted=partial(self._is_there, point)
+                    point.commit, self._spec(point), wanted=partial(self._is_there, point)
                 )
             except (GateFailedError, MergeConflictError) as error:
                 refusal = self._refusal(error)
@@ -171,7 +166,7 @@ class Ticker:
                     if held or len(found) == 1:
                         return  # else all of it together may pass, mended since
                 else:
-                    changes = culprits(publisher, point, self._said(point))
+                    changes = culprits(publisher, point, self._spec(point))
                     self.quarantines.decide(changes, hours_of(changes), point.commit, refusal)
         raise ThrottledError(f"branch {self.branch!r}: others publish it all the while; try again")
 
@@ -208,7 +203,7 @@ class Ticker:
             gates = tuple(verdict.gate for verdict in error.verdicts if verdict.refuses)
         return Refusal(self.stores.clock.now(), str(error)[:_REASON_CHARACTERS], gates)
 
-    def _said(self, point: Point) -> Said:
+    def _spec(self, point: Point) -> CommitSpec:
         """Return what the commit that publishes a point says: the pairs of its newest change."""
         newest = point.changes[-1]
         pairs = {
@@ -221,4 +216,4 @@ class Ticker:
         late = {each for change in point.changes for each in self.late(change, commit_hour(change))}
         if late:
             pairs["late"] = ",".join(sorted(late))
-        return Said(f"{self.branch} {', '.join(hours)}", pairs)
+        return CommitSpec(f"{self.branch} {', '.join(hours)}", pairs)

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graveler.config import default_committer
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
@@ -38,6 +37,7 @@ from graveler.repository import (
     tracing,
     undoing,
 )
+from graveler.repository.landing import CommitSpec
 from graveler.repository.witness import Witness
 from graveler.runs import LEASE, TTL, Run, Runs, Why
 
@@ -225,9 +225,11 @@ class Repository:
             self.stores,
             resolve_to_name(self.stores.refs, source),
             into,
-            message=message or f"merge {source} into {into}",
-            metadata=check_caller_pairs("merge", metadata or {}),
-            committer=committer or default_committer(),
+            CommitSpec(
+                message or f"merge {source} into {into}",
+                check_caller_pairs("merge", metadata or {}),
+                committer,
+            ),
             strategy=strategy,
         )
 
@@ -266,14 +268,10 @@ class Repository:
             self.stores,
             on,
             resolve_to_name(self.stores.refs, commit),
+            CommitSpec(message or "", check_caller_pairs("revert", metadata or {}), committer),
             parent=parent,
-            wanted=reverting.Wanted(
-                message=message,
-                metadata=check_caller_pairs("revert", metadata or {}),
-                committer=committer or default_committer(),
-                strategy=strategy,
-                allow_empty=allow_empty,
-            ),
+            strategy=strategy,
+            allow_empty=allow_empty,
         )
 
     def cherry_pick(  # noqa: PLR0913 - the fields of a commit
@@ -312,14 +310,10 @@ class Repository:
             self.stores,
             onto,
             resolve_to_name(self.stores.refs, commit),
+            CommitSpec(message or "", check_caller_pairs("cherry-pick", metadata or {}), committer),
             parent=parent,
-            wanted=reverting.Wanted(
-                message=message,
-                metadata=check_caller_pairs("cherry-pick", metadata or {}),
-                committer=committer or default_committer(),
-                strategy=strategy,
-                allow_empty=allow_empty,
-            ),
+            strategy=strategy,
+            allow_empty=allow_empty,
         )
 
     def moves(

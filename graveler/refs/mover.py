@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError, ThrottledError
@@ -11,16 +11,38 @@ from graveler.model import BranchRecord
 from graveler.refs.history import is_ancestor
 from graveler.refs.refs import Refs
 
-__all__ = ["advance", "backoff", "move"]
+__all__ = ["advance", "backoff", "move", "retry"]
 
-ATTEMPTS: Final = 200
+_ATTEMPTS: Final = 200
 _FIRST_WAIT_S: Final = 0.001
 _LONGEST_WAIT_S: Final = 0.1
+
+T = TypeVar("T")
 
 
 def backoff(clock: Clock, ids: IdSource, attempt: int) -> None:
     """Wait before try `attempt` + 1: full jitter under a bound that doubles up to 0.1 s."""
     clock.sleep(ids.jitter() * min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10)))
+
+
+def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | None]) -> T:
+    """Return what `attempt` returns once that is not None, with a back-off between two tries.
+
+    Args:
+        clock: Waits.
+        ids: Draws the jitter.
+        what: What is tried, for the error: ``branch 'main'``.
+        attempt: One try, called with 0, 1, 2 …; None says that a race was lost.
+
+    Raises:
+        ThrottledError: 200 races lost in a row.
+    """
+    for number in range(_ATTEMPTS):
+        result = attempt(number)
+        if result is not None:
+            return result
+        backoff(clock, ids, number)
+    raise ThrottledError(f"{what} is busy: lost {_ATTEMPTS} races; try again")
 
 
 def move(
@@ -51,7 +73,8 @@ def move(
         ThrottledError: 200 races lost in a row.
         OutcomeUnknownError: A reply was lost and nothing tells whether the change landed.
     """
-    for attempt in range(ATTEMPTS):
+
+    def attempt(_number: int) -> BranchRecord | None:
         record, predicate = refs.branches.get_for_update(name)
         new = change(record)
         if new is record:
@@ -61,24 +84,33 @@ def move(
         try:
             return refs.branches.replace(new, predicate, action=action)
         except PreconditionFailedError:
-            backoff(refs.clock, refs.ids, attempt)
+            return None
         except OutcomeUnknownError:
             if landed is None:
                 raise
             now = refs.branches.get(name)
-            if landed(now):
-                return now
-    raise ThrottledError(f"branch {name!r} is busy: lost {ATTEMPTS} races; try again")
+            return now if landed(now) else None
+
+    return retry(refs.clock, refs.ids, f"branch {name!r}", attempt)
 
 
-def advance(refs: Refs, record: BranchRecord, predicate: Predicate, *, action: str) -> bool:
-    """Move a branch to a commit made for it, if it is as `predicate` says.
+def advance(
+    refs: Refs,
+    record: BranchRecord,
+    predicate: Predicate,
+    *,
+    action: str,
+    landed: Callable[[BranchRecord], bool] | None = None,
+) -> bool:
+    """Move a branch to a commit, if it is as `predicate` says.
 
     Args:
         refs: The repository's refs.
-        record: The record with the new head, a commit that no branch had before.
+        record: The record with the new head.
         predicate: Of the record it replaces.
         action: What the log says of it.
+        landed: Says of the present record, after a lost reply, whether the move is in it. Without
+            one the commit is made for this move: no branch had it before.
 
     Returns:
         Whether the commit is in; if not, the race was lost and nothing was written. After a
@@ -93,6 +125,8 @@ def advance(refs: Refs, record: BranchRecord, predicate: Predicate, *, action: s
         return False
     except OutcomeUnknownError:
         now = refs.branches.get(record.name)
+        if landed is not None:
+            return landed(now)
         if any(move.commit == record.commit_id for move in refs.moves.of(now)):
             return True  # also where the branch was moved elsewhere since
         return is_ancestor(refs.commits, record.commit_id, now.commit_id)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from graveler.config import default_committer
 from graveler.model import Change, Commit, Entry
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
@@ -15,6 +14,7 @@ from graveler.repository import (
     resetting,
     writing,
 )
+from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
@@ -183,10 +183,8 @@ class Branch(View):
         return committing.commit(
             self.repository,
             self._name,
+            self._spec(message, metadata, committer),
             fence=self._fence,
-            message=message,
-            metadata={**check_caller_pairs("commit", metadata or {}), **self._marks()},
-            committer=committer or default_committer(),
             allow_empty=allow_empty,
         )
 
@@ -218,12 +216,14 @@ class Branch(View):
         return patching.commit_changes(
             self.repository,
             self._name,
+            self._spec(message, metadata, committer),
             fence=self._fence,
             writes=writing.staged_forms(self.repository, entries, deleted),
-            message=message,
-            metadata={**check_caller_pairs("commit", metadata or {}), **self._marks()},
-            committer=committer or default_committer(),
         )
+
+    def _spec(self, message: str, metadata: Mapping[str, str] | None, committer: str) -> CommitSpec:
+        pairs = check_caller_pairs("commit", metadata or {})
+        return CommitSpec(message, {**pairs, **self._marks()}, committer)
 
     def _marks(self) -> dict[str, str]:
         """Return our own metadata of every commit made here."""

@@ -12,12 +12,12 @@ it, and the rest is committed upon that. The work of a committer that lost is no
 tree still holds where the head has not changed since, or by its own tokens only.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
-from graveler.committed import StagedChange, apply, differing_spans, reapply
+from graveler.committed import StagedChange, apply, reapply
 from graveler.errors import (
     GateFailedError,
     NoChangesError,
@@ -28,7 +28,8 @@ from graveler.errors import (
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
 from graveler.records import staged_changes
-from graveler.refs import advance, backoff, move
+from graveler.refs import move
+from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 
@@ -87,24 +88,15 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
 
 
 @dataclass(frozen=True, slots=True)
-class _Details:
-    """What the caller says of the commit."""
+class _Wish:
+    """What the caller asks for."""
 
-    message: str
-    metadata: Mapping[str, str]
-    committer: str
+    spec: CommitSpec
     allow_empty: bool
 
 
-def commit(  # noqa: PLR0913 - the fields of a commit
-    stores: Stores,
-    name: str,
-    *,
-    fence: str,
-    message: str,
-    metadata: Mapping[str, str],
-    committer: str,
-    allow_empty: bool,
+def commit(
+    stores: Stores, name: str, spec: CommitSpec, *, fence: str = "", allow_empty: bool = False
 ) -> Commit:
     """Commit what is staged on the branch.
 
@@ -119,17 +111,16 @@ def commit(  # noqa: PLR0913 - the fields of a commit
         GateFailedError: A gate that the branch requires refuses: the writes stay staged, to be
             mended by others or discarded with `reset`.
     """
-    details = _Details(message, metadata, committer, allow_empty)
     with owned(name, fence), stores.refs.turn(name):
-        return _commit(stores, name, fence, details)
+        return _commit(stores, name, fence, _Wish(spec, allow_empty))
 
 
-def _commit(stores: Stores, name: str, fence: str, details: _Details) -> Commit:
+def _commit(stores: Stores, name: str, fence: str, wish: _Wish) -> Commit:
     earlier = None
     most = MOST_SEALED
     for _ in range(_ATTEMPTS):
         seal = _seal(stores, name, fence, most)
-        work = _Committer(stores, name, fence, details, seal)
+        work = _Committer(stores, name, fence, wish, seal)
         full = len(seal.record.sealed_tokens) >= most
         if not full or seal.record.staging_token != seal.seen.staging_token:
             break
@@ -175,94 +166,87 @@ class _Committer:
         stores: Stores,
         name: str,
         fence: str,
-        details: _Details,
+        wish: _Wish,
         seal: _Seal,
     ) -> None:
         self._stores = stores
         self._name = name
         self._fence = fence
-        self._details = details
+        self._wish = wish
         self._seen = seal.seen
         self._mine = seal.record.sealed_tokens
         self._unjudged = "" if seal.judged else seal.record.nonce
+        self._tokens: tuple[str, ...] = ()
+        self._other: Commit | None = None
         self._built: _Built | None = None
 
     def run(self) -> Commit:
         """Return the commit, ours or the one that has taken our writes along."""
-        for attempt in range(_ATTEMPTS):
-            made = self._try()
-            if made is not None:
-                return made
-            backoff(self._stores.clock, self._stores.ids, attempt)
-        raise ThrottledError(f"branch {self._name!r} is busy: lost {_ATTEMPTS} races; try again")
+        landed = land(
+            self._stores,
+            self._name,
+            "commit",
+            self._build,
+            fence=self._fence,
+            guard="" if self._fence else "commit",
+            unjudged=self._unjudged,
+            holds_turn=True,
+        )
+        if landed.commit is None:
+            return self._other or landed.tip.head
+        self._drop(self._tokens)
+        return landed.commit
 
-    def _try(self) -> Commit | None:
-        """Commit what is left of our tokens on the present head; None where the race was lost."""
-        stores, details = self._stores, self._details
-        record, predicate = stores.refs.branches.get_for_update(self._name)
-        check_fence(record, self._fence)
-        tokens = overlap(self._mine, record.sealed_tokens)
+    def _build(self, tip: Tip) -> BranchRecord | None:
+        """Commit what is left of our tokens; None where another commit holds all of it."""
+        allow_empty = self._wish.allow_empty
+        self._tokens = tokens = overlap(self._mine, tip.record.sealed_tokens)
         if not tokens:
-            taken = self._taken(record)
-            if taken is not None:
-                return taken
-            if not details.allow_empty:
-                raise NoChangesError(f"branch {self._name!r}: nothing is staged")
-        parent = stores.refs.commits.get(record.commit_id)
-        tree = self._tree(parent, tokens)
-        if tree is None:
-            return None
-        rest = replace(record, sealed_tokens=record.sealed_tokens[len(tokens) :])
-        if tree == parent.metarange and not details.allow_empty:
-            if not self._cleared(rest, predicate):
+            self._other = self._taken(tip)
+            if self._other is not None:
                 return None
+            if not allow_empty:
+                raise NoChangesError(f"branch {self._name!r}: nothing is staged")
+        tree = self._tree(tip.head, tokens)
+        rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])
+        if tree == tip.head.metarange and not allow_empty:
+            self._clear(rest, tip.predicate)
             self._drop(tokens)
             raise NoChangesError(f"branch {self._name!r}: what is staged equals the head")
-        made = stores.refs.commits.add(
-            metarange=tree,
-            parents=(parent.id,),
-            message=details.message,
-            committer=details.committer,
-            created=stores.clock.now(),
-            metadata=details.metadata,
-            tokens=tokens,
-            spans=differing_spans(stores.ranges, parent.metarange, tree),
+        made = make_commit(
+            self._stores, tree=tree, parents=(tip.head,), spec=self._wish.spec, tokens=tokens
         )
-        # whoever requires gates of a branch writes its record anew: one that is as we sealed it
-        # requires none, if it required none then
-        if not self._fence and record.nonce != self._unjudged:
-            stores.ask_gates("commit", self._name, made, parent)
-        moved = replace(rest, commit_id=made.id)
-        if not advance(stores.refs, moved, predicate, action="commit"):
-            return None
-        self._drop(tokens)
-        return made
+        return replace(rest, commit_id=made.id)
 
-    def _taken(self, record: BranchRecord) -> Commit | None:
+    def _taken(self, tip: Tip) -> Commit | None:
         """Return the commit of another that holds what we sealed, None where there is none.
 
         Raises:
             NoChangesError: It was discarded.
         """
-        if not self._mine and record.staging_token == self._seen.staging_token:
+        if not self._mine and tip.record.staging_token == self._seen.staging_token:
             return None  # nothing was staged, nor is it now
         commits = self._stores.refs.commits
         # what was live at our look and then taken before we sealed it may hold our writes too
         ours = {self._seen.staging_token, *self._mine[-1:]}
         floor = commits.get(self._seen.commit_id).generation
-        commit = commits.get(record.commit_id)
+        commit = tip.head
         while commit.generation > floor:
             if not ours.isdisjoint(commit.tokens):
                 return replace(commit, by_other=True)
             commit = commits.get(commit.parents[0])
-        if self._details.allow_empty:
+        if self._wish.allow_empty:
             return None
         raise NoChangesError(
             f"branch {self._name!r}: what was staged was discarded meanwhile, or equalled the head"
         )
 
-    def _tree(self, parent: Commit, tokens: tuple[str, ...]) -> str | None:
-        """Return the tree of the tokens over `parent`, None where they were taken meanwhile."""
+    def _tree(self, parent: Commit, tokens: tuple[str, ...]) -> str:
+        """Return the tree of the tokens over `parent`.
+
+        Raises:
+            LookAgain: Another committer took some of them meanwhile.
+        """
         if not tokens:
             return parent.metarange
         built = self._built
@@ -274,7 +258,7 @@ class _Committer:
             # sealed when it has been read was read whole
             now = self._stores.refs.branches.get(self._name)
             if overlap(tokens, now.sealed_tokens) != tokens:
-                return None
+                raise LookAgain
         self._built = _Built(parent, tokens, tree)
         return tree
 
@@ -307,12 +291,12 @@ class _Committer:
             parent = commits.get(parent.parents[0])
         return parent.id == built.parent.id and landed + tokens == built.tokens
 
-    def _cleared(self, record: BranchRecord, predicate: Predicate) -> bool:
+    def _clear(self, record: BranchRecord, predicate: Predicate) -> None:
+        """Unseal tokens that hold nothing new, without a commit."""
         try:
             self._stores.refs.branches.replace(record, predicate)
         except (PreconditionFailedError, OutcomeUnknownError):
-            return False  # what landed has taken our tokens along: looking again is safe
-        return True
+            raise LookAgain from None  # what landed has taken our tokens along: looking is safe
 
     def _drop(self, tokens: tuple[str, ...]) -> None:
         for token in tokens:

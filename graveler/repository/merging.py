@@ -1,21 +1,19 @@
 """Merge: a three-way merge of trees, then one compare-and-set of the destination."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from graveler.committed import Earlier, Resolve, differing_spans, merge
+from graveler.committed import Earlier, Resolve, merge
 from graveler.errors import (
     ConflictError,
     InvalidInputError,
     MergeConflictError,
     RunStateError,
-    ThrottledError,
 )
-from graveler.model import Commit, Conflict
-from graveler.refs import advance, backoff, line_outside, merge_base
+from graveler.model import BranchRecord, Commit, Conflict
+from graveler.refs import line_outside, merge_base
+from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
 
 __all__ = [
     "STRATEGIES",
@@ -27,7 +25,6 @@ __all__ = [
 ]
 
 STRATEGIES: Final = (None, "source-wins", "dest-wins")
-_ATTEMPTS: Final = 200
 _SHOWN: Final = 5
 
 
@@ -88,14 +85,12 @@ def _conflict_message(what: str, conflicts: tuple[Conflict, ...]) -> str:
     )
 
 
-def build_merge(  # noqa: PLR0913 - the fields of a commit
+def build_merge(
     stores: Stores,
     *,
     source: Commit,
     dest: Commit,
-    message: str,
-    metadata: Mapping[str, str],
-    committer: str,
+    spec: CommitSpec,
     strategy: str | None,
     earlier: Commit | None = None,
 ) -> Commit | None:
@@ -117,18 +112,10 @@ def build_merge(  # noqa: PLR0913 - the fields of a commit
         source=source.metarange,
         dest=dest.metarange,
         strategy=strategy,
-        what=message,
+        what=spec.message,
         earlier=_still_good(stores, earlier, source, base),
     )
-    return commits.add(
-        metarange=tree,
-        parents=(dest.id, source.id),
-        message=message,
-        committer=committer,
-        created=stores.clock.now(),
-        metadata=metadata,
-        spans=differing_spans(stores.ranges, dest.metarange, tree),
-    )
+    return make_commit(stores, tree=tree, parents=(dest, source), spec=spec)
 
 
 def _still_good(
@@ -167,17 +154,10 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
             )
 
 
-def merge_into(  # noqa: PLR0913 - the fields of a commit
-    stores: Stores,
-    source: Commit,
-    into: str,
-    *,
-    message: str,
-    metadata: Mapping[str, str],
-    committer: str,
-    strategy: str | None,
+def merge_into(
+    stores: Stores, source: Commit, into: str, spec: CommitSpec, *, strategy: str | None
 ) -> MergeResult:
-    """Merge a commit into a branch; a race that is lost is merged on, upon the new head.
+    """Merge a commit into a branch; a race that is lost is merged again, upon the new head.
 
     What is staged on the destination stays staged. Always a merge commit, never a silent
     fast-forward, so that history says what was published together.
@@ -189,30 +169,15 @@ def merge_into(  # noqa: PLR0913 - the fields of a commit
         ProtectedBranchError: The branch takes no merges.
         GateFailedError: A gate that the branch requires refuses; it did not move.
     """
-    refs = stores.refs
-    made = None
-    with refs.turn(into):
-        for attempt in range(_ATTEMPTS):
-            record, predicate = refs.branches.get_for_update(into)
-            judged = refs.protection.check(into, "merge")  # after the look: see RequiredGates
-            check_fence(record, "")
-            dest = refs.commits.get(record.commit_id)
-            refuse_unpublished(stores, source, dest)
-            made = build_merge(
-                stores,
-                source=source,
-                dest=dest,
-                message=message,
-                metadata=metadata,
-                committer=committer,
-                strategy=strategy,
-                earlier=made,
-            )
-            if made is None:
-                return MergeResult(dest, already=True)
-            if judged:
-                stores.ask_gates("merge", into, made, dest)
-            if advance(refs, replace(record, commit_id=made.id), predicate, action="merge"):
-                return MergeResult(made, already=False)
-            backoff(stores.clock, stores.ids, attempt)
-    raise ThrottledError(f"branch {into!r} is busy: lost {_ATTEMPTS} races; try again")
+    made: Commit | None = None
+
+    def build(tip: Tip) -> BranchRecord | None:
+        nonlocal made
+        refuse_unpublished(stores, source, tip.head)
+        made = build_merge(
+            stores, source=source, dest=tip.head, spec=spec, strategy=strategy, earlier=made
+        )
+        return None if made is None else tip.at(made)
+
+    landed = land(stores, into, "merge", build, guard="merge")
+    return MergeResult(landed.commit or landed.tip.head, already=landed.commit is None)

@@ -6,32 +6,21 @@ that no entry names.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
 
-from graveler.committed import apply, differing_spans
-from graveler.errors import NoChangesError, ThrottledError
+from graveler.committed import apply
+from graveler.errors import InternalError, NoChangesError
 from graveler.model import BranchRecord, Commit
 from graveler.records import staged_changes
-from graveler.refs import advance, backoff
+from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.reading import newest_first
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence, owned, stage
+from graveler.repository.writing import stage
 
 __all__ = ["commit_changes"]
 
-_ATTEMPTS: Final = 200
 
-
-def commit_changes(  # noqa: PLR0913 - the fields of a commit
-    stores: Stores,
-    name: str,
-    *,
-    fence: str,
-    writes: Mapping[bytes, bytes],
-    message: str,
-    metadata: Mapping[str, str],
-    committer: str,
+def commit_changes(
+    stores: Stores, name: str, spec: CommitSpec, *, fence: str, writes: Mapping[bytes, bytes]
 ) -> Commit:
     """Commit `writes` (staged forms by key) on the branch's head, whatever that is by then.
 
@@ -42,36 +31,23 @@ def commit_changes(  # noqa: PLR0913 - the fields of a commit
         GateFailedError: A gate that the branch requires refuses; it did not move.
     """
     if not fence:
-        for action in ("write", "commit"):
-            stores.refs.protection.check(name, action)
-    refs, ordered = stores.refs, sorted(writes.items())
-    with owned(name, fence), refs.turn(name):
-        for attempt in range(_ATTEMPTS):
-            record, predicate = refs.branches.get_for_update(name)
-            check_fence(record, fence)
-            head = refs.commits.get(record.commit_id)
-            changes = staged_changes(iter(ordered))
-            tree = apply(stores.ranges, head.metarange, changes, stores.splitting).metarange
-            if tree == head.metarange:
-                _overrule(stores, record, fence, writes)
-                raise NoChangesError(f"branch {name!r}: the head has all of these changes")
-            made = refs.commits.add(
-                metarange=tree,
-                parents=(head.id,),
-                message=message,
-                committer=committer,
-                created=stores.clock.now(),
-                metadata=metadata,
-                spans=differing_spans(stores.ranges, head.metarange, tree),
-            )
-            if not fence:
-                stores.ask_gates("commit", name, made, head)
-            moved = replace(record, commit_id=made.id)
-            if advance(refs, moved, predicate, action="commit"):
-                _overrule(stores, record, fence, writes)
-                return made
-            backoff(stores.clock, stores.ids, attempt)
-    raise ThrottledError(f"branch {name!r} is busy: lost {_ATTEMPTS} races; try again")
+        stores.refs.protection.check(name, "write")
+    ordered = sorted(writes.items())
+
+    def build(tip: Tip) -> BranchRecord:
+        changes = staged_changes(iter(ordered))
+        tree = apply(stores.ranges, tip.head.metarange, changes, stores.splitting).metarange
+        if tree == tip.head.metarange:
+            _overrule(stores, tip.record, fence, writes)
+            raise NoChangesError(f"branch {name!r}: the head has all of these changes")
+        return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
+
+    guard = "" if fence else "commit"
+    landed = land(stores, name, "commit", build, fence=fence, guard=guard)
+    if landed.commit is None:
+        raise InternalError(f"branch {name!r}: a commit of given changes landed nothing")
+    _overrule(stores, landed.tip.record, fence, writes)
+    return landed.commit
 
 
 def _overrule(

@@ -3,12 +3,11 @@
 from dataclasses import replace
 from typing import Final
 
-from graveler.errors import InternalError
 from graveler.model import BranchRecord, Commit, Move
-from graveler.refs import move, resolve_to_name
+from graveler.refs import resolve_to_name
+from graveler.repository.landing import Tip, land
 from graveler.repository.merging import refuse_unpublished
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
 
 __all__ = ["reset_hard"]
 
@@ -32,25 +31,17 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
         RunStateError: The commit is work of a run that was not published.
         GateFailedError: A gate that the branch requires refuses; it did not move.
     """
-    refs = stores.refs
-    refs.protection.check(name, "reset")
-    dropped: tuple[str, ...] = ()
     token = ""
     seen: Move | None = None
     target: Commit | None = None
 
-    def change(record: BranchRecord) -> BranchRecord:
-        nonlocal dropped, token, seen, target
-        check_fence(record, "")
-        seen = record.moves[-1] if record.moves else None
-        target = resolve_to_name(refs, to)
-        head = refs.commits.get(record.commit_id)
-        refuse_unpublished(stores, target, head)
-        if target.id != head.id:
-            stores.ask_gates(_ACTION, name, target, head)
-        dropped = (record.staging_token, *record.sealed_tokens)
+    def build(tip: Tip) -> BranchRecord:
+        nonlocal token, seen, target
+        seen = tip.record.moves[-1] if tip.record.moves else None
+        target = resolve_to_name(stores.refs, to)
+        refuse_unpublished(stores, target, tip.head)
         token = stores.ids.unique()
-        return replace(record, commit_id=target.id, staging_token=token, sealed_tokens=())
+        return replace(tip.at(target), staging_token=token, sealed_tokens=())
 
     def landed(now: BranchRecord) -> bool:
         # the log tells, whatever others did since; where the head stayed, our token does
@@ -60,9 +51,7 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
             for later in now.moves[since:]
         )
 
-    move(refs, name, change, action=_ACTION, landed=landed)
-    for old in dropped:
+    done = land(stores, name, _ACTION, build, guard="reset", landed=landed)
+    for old in (done.tip.record.staging_token, *done.tip.record.sealed_tokens):
         stores.staging.drop(old)
-    if target is None:
-        raise InternalError(f"branch {name!r} was reset to nothing")
-    return target
+    return done.commit or done.tip.head

@@ -4,46 +4,29 @@ Both are three-way merges into the branch's head in which the commit and its par
 base and source: to take a commit back is to merge its parent's tree over its own.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.committed import differing_spans
-from graveler.errors import InvalidInputError, NoChangesError, ThrottledError
-from graveler.model import Commit
-from graveler.refs import advance, backoff
+from graveler.errors import InternalError, InvalidInputError, NoChangesError
+from graveler.model import BranchRecord, Commit
+from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merging import merge_trees, refuse_unpublished
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
 
-__all__ = ["Wanted", "cherry_pick", "revert"]
+__all__ = ["cherry_pick", "revert"]
 
-_ATTEMPTS: Final = 200
 _OURS: Final = "graveler."
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the caller says of the commit to make.
-
-    Attributes:
-        message: None for one that says what was done.
-        metadata: The caller's pairs.
-        committer: Who.
-        strategy: ``source-wins`` (what is taken back or picked) or ``dest-wins`` (the branch)
-            in a conflict; None for neither.
-        allow_empty: Make a commit also where nothing changes.
-    """
-
-    message: str | None
-    metadata: Mapping[str, str]
-    committer: str
-    strategy: str | None
-    allow_empty: bool
-
-
-def revert(
-    stores: Stores, name: str, commit: Commit, *, parent: int | None, wanted: Wanted
+def revert(  # noqa: PLR0913 - what a revert has
+    stores: Stores,
+    name: str,
+    commit: Commit,
+    spec: CommitSpec,
+    *,
+    parent: int | None,
+    strategy: str | None,
+    allow_empty: bool = False,
 ) -> Commit:
     """Make a commit on the branch that takes back what `commit` changed.
 
@@ -51,8 +34,11 @@ def revert(
         stores: The repository.
         name: The branch; what is staged on it stays staged.
         commit: Whose changes.
+        spec: What the new commit says; a message of its own where that is empty.
         parent: Which parent's side stays, from 1; needed for a merge.
-        wanted: What the caller says of the commit to make.
+        strategy: ``source-wins`` (what is reverted) or ``dest-wins`` (the branch) in a conflict;
+            None for neither.
+        allow_empty: Make a commit also where nothing changes.
 
     Raises:
         InvalidInputError: No such parent, or a merge and none is named.
@@ -63,16 +49,24 @@ def revert(
         RunStateError: The commit is work of a run that was not published.
     """
     before = _parent(stores, commit, parent, "revert")
-    wanted = replace(
-        wanted,
-        message=wanted.message or f'revert "{_title(commit)}"\n\nTakes back commit {commit.id}.',
-        metadata={**wanted.metadata, "graveler.revert": commit.id},
+    spec = replace(
+        spec,
+        message=spec.message or f'revert "{_title(commit)}"\n\nReverts commit {commit.id}.',
+        metadata={**spec.metadata, "graveler.revert": commit.id},
     )
-    return _land(stores, name, "revert", base=commit, source=before, wanted=wanted)
+    settled = _Settled(strategy, allow_empty)
+    return _land(stores, name, "revert", spec, settled, base=commit, source=before)
 
 
-def cherry_pick(
-    stores: Stores, name: str, commit: Commit, *, parent: int | None, wanted: Wanted
+def cherry_pick(  # noqa: PLR0913 - what a cherry-pick has
+    stores: Stores,
+    name: str,
+    commit: Commit,
+    spec: CommitSpec,
+    *,
+    parent: int | None,
+    strategy: str | None,
+    allow_empty: bool = False,
 ) -> Commit:
     """Make a commit on the branch that does again what `commit` changed.
 
@@ -82,8 +76,11 @@ def cherry_pick(
         stores: The repository.
         name: The branch; what is staged on it stays staged.
         commit: Whose changes.
+        spec: What the new commit says.
         parent: Since which parent, from 1; needed for a merge.
-        wanted: What the caller says of the commit to make.
+        strategy: ``source-wins`` (what is picked) or ``dest-wins`` (the branch) in a conflict;
+            None for neither.
+        allow_empty: Make a commit also where nothing changes.
 
     Raises:
         InvalidInputError: No such parent, or a merge and none is named.
@@ -95,12 +92,13 @@ def cherry_pick(
     """
     before = _parent(stores, commit, parent, "cherry-pick")
     theirs = {key: text for key, text in commit.metadata.items() if not key.startswith(_OURS)}
-    wanted = replace(
-        wanted,
-        message=commit.message if wanted.message is None else wanted.message,
-        metadata={**theirs, **wanted.metadata, "graveler.cherry-pick": commit.id},
+    spec = replace(
+        spec,
+        message=spec.message or commit.message,
+        metadata={**theirs, **spec.metadata, "graveler.cherry-pick": commit.id},
     )
-    return _land(stores, name, "cherry-pick", base=before, source=commit, wanted=wanted)
+    settled = _Settled(strategy, allow_empty)
+    return _land(stores, name, "cherry-pick", spec, settled, base=before, source=commit)
 
 
 def _title(commit: Commit) -> str:
@@ -131,47 +129,44 @@ def _parent(stores: Stores, commit: Commit, number: int | None, what: str) -> Co
     return parent
 
 
-def _land(
-    stores: Stores, name: str, action: str, *, base: Commit, source: Commit, wanted: Wanted
-) -> Commit:
-    """Merge `source` over `base` into the branch; on a new head again, where the race is lost."""
-    refs = stores.refs
-    refs.protection.check(name, "revert")
-    with refs.turn(name):
-        for attempt in range(_ATTEMPTS):
-            record, predicate = refs.branches.get_for_update(name)
-            check_fence(record, "")
-            head = refs.commits.get(record.commit_id)
-            for commit in (base, source):
-                refuse_unpublished(stores, commit, head)
-                refs.expired.check_nameable(commit.id)
-            made = _build(stores, head, f"{action} on {name}", base, source, wanted)
-            stores.ask_gates(action, name, made, head)
-            if advance(refs, replace(record, commit_id=made.id), predicate, action=action):
-                return made
-            backoff(stores.clock, stores.ids, attempt)
-    raise ThrottledError(f"branch {name!r} is busy: lost {_ATTEMPTS} races; try again")
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """How conflicts are settled, and whether a commit without changes is wanted."""
+
+    strategy: str | None
+    allow_empty: bool
 
 
-def _build(
-    stores: Stores, head: Commit, what: str, base: Commit, source: Commit, wanted: Wanted
+def _land(  # noqa: PLR0913 - two trees and what becomes of them
+    stores: Stores,
+    name: str,
+    action: str,
+    spec: CommitSpec,
+    settled: _Settled,
+    *,
+    base: Commit,
+    source: Commit,
 ) -> Commit:
-    tree = merge_trees(
-        stores,
-        base=base.metarange,
-        source=source.metarange,
-        dest=head.metarange,
-        strategy=wanted.strategy,
-        what=what,
-    )
-    if tree == head.metarange and not wanted.allow_empty:
-        raise NoChangesError(f"{what}: it would change nothing")
-    return stores.refs.commits.add(
-        metarange=tree,
-        parents=(head.id,),
-        message=wanted.message or "",
-        committer=wanted.committer,
-        created=stores.clock.now(),
-        metadata=wanted.metadata,
-        spans=differing_spans(stores.ranges, head.metarange, tree),
-    )
+    """Merge `source` over `base` into the branch."""
+    what = f"{action} on {name}"
+
+    def build(tip: Tip) -> BranchRecord:
+        for commit in (base, source):
+            refuse_unpublished(stores, commit, tip.head)
+            stores.refs.expired.check_nameable(commit.id)
+        tree = merge_trees(
+            stores,
+            base=base.metarange,
+            source=source.metarange,
+            dest=tip.head.metarange,
+            strategy=settled.strategy,
+            what=what,
+        )
+        if tree == tip.head.metarange and not settled.allow_empty:
+            raise NoChangesError(f"{what}: it would change nothing")
+        return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
+
+    made = land(stores, name, action, build, guard="revert").commit
+    if made is None:
+        raise InternalError(f"{what} landed nothing")
+    return made

@@ -4,8 +4,6 @@ The log says where it was. An undo is a move like others and stands in the log t
 the next one takes it back.
 """
 
-from dataclasses import replace
-
 from graveler.errors import (
     AlreadyExistsError,
     FencedError,
@@ -14,10 +12,10 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import BranchRecord, Commit, Move
-from graveler.refs import move, moves_ago, tag_moves
+from graveler.refs import moves_ago, tag_moves
 from graveler.repository.branching import begun_from
+from graveler.repository.landing import Tip, land
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence
 
 __all__ = ["undelete_tag", "undo"]
 
@@ -50,20 +48,15 @@ def undo(stores: Stores, name: str, to: int) -> Commit:
     stores.refs.expired.check_nameable(target.id)
     if record is None:
         return _undelete(stores, name, target)
-    stores.refs.protection.check(name, "reset")
     seen = _latest(record)
 
-    def change(there: BranchRecord) -> BranchRecord:
-        check_fence(there, "")
-        if (there.born, _latest(there)) != (record.born, seen):
+    def build(tip: Tip) -> BranchRecord | None:
+        if (tip.record.born, _latest(tip.record)) != (record.born, seen):
             raise PreconditionFailedError(
                 f"undo of {name!r}: the branch was moved meanwhile and stays where it is; "
                 f"look at `graveler reflog {name}`, then try again"
             )
-        if there.commit_id == target.id:
-            return there
-        stores.ask_gates(_ACTION, name, target, stores.refs.commits.get(there.commit_id))
-        return replace(there, commit_id=target.id)
+        return None if tip.head.id == target.id else tip.at(target)
 
     def landed(now: BranchRecord) -> bool:
         since = now.moves.index(seen) + 1 if seen in now.moves else 0
@@ -71,7 +64,7 @@ def undo(stores: Stores, name: str, to: int) -> Commit:
             (later.action, later.commit) == (_ACTION, target.id) for later in now.moves[since:]
         )
 
-    move(stores.refs, name, change, action=_ACTION, landed=landed)
+    land(stores, name, _ACTION, build, guard="reset", landed=landed)
     return target
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.config import default_committer
 from graveler.errors import (
     FencedError,
     GateFailedError,
@@ -13,7 +12,6 @@ from graveler.errors import (
     ProtectedBranchError,
     RunStateError,
     StateError,
-    ThrottledError,
 )
 from graveler.gates import (
     Candidate,
@@ -24,10 +22,10 @@ from graveler.gates import (
     judge,
     known_verdicts,
 )
-from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
-from graveler.refs import advance, backoff, move
+from graveler.refs import move, retry
 from graveler.repository.diffing import uncommitted
+from graveler.repository.landing import CommitSpec, Landed, Tip, land_judged
 from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
@@ -47,7 +45,6 @@ from graveler.runs.taken_back import check_not_taken_back
 
 __all__ = ["PublishResult", "judge_run", "publish"]
 
-_ATTEMPTS: Final = 200
 _OVERTAKEN: Final = 3
 
 
@@ -79,9 +76,9 @@ def publish(
     May be called again: a run that is published answers with its commit. The run's branch
     takes no more writes from the start of the call, also where the call fails: then publish
     again, or open a new attempt. Gates run outside any lock; where the target moved meanwhile,
-    only what changed there is merged anew, and a gate whose inputs did not change keeps its
-    verdict. Who was overtaken three times keeps the turn at the target while gates judge; where
-    they judge for more than ten seconds, give them a prefix, lest they be overtaken still.
+    only what changed there is merged again, and a gate whose inputs did not change keeps its
+    verdict. After three lost races the gates run while the turn at the target is held, for ten
+    seconds at most: give slower gates a prefix.
 
     Raises:
         GateFailedError: A gate refused; the run is parked, the target did not move.
@@ -106,8 +103,10 @@ def _publish(
     gates: tuple[Gate, ...],
     strategy: str | None,
 ) -> PublishResult:
-    earlier = None
-    for number in range(_ATTEMPTS):
+    earlier: Commit | None = None
+
+    def attempt(number: int) -> PublishResult | None:
+        nonlocal earlier
         # an earlier call of this attempt may have died in the middle
         record = _mine(settle_publish(stores, records, _mine(records.get(run.key), run)), run)
         if record.state is RunState.PUBLISHED:
@@ -117,26 +116,22 @@ def _publish(
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         head = _freeze(stores, run)
         everyone = combined(stores, record.into, gates)
-        attempt = _Attempt(stores, records, record, run, head, everyone, strategy)
+        work = _Candidacy(stores, records, record, run, head, everyone, strategy)
         try:
-            # who judges for long does so beside the others; who was overtaken while he judged,
-            # again and again, or has nothing to judge, keeps his turn all the while
-            if everyone and number < _OVERTAKEN:
-                result, earlier = attempt.beside_others(earlier)
-            else:
-                result, earlier = attempt.in_turn(earlier)
+            # gates judge outside the turn, until the run has lost three races
+            beside = bool(everyone) and number < _OVERTAKEN
+            landed, earlier = land_judged(stores, record.into, work, beside=beside, earlier=earlier)
         except (GateFailedError, MergeConflictError) as error:
             refusal = _refusal(stores, error)
             park(stores, records, run, reason=refusal.reason, refusal=refusal)
             raise
+        result = None if landed is None else work.close(landed)
         if result is not None:
             drop_branches(stores, record)
             records.forget(record.branch, record.lease_until)
-            return result
-        backoff(stores.clock, stores.ids, number)
-    raise ThrottledError(
-        f"run {run.key!r}: its target moved during each of {_ATTEMPTS} tries to publish"
-    )
+        return result
+
+    return retry(stores.clock, stores.ids, f"the target of run {run.key!r}", attempt)
 
 
 def _check_takes_merges(stores: Stores, records: RunRecords, record: RunRecord) -> None:
@@ -245,9 +240,9 @@ def _freeze(stores: Stores, run: RunHandle) -> Commit:
     return stores.refs.commits.get(branch.commit_id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One try to publish a run's head on its target's present head."""
+@dataclass(slots=True)
+class _Candidacy:
+    """A run's head on its way to the target."""
 
     stores: Stores
     records: RunRecords
@@ -256,97 +251,82 @@ class _Attempt:
     head: Commit
     gates: tuple[Gate, ...]
     strategy: str | None
+    verdicts: tuple[Verdict, ...] = ()
 
-    def in_turn(self, earlier: Commit | None) -> "_Outcome":
-        """Build, judge and land the candidate while holding the turn at the target."""
-        with self.stores.refs.turn(self.record.into):
-            target, predicate = self._target()
-            dest, candidate = self._build(target, earlier)
-            if candidate is None:
-                return self._nothing(dest)
-            verdicts = self._judge(candidate, dest)
-            return self._land(target, predicate, candidate, verdicts)
-
-    def beside_others(self, earlier: Commit | None) -> "_Outcome":
-        """Build and judge the candidate, then take the turn at the target and land it.
-
-        Where the target moved meanwhile, or requires other gates by now (which writes its record
-        anew), it still lands if no gate has anything new to judge.
-        """
-        target, judged = self._target()
-        dest, candidate = self._build(target, earlier)
-        if candidate is None:
-            return self._nothing(dest)
-        verdicts = self._judge(candidate, dest)
-        with self.stores.refs.turn(self.record.into):
-            target, predicate = self._target()
-            if predicate != judged:
-                if target.commit_id != dest.id:
-                    dest, candidate = self._build(target, candidate)
-                if candidate is None:
-                    return self._nothing(dest)
-                known = known_verdicts(self.stores, self._view(candidate, dest), self.gates)
-                if known is None or any(verdict.refuses for verdict in known):
-                    return None, candidate
-                verdicts = known
-            return self._land(target, predicate, candidate, verdicts)
-
-    def _target(self) -> tuple[BranchRecord, Predicate]:
-        return self.stores.refs.branches.get_for_update(self.record.into)
-
-    def _build(self, target: BranchRecord, earlier: Commit | None) -> tuple[Commit, Commit | None]:
-        dest = self.stores.refs.commits.get(target.commit_id)
-        return dest, _candidate(
+    def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
+        """Return the candidate on the target's head, None where the target holds the run."""
+        return _candidate(
             self.stores,
             self.record,
             self.head,
-            dest,
+            tip.head,
             self.gates,
             strategy=self.strategy,
             earlier=earlier,
         )
 
-    def _view(self, candidate: Commit, dest: Commit) -> Candidate:
-        return _view(self.stores, self.record, candidate, dest)
+    def judge(self, candidate: Commit, head: Commit) -> None:
+        """Let the gates judge; raise GateFailedError where one refuses."""
+        self.verdicts = _judge(self.stores, self.records, self.record, candidate, head, self.gates)
 
-    def _judge(self, candidate: Commit, dest: Commit) -> tuple[Verdict, ...]:
-        return _judge(self.stores, self.records, self.record, candidate, dest, self.gates)
+    def passed_before(self, candidate: Commit, head: Commit) -> bool:
+        """Return whether every gate has judged the same before, and let it through."""
+        view = _view(self.stores, self.record, candidate, head)
+        known = known_verdicts(self.stores, view, self.gates)
+        if known is None or any(verdict.refuses for verdict in known):
+            return False
+        self.verdicts = known
+        return True
 
-    def _nothing(self, dest: Commit) -> "_Outcome":
-        """Close the run: it changed nothing, or is in already.
+    def announce(self, candidate: Commit) -> bool:
+        """Note the candidate on the run, so that a successor can look for it on the target.
 
-        Unless another process of this attempt is publishing it: that has to be settled first.
+        Returns:
+            Whether it is noted; else another process of this attempt has announced one, which
+            has to be settled first.
         """
-        now = _landed(self.records, self.run, head=self.head, commit=dest.id, verdicts=())
-        return (_published(self.stores, now) if _is_over(now, self.run) else None), None
 
-    def _land(
-        self,
-        target: BranchRecord,
-        predicate: Predicate,
-        candidate: Commit,
-        verdicts: tuple[Verdict, ...],
-    ) -> "_Outcome":
-        records, run = self.records, self.run
-        if not _announce(records, run, head=self.head, candidate=candidate, verdicts=verdicts):
-            return None, candidate
-        moved = replace(target, commit_id=candidate.id)
-        if not advance(self.stores.refs, moved, predicate, action="publish"):
-            _lost(records, run, candidate)
-            return None, candidate
-        _landed(
-            records,
-            run,
+        def change(there: RunRecord | None) -> RunRecord:
+            there = _mine(there, self.run)
+            if there.state is RunState.PUBLISHING:
+                return there
+            return replace(
+                there,
+                state=next_state(self.run.key, there.state, RunEvent.CANDIDATE),
+                head=self.head.id,
+                candidate=candidate.id,
+                verdicts=self.verdicts,
+            )
+
+        return self.records.update(self.run.key, change).candidate == candidate.id
+
+    def lost(self, candidate: Commit) -> None:
+        """Note on the run that the candidate did not land."""
+
+        def change(there: RunRecord | None) -> RunRecord:
+            there = _mine(there, self.run)
+            if there.state is not RunState.PUBLISHING or there.candidate != candidate.id:
+                return there  # another process has settled it
+            state = next_state(self.run.key, there.state, RunEvent.LOST)
+            return replace(there, state=state, candidate="")
+
+        self.records.update(self.run.key, change)
+
+    def close(self, landed: Landed) -> PublishResult | None:
+        """Note on the run that it is published; None where another publish has to be settled."""
+        made = landed.commit
+        now = _landed(
+            self.records,
+            self.run,
             head=self.head,
-            commit=candidate.id,
-            verdicts=verdicts,
-            announced=candidate.id,
+            commit=(made or landed.tip.head).id,
+            verdicts=() if made is None else self.verdicts,
+            announced="" if made is None else made.id,
         )
-        return PublishResult(candidate, already=False, verdicts=verdicts), None
-
-
-_Outcome = tuple[PublishResult | None, Commit | None]
-"""What publishing did, or None and the candidate of the race that was lost."""
+        if made is not None:
+            return PublishResult(made, already=False, verdicts=self.verdicts)
+        # it changed nothing, or is on the target already
+        return _published(self.stores, now) if _is_over(now, self.run) else None
 
 
 def _candidate(  # noqa: PLR0913 - the fields of a merge
@@ -364,9 +344,7 @@ def _candidate(  # noqa: PLR0913 - the fields of a merge
         stores,
         source=head,
         dest=dest,
-        message=f"run {record.key}",
-        metadata=_metadata(record, gates),
-        committer=default_committer(),
+        spec=CommitSpec(f"run {record.key}", _metadata(record, gates)),
         strategy=strategy,
         earlier=earlier,
     )
@@ -411,47 +389,6 @@ def _still(there: RunRecord | None, record: RunRecord) -> RunRecord:
     if there is None or there.fence != record.fence:
         raise FencedError(f"run {record.key!r} was opened again while it was judged")
     return there
-
-
-def _announce(
-    records: RunRecords,
-    run: RunHandle,
-    *,
-    head: Commit,
-    candidate: Commit,
-    verdicts: tuple[Verdict, ...],
-) -> bool:
-    """Say on the run which candidate is about to land, so that a successor can look for it.
-
-    Returns:
-        Whether it says so; else another process of this attempt has announced one, which has
-        to be settled first.
-    """
-
-    def change(there: RunRecord | None) -> RunRecord:
-        there = _mine(there, run)
-        if there.state is RunState.PUBLISHING:
-            return there
-        return replace(
-            there,
-            state=next_state(run.key, there.state, RunEvent.CANDIDATE),
-            head=head.id,
-            candidate=candidate.id,
-            verdicts=verdicts,
-        )
-
-    return records.update(run.key, change).candidate == candidate.id
-
-
-def _lost(records: RunRecords, run: RunHandle, candidate: Commit) -> None:
-    def change(there: RunRecord | None) -> RunRecord:
-        there = _mine(there, run)
-        if there.state is not RunState.PUBLISHING or there.candidate != candidate.id:
-            return there  # another process has settled it
-        state = next_state(run.key, there.state, RunEvent.LOST)
-        return replace(there, state=state, candidate="")
-
-    records.update(run.key, change)
 
 
 def _landed(

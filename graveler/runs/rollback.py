@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.config import default_committer
 from graveler.errors import (
     MergeConflictError,
     NoChangesError,
@@ -16,6 +15,7 @@ from graveler.model import Commit, Conflict
 from graveler.names import check_caller_pairs
 from graveler.refs import is_ancestor, log
 from graveler.repository import reverting, tracing
+from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.readers import Written
@@ -171,20 +171,17 @@ def _revert(
     message: str | None,
     metadata: Mapping[str, str],
 ) -> Commit:
-    wanted = reverting.Wanted(
-        message=message or f"roll back run {record.key}\n\nTakes back commit {published.id}.",
-        metadata={
+    spec = CommitSpec(
+        message or f"roll back run {record.key}\n\nReverts commit {published.id}.",
+        {
             # whoever follows commits hour by hour has to learn that these changed again
             **{key: published.metadata[key] for key in _HOURS if key in published.metadata},
             **metadata,
             "graveler.rollback": record.key,
         },
-        committer=default_committer(),
-        strategy=None,
-        allow_empty=False,
     )
     try:
-        return reverting.revert(stores, record.into, published, parent=1, wanted=wanted)
+        return reverting.revert(stores, record.into, published, spec, parent=1, strategy=None)
     except MergeConflictError as error:
         shown = ", ".join(
             _changed_by(stores, record, published, conflict)

@@ -13,25 +13,23 @@ a later try takes back. It travels with the branch, so it moves by the same comp
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Literal, Self
 
-from graveler.committed import CONFLICT, Unresolved, apply, diff, differing_spans, get
-from graveler.config import default_committer
+from graveler.committed import CONFLICT, Unresolved, apply, diff, get
 from graveler.errors import (
     AlreadyExistsError,
     FencedError,
     NoChangesError,
     RefNotFoundError,
-    ThrottledError,
 )
 from graveler.identity import record_id
 from graveler.model import BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
 from graveler.records import value_identity
-from graveler.refs import advance, backoff, move
+from graveler.refs import move
 from graveler.repository import branching
+from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merging import merge_trees
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
@@ -44,7 +42,6 @@ from graveler.runs.records import RunRecords
 
 __all__ = ["Step", "find_step", "open_step"]
 
-_ATTEMPTS: Final = 200
 _log = logging.getLogger(__name__)
 
 
@@ -107,15 +104,8 @@ def open_step(
     if earlier is not None:
         tree = _without(stores, fork.metarange, earlier)
         if tree != fork.metarange:
-            start = stores.refs.commits.add(
-                metarange=tree,
-                parents=(fork.id,),
-                message=f"{name}: earlier try taken back",
-                committer=default_committer(),
-                created=stores.clock.now(),
-                metadata={"graveler.run": run.key},
-                spans=differing_spans(stores.ranges, fork.metarange, tree),
-            )
+            spec = CommitSpec(f"{name}: without its earlier try", {"graveler.run": run.key})
+            start = make_commit(stores, tree=tree, parents=(fork,), spec=spec)
     record = BranchRecord(
         name=branch,
         commit_id=start.id,
@@ -292,31 +282,11 @@ class Step(RunBranch):
         return self.result
 
     def _join(self, done: Commit, message: str) -> Commit:
-        with self.repository.refs.turn(self.run.branch):
-            for attempt in range(_ATTEMPTS):
-                joined = self._try_join(done, message)
-                if joined is not None:
-                    return joined
-                backoff(self.repository.clock, self.repository.ids, attempt)
-        raise ThrottledError(f"run {self.run.key!r} is busy: lost {_ATTEMPTS} races; try again")
-
-    def _try_join(self, done: Commit, message: str) -> Commit | None:
-        """Join on the run's present head; None where the race was lost."""
-        stores, refs = self.repository, self.repository.refs
-        with owned(self.run.branch, self.run.fence):
-            there, predicate = refs.branches.get_for_update(self.run.branch)
-        check_fence(there, self.run.fence)
-        head = refs.commits.get(there.commit_id)
-        tree = self._joined_tree(head, done)
-        if tree == head.metarange and self.earlier is None:
-            return self._fork
-        made = refs.commits.add(
-            metarange=tree,
-            parents=(head.id,),
-            message=message,
-            committer=default_committer(),
-            created=stores.clock.now(),
-            metadata={
+        """Land the step's work on the run's branch; return the fork where it changed nothing."""
+        stores = self.repository
+        spec = CommitSpec(
+            message,
+            {
                 **self._metadata,
                 "graveler.run": self.run.key,
                 "graveler.attempt": str(self.run.attempt),
@@ -327,10 +297,16 @@ class Step(RunBranch):
                 "graveler.step_head": done.id,
                 **self._inputs(),
             },
-            spans=differing_spans(stores.ranges, head.metarange, tree),
         )
-        moved = replace(there, commit_id=made.id)
-        return made if advance(refs, moved, predicate, action="step") else None
+
+        def build(tip: Tip) -> BranchRecord | None:
+            tree = self._joined_tree(tip.head, done)
+            if tree == tip.head.metarange and self.earlier is None:
+                return None
+            return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
+
+        landed = land(stores, self.run.branch, "step", build, fence=self.run.fence)
+        return landed.commit or self._fork
 
     def _joined_tree(self, head: Commit, done: Commit) -> str:
         stores = self.repository

@@ -10,7 +10,8 @@ from graveler.errors import (
     OutcomeUnknownError,
     PreconditionFailedError,
 )
-from graveler.repository.committing import _Committer, _Details, _seal
+from graveler.repository.committing import _Committer, _seal, _Wish
+from graveler.repository.landing import CommitSpec
 from graveler.testing.faults import FaultyKVStore, Script
 from tests.engine.worlds import World, tree
 
@@ -116,7 +117,11 @@ def test_the_answer_is_the_commit_that_holds_the_acknowledged_write(world):
     first, second = world.repo(scripted=False), world.repo(scripted=False)
     first.branch("main").put("a", b"a")
     early = _Committer(
-        first.stores, "main", "", _Details("X", {}, "", False), _seal(first.stores, "main", "")
+        first.stores,
+        "main",
+        "",
+        _Wish(CommitSpec("X"), allow_empty=False),
+        _seal(first.stores, "main", ""),
     )
     mine = world.repo()
     mine.branch("main").put("b", b"b")

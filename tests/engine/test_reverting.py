@@ -51,7 +51,7 @@ def test_a_revert_takes_back_what_one_commit_changed(repo, main):
     made = repo.revert(bad.id)
     assert tree(repo.ref("main")) == {"a": "1", "b": "1", "c": "1", "e": "1"}
     assert (made.parents, made.id) == ((repo.commit("main~1").id,), repo.commit("main").id)
-    assert made.message == f'revert "bad"\n\nTakes back commit {bad.id}.'
+    assert made.message == f'revert "bad"\n\nReverts commit {bad.id}.'
     assert made.metadata == {"graveler.revert": bad.id}
     assert tree(main)["staged"] == "s"  # stays staged, and lies over the head as ever
     assert [change.path for change in main.uncommitted()] == ["staged"]

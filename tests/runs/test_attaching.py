@@ -175,14 +175,14 @@ def test_eight_that_start_at_once_share_one_attempt(tmp_path):
 def test_a_publish_that_died_before_main_moved_is_done_again(repo, tree, monkeypatch):
     run = opened(repo, "a")
     write(run, "one", "one")
-    announce = publishing._announce
+    announce = publishing._Candidacy.announce
 
-    def dies(*args, **named):
-        announce(*args, **named)
+    def dies(*args):
+        announce(*args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(publishing, "_announce", dies)
+        patched.setattr(publishing._Candidacy, "announce", dies)
         run.publish()
     assert run.state is RunState.PUBLISHING
     again = opened(repo, "a")

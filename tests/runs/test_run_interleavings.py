@@ -479,9 +479,18 @@ def test_who_lost_with_one_candidate_leaves_that_of_another_process_alone():
     record = dies_while_publishing(repo, landed=False)
     other = repo.commit("main")
     assert other.id != record.candidate
-    publishing._lost(repo.runs._records, HANDLES[0], other)
+    candidacy = publishing._Candidacy(
+        repo.stores,
+        repo.runs._records,
+        record,
+        HANDLES[0],
+        repo.commit(record.head),
+        gates=(),
+        strategy=None,
+    )
+    candidacy.lost(other)
     assert repo.runs.get(KEY) == record
-    publishing._lost(repo.runs._records, HANDLES[0], repo.commit(record.candidate))
+    candidacy.lost(repo.commit(record.candidate))
     assert repo.runs.get(KEY).state is RunState.OPEN
 
 

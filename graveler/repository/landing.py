@@ -1,0 +1,271 @@
+"""Landing: the one way in which a branch gets a new head.
+
+A *landing* reads the branch's record, builds a commit on its head, lets gates judge the commit, and
+replaces the record by compare-and-set. Where another mover was faster, it reads, builds and judges
+again. Movers of one branch take turns, so that a race is rarely lost; the compare-and-set alone
+decides what is right.
+
+No reader sees a change before the compare-and-set, and each step before it may be repeated. A
+process that dies in the middle leaves objects and commit records that no branch names.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from graveler.committed import differing_spans
+from graveler.config import default_committer
+from graveler.kv.store import Predicate
+from graveler.model import BranchRecord, Commit
+from graveler.refs import advance, retry
+from graveler.repository.stores import Stores
+from graveler.repository.writing import check_fence, owned
+
+__all__ = [
+    "Build",
+    "Candidacy",
+    "CommitSpec",
+    "Landed",
+    "LookAgain",
+    "Tip",
+    "land",
+    "land_judged",
+    "look",
+    "make_commit",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSpec:
+    """What a commit says of itself.
+
+    Attributes:
+        message: Free text.
+        metadata: Its pairs, graveler's own included.
+        committer: Who; the process's user where empty.
+    """
+
+    message: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    committer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """A branch as one try finds it.
+
+    Attributes:
+        record: Its record.
+        predicate: What replaces exactly this version of the record.
+        head: The commit that the record names.
+    """
+
+    record: BranchRecord
+    predicate: Predicate
+    head: Commit
+
+    def at(self, commit: Commit) -> BranchRecord:
+        """Return the record with another head; what is staged stays staged."""
+        return replace(self.record, commit_id=commit.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """How a landing ended.
+
+    Attributes:
+        tip: The branch as the last try found it.
+        commit: What landed on it; None where nothing had to.
+    """
+
+    tip: Tip
+    commit: Commit | None
+
+
+class LookAgain(Exception):  # noqa: N818 - no error: a signal to `land`
+    """A build has seen that the branch moved on: the try counts as a lost race."""
+
+
+Build = Callable[[Tip], BranchRecord | None]
+"""Returns the record to have, most often ``tip.at(make_commit(…))``; None: nothing has to land.
+Runs again after each lost race, so it must do no harm when repeated; what it raises ends the landing,
+but for `LookAgain`."""
+
+
+def look(stores: Stores, name: str, *, fence: str = "") -> Tip:
+    """Return a branch as it is now.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        FencedError: The branch takes nothing from a writer that holds `fence`.
+    """
+    record, predicate = stores.refs.branches.get_for_update(name)
+    check_fence(record, fence)
+    return Tip(record, predicate, stores.refs.commits.get(record.commit_id))
+
+
+def make_commit(
+    stores: Stores,
+    *,
+    tree: str,
+    parents: Sequence[Commit],
+    spec: CommitSpec,
+    tokens: tuple[str, ...] = (),
+) -> Commit:
+    """Store a commit record and return the commit; no branch moves.
+
+    Args:
+        stores: The repository.
+        tree: Metarange id.
+        parents: The head that it is built on first.
+        spec: What it says.
+        tokens: Staging tokens whose writes it holds.
+    """
+    return stores.refs.commits.add(
+        metarange=tree,
+        parents=tuple(parent.id for parent in parents),
+        message=spec.message,
+        committer=spec.committer or default_committer(),
+        created=stores.clock.now(),
+        metadata=spec.metadata,
+        tokens=tokens,
+        spans=differing_spans(stores.ranges, parents[0].metarange, tree),
+    )
+
+
+def land(  # noqa: PLR0913 - one call per way to move a branch
+    stores: Stores,
+    name: str,
+    action: str,
+    build: Build,
+    *,
+    fence: str = "",
+    guard: str = "",
+    unjudged: str = "",
+    landed: Callable[[BranchRecord], bool] | None = None,
+    holds_turn: bool = False,
+) -> Landed:
+    """Land on a branch what `build` makes of its head.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        action: What the log of moves and the gates call it: ``merge``, ``revert``, …
+        build: Makes the record to have.
+        fence: What the writer to a run's branch holds; "" for a user's branch.
+        guard: The action that protection rules may forbid. With one, the gates that the branch
+            requires judge the commit; a branch of a run is judged when it is published.
+        unjudged: Nonce of a record under which the branch required no gates. A branch that comes
+            to require gates gets a new nonce.
+        landed: Says after a lost reply whether the move is in the present record; needed where the
+            commit may have been the head before.
+        holds_turn: The caller holds the turn at the branch.
+
+    Raises:
+        ProtectedBranchError: A rule forbids it.
+        FencedError: A newer attempt of the run owns the branch, or a run does and `fence` is empty.
+        GateFailedError: A gate that the branch requires refuses; the branch did not move.
+        ThrottledError: 200 races lost in a row.
+    """
+
+    def attempt(_number: int) -> Landed | None:
+        tip = look(stores, name, fence=fence)
+        # after the look: whoever requires gates of a branch writes its record again
+        judged = bool(
+            guard and tip.record.nonce != unjudged and stores.refs.protection.check(name, guard)
+        )
+        try:
+            record = build(tip)
+        except LookAgain:
+            return None
+        if record is None:
+            return Landed(tip, None)
+        commit = stores.refs.commits.get(record.commit_id)
+        if judged and commit.id != tip.head.id:
+            stores.ask_gates(action, name, commit, tip.head)
+        moved = advance(stores.refs, record, tip.predicate, action=action, landed=landed)
+        return Landed(tip, commit) if moved else None
+
+    turn = nullcontext() if holds_turn else stores.refs.turn(name)
+    with owned(name, fence), turn:
+        return retry(stores.refs.clock, stores.refs.ids, f"branch {name!r}", attempt)
+
+
+class Candidacy(Protocol):
+    """What `land_judged` lands: a candidate, the gates that judge it, and what is noted of it."""
+
+    def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
+        """Return the candidate on the branch's head, None where nothing has to land.
+
+        Args:
+            tip: The branch.
+            earlier: A candidate for an earlier head: what has not changed since is reused.
+        """
+
+    def judge(self, candidate: Commit, head: Commit) -> None:
+        """Let the gates judge; raise GateFailedError where one refuses."""
+
+    def passed_before(self, candidate: Commit, head: Commit) -> bool:
+        """Return whether every gate has judged the same before, and let it through."""
+
+    def announce(self, candidate: Commit) -> bool:
+        """Note that the candidate is about to land; return False where another one is."""
+
+    def lost(self, candidate: Commit) -> None:
+        """Note that the candidate did not land, and never will."""
+
+
+def land_judged(
+    stores: Stores,
+    name: str,
+    work: Candidacy,
+    *,
+    beside: bool,
+    earlier: Commit | None,
+) -> tuple[Landed | None, Commit | None]:
+    """Try once to publish a candidate to a branch.
+
+    Gates may take long. With `beside` they judge before the turn at the branch is taken. If the
+    branch moves meanwhile, or comes to require other gates, the candidate is built again and lands
+    only if no gate has anything new to judge. Without `beside`, gates judge while the turn is held:
+    for a publisher that lost several races, or that has no gates.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        work: What lands.
+        beside: Whether the gates judge outside the turn.
+        earlier: The candidate of the last try.
+
+    Returns:
+        How it ended, None where the race was lost; and the candidate, for the next try.
+
+    Raises:
+        GateFailedError: A gate refuses; the branch did not move.
+    """
+    refs = stores.refs
+    seen: Tip | None = None
+    candidate = earlier
+    if beside:
+        seen = look(stores, name)
+        candidate = work.build(seen, earlier)
+        if candidate is None:
+            return Landed(seen, None), None
+        work.judge(candidate, seen.head)
+    with refs.turn(name):
+        tip = look(stores, name)
+        if seen is None or tip.head.id != seen.head.id or candidate is None:
+            candidate = work.build(tip, candidate)
+        if candidate is None:
+            return Landed(tip, None), None
+        if seen is None:
+            work.judge(candidate, tip.head)
+        elif tip.predicate != seen.predicate and not work.passed_before(candidate, tip.head):
+            return None, candidate
+        if not work.announce(candidate):
+            return None, candidate
+        if not advance(refs, tip.at(candidate), tip.predicate, action="publish"):
+            work.lost(candidate)
+            return None, candidate
+        return Landed(tip, candidate), candidate
