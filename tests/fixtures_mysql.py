@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -26,8 +26,38 @@ def _found(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=f"{os.defpath}:/usr/sbin:/usr/local/sbin")
 
 
+_FAST = (
+    "--skip-log-bin",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-flush-method=nosync",
+    "--skip-innodb-doublewrite",
+)
+
+
 @contextmanager
-def _server(program: str, base: Path) -> Iterator[Path]:
+def mysql_server(*settings: str) -> Iterator[Path]:
+    """A server that ends, and leaves nothing, with the block; yields its socket.
+
+    Args:
+        settings: Its options; the fastest where none is given.
+    """
+    program = next(filter(None, map(_found, _PROGRAMS)), None)
+    if program is None:
+        pytest.skip(
+            f"no {' or '.join(_PROGRAMS)} on this machine: install Debian's mariadb-server,"
+            " and the tests start a server of their own"
+        )
+    # Not under pytest's own folder: a socket's path must be short.
+    base = Path(tempfile.mkdtemp(prefix="graveler-my-", dir="/tmp"))
+    try:
+        with _server(program, base, settings or _FAST) as address:
+            yield address
+    finally:
+        shutil.rmtree(base)
+
+
+@contextmanager
+def _server(program: str, base: Path, settings: Sequence[str]) -> Iterator[Path]:
     data, address, log = base / "data", base / "socket", base / "log"
     options = ["--no-defaults", f"--datadir={data}"]
     if os.geteuid() == 0:
@@ -42,9 +72,8 @@ def _server(program: str, base: Path) -> Iterator[Path]:
         process = subprocess.Popen(
             [
                 *(program, *options, f"--socket={address}", f"--pid-file={base}/pid"),
-                *("--skip-networking", "--skip-log-bin", "--max-connections=200"),
-                "--innodb-flush-log-at-trx-commit=0",
-                *("--innodb-flush-method=nosync", "--skip-innodb-doublewrite"),
+                *("--skip-networking", "--max-connections=200"),
+                *settings,
             ],
             stdout=output,
             stderr=output,
@@ -70,19 +99,8 @@ def _wait_for(process: "subprocess.Popen[bytes]", address: Path, log: Path) -> N
 @pytest.fixture(scope="session")
 def mysql_socket() -> Iterator[Path]:
     """The server's socket; the server ends, and leaves nothing, with the session."""
-    program = next(filter(None, map(_found, _PROGRAMS)), None)
-    if program is None:
-        pytest.skip(
-            f"no {' or '.join(_PROGRAMS)} on this machine: install Debian's mariadb-server,"
-            " and the tests start a server of their own"
-        )
-    # Not under pytest's own folder: a socket's path must be short.
-    base = Path(tempfile.mkdtemp(prefix="graveler-my-", dir="/tmp"))
-    try:
-        with _server(program, base) as address:
-            yield address
-    finally:
-        shutil.rmtree(base)
+    with mysql_server() as address:
+        yield address
 
 
 @pytest.fixture
@@ -92,5 +110,8 @@ def mysql_url(mysql_socket: Path) -> Iterator[str]:
     with pymysql.connect(user="root", unix_socket=str(mysql_socket)) as connection:
         with connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {name}")
-            yield f"mysql://root@localhost/{name}?unix_socket={quote(str(mysql_socket))}"
+            yield (
+                f"mysql://root@localhost/{name}?unix_socket={quote(str(mysql_socket))}"
+                "&durability=server"
+            )
             cursor.execute(f"DROP DATABASE {name}")

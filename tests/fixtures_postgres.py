@@ -14,11 +14,17 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 _numbers = count(1)
+_AS_IT_IS = "&durability=server"
 
 
 @contextmanager
-def postgres_server(*, durable: bool = False) -> Iterator[Any]:
-    """A server that ends, and leaves nothing, with the block; `durable` where speed is told."""
+def postgres_server(*, durable: bool = False, **others: str) -> Iterator[Any]:
+    """A server that ends, and leaves nothing, with the block.
+
+    Args:
+        durable: Whether it flushes its disk.
+        others: More of its settings.
+    """
     # Not under pytest's own folder: the server runs as a user of its own when the tests run as
     # root, and a socket's path must be short.
     base = Path(tempfile.mkdtemp(prefix="graveler-pg-", dir="/tmp"))
@@ -35,7 +41,8 @@ def postgres_server(*, durable: bool = False) -> Iterator[Any]:
             server = get_server(base / "data", cleanup_mode="delete", start=False)
             server.ensure_pgdata_inited()
             with (base / "data" / "postgresql.conf").open("a") as settings:
-                settings.write(f"fsync = {'on' if durable else 'off'}\nmax_connections = 200\n")
+                chosen = {"fsync": "on" if durable else "off", "max_connections": "200", **others}
+                settings.writelines(f"{name} = {value}\n" for name, value in chosen.items())
             server.start()
         try:
             yield server
@@ -52,14 +59,19 @@ def socket_of(server: Any) -> Path:
 
 @contextmanager
 def schema(host: Path) -> Iterator[str]:
-    """The URL of an empty schema, dropped with the block."""
+    """The URL of an empty schema, dropped with the block; its server need not be durable."""
     name = f"test_{next(_numbers)}"
-    query = urlencode({"host": str(host), "options": f"-csearch_path={name}"})
+    query = urlencode({"host": str(host), "options": f"-csearch_path={name}"}) + _AS_IT_IS
     with psycopg.connect(user="postgres", host=str(host), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
     yield f"postgresql://postgres@/postgres?{query}"
     with psycopg.connect(user="postgres", host=str(host), autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+def for_libpq(url: str) -> str:
+    """Return the URL of a schema as other clients take it."""
+    return url.replace(_AS_IT_IS, "")
 
 
 @pytest.fixture(scope="session")

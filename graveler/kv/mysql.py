@@ -4,8 +4,10 @@
 # ruff: noqa: S608
 
 import select
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
+from inspect import signature
 from typing import Any, Final
 
 from graveler.clock import Clock, IdSource
@@ -21,13 +23,22 @@ from graveler.errors import (
 )
 
 try:
+    from pymysql.connections import Connection as PyMySQLConnection
     from pymysql.constants import CR, ER
     from sqlalchemy import Engine, TextClause, bindparam, create_engine, event, text
     from sqlalchemy.engine import Connection, make_url
     from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, IntegrityError
 
     from graveler.kv.server_turns import SessionLocks
-    from graveler.kv.sql import POOL, Failure, SQLKVStore, Statements
+    from graveler.kv.sql import (
+        POOL,
+        Failure,
+        SQLKVStore,
+        Statements,
+        check_options,
+        not_durable,
+        split_durability,
+    )
 except ImportError as error:
     missing = (error.name or "").partition(".")[0]
     raise MissingDependencyError(f'MySQL needs {missing}: pip install "graveler[mysql]"') from error
@@ -65,7 +76,20 @@ _EXISTS: Final = text(
     "SELECT COUNT(*) FROM information_schema.tables"
     " WHERE table_schema = DATABASE() AND table_name = 'graveler_kv'"
 )
+_OBJECTS: Final = {"auth_plugin_map", "conv", "cursorclass", "defer_connect", "ssl"}  # no texts
+_OPTIONS: Final = frozenset(signature(PyMySQLConnection).parameters) - _OBJECTS | {
+    f"ssl_{name}" for name in ("ca", "key", "cert", "capath", "cipher", "check_hostname")
+}
 _PACKET: Final = text("SELECT @@max_allowed_packet")
+_SAFE: Final[Mapping[str, frozenset[str]]] = {
+    "innodb_flush_log_at_trx_commit": frozenset({"1", "3"}),
+    "sync_binlog": frozenset({"1"}),  # where there is a binary log: it decides what is committed
+    "innodb_doublewrite": frozenset({"1", "ON", "DETECT_AND_RECOVER"}),
+}
+_SETTINGS: Final = text(
+    "SELECT @@global.innodb_flush_log_at_trx_commit,"
+    " IF(@@global.log_bin, @@global.sync_binlog, 1), @@global.innodb_doublewrite"
+)
 _TAKE_TURN: Final = text("SELECT GET_LOCK(CONCAT(:name, MD5(DATABASE())), :seconds)")
 _GIVE_TURN: Final = text("SELECT RELEASE_LOCK(CONCAT(:name, MD5(DATABASE())))")
 _WHERE: Final = " WHERE `partition` = :partition AND `key` = :key"
@@ -115,12 +139,14 @@ class MySQLKVStore(SQLKVStore):
 
     Args:
         url: ``mysql://user:password@host:port/database``, with PyMySQL's own parameters as its
-            query.
+            query; and ``durability=server`` for a server that need not keep what it has
+            acknowledged.
         clock: Where pauses come from.
         ids: Where the jitter of the pauses comes from.
 
     Raises:
-        InvalidInputError: The URL cannot be read, or there is no such database.
+        InvalidInputError: The URL cannot be read, there is no such database, or the server is
+            not durable.
         PermissionDeniedError: The user may not make the table.
         BackendUnavailableError: The server does not answer.
     """
@@ -162,11 +188,14 @@ class MySQLKVStore(SQLKVStore):
             raise InvalidInputError(
                 "cannot read the MySQL URL: give mysql://user:password@host/database"
             ) from error
+        self._url, self._durable = split_durability(self._url)
         if not self._url.database:
             raise InvalidInputError("the MySQL URL names no database: give mysql://host/database")
         self._longest = 0
+        name = f"mysql://{self._url.host or 'localhost'}/{self._url.database}"
+        check_options(name, self._url, _OPTIONS)
         super().__init__(
-            f"mysql://{self._url.host or 'localhost'}/{self._url.database}",
+            name,
             SessionLocks(_take_turn, _give_turn),
             clock=clock,
             ids=ids,
@@ -186,10 +215,22 @@ class MySQLKVStore(SQLKVStore):
         return engine
 
     def _prepare(self) -> None:
+        if self._durable:
+            self._check_durable()
         # Quoting doubles a byte at the worst, and a condition comes with the old value.
         self._longest = self._run(lambda c: int(c.execute(_PACKET).scalar_one())) // 4 - 4096
         if not self._run(lambda c: c.execute(_EXISTS).scalar_one()):
             self._run(lambda c: c.execute(_CREATE).rowcount)
+
+    def _check_durable(self) -> None:
+        values = self._run(lambda c: c.execute(_SETTINGS).one())
+        unsafe = [
+            f"{name} is {value}, not {min(_SAFE[name])}"
+            for name, value in zip(_SAFE, map(str, values), strict=True)
+            if value not in _SAFE[name]
+        ]
+        if unsafe:
+            raise not_durable(self._name, unsafe)
 
     def _write_rows(self, partition: Any, rows: list[tuple[bytes, bytes]]) -> None:
         parameters = [{"partition": partition, "key": key, "value": value} for key, value in rows]

@@ -21,7 +21,15 @@ try:
     from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 
     from graveler.kv.server_turns import SessionLocks
-    from graveler.kv.sql import POOL, Failure, SQLKVStore, Statements
+    from graveler.kv.sql import (
+        POOL,
+        Failure,
+        SQLKVStore,
+        Statements,
+        check_options,
+        not_durable,
+        split_durability,
+    )
 except ImportError as error:
     raise MissingDependencyError(
         f'PostgreSQL needs {error.name}: pip install "graveler[postgres]"'
@@ -32,6 +40,11 @@ __all__ = ["PostgresKVStore"]
 _CREATION_LOCK: Final = 0x67726176656C6572  # "graveler", for pg_advisory_xact_lock
 _SESSION: Final = (
     "SELECT set_config('statement_timeout', '60s', false), set_config('lock_timeout', '30s', false)"
+)
+# Whatever the database or the role says: a commit is acknowledged once it is on the disk.
+_WAITING: Final = (
+    ", set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
+    " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
 )
 _CONNECT: Final[dict[str, Any]] = {
     "connect_timeout": 10,
@@ -44,6 +57,10 @@ _CONNECT: Final[dict[str, Any]] = {
 }
 
 _EXISTS: Final = text("SELECT to_regclass('graveler_kv') IS NOT NULL")
+_UNSAFE: Final = text(
+    "SELECT name, setting FROM pg_settings"
+    " WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"
+)
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:lock)")
 # One table. Hashed by partition into 16 or 100 children, which was tried at 200,000 rows, a page
 # of a scan took 1.6 to 5 times as long, and nothing became faster.
@@ -80,6 +97,11 @@ _TROUBLED: Final = frozenset({"53", "57", "58"})  # resources, the operator, the
 _NOT_READY: Final = frozenset({"57P01", "57P02", "57P03"})  # stopping, crashed, starting
 
 
+_OPTIONS: Final = frozenset(
+    option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()
+)
+
+
 class _BinaryCursor(psycopg.Cursor[Any]):
     """A cursor that fetches bytes as bytes, not as twice as many hex digits."""
 
@@ -93,12 +115,13 @@ class PostgresKVStore(SQLKVStore):
 
     Args:
         url: ``postgresql://user:password@host:port/database``, with libpq's own parameters
-            as its query.
+            as its query; and ``durability=server`` for a server that need not keep what it
+            has acknowledged.
         clock: Where pauses come from.
         ids: Where the jitter of the pauses comes from.
 
     Raises:
-        InvalidInputError: The URL cannot be read, or the role may not make the table.
+        InvalidInputError: The URL cannot be read, or the server is not durable.
         BackendUnavailableError: The server does not answer.
     """
 
@@ -150,9 +173,12 @@ class PostgresKVStore(SQLKVStore):
             raise InvalidInputError(
                 "cannot read the PostgreSQL URL: give postgresql://user:password@host/database"
             ) from error
+        self._url, self._durable = split_durability(self._url)
         host = self._url.host or self._url.query.get("host", "localhost")
+        name = f"postgresql://{host}/{self._url.database or ''}"
+        check_options(name, self._url, _OPTIONS)
         super().__init__(
-            f"postgresql://{host}/{self._url.database or ''}",
+            name,
             SessionLocks(_take_turn, _give_turn),
             clock=clock,
             ids=ids,
@@ -167,11 +193,14 @@ class PostgresKVStore(SQLKVStore):
             connect_args={**arguments, "cursor_factory": _BinaryCursor},
             **POOL,
         )
-        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "connect", _on_connect if self._durable else _on_connect_as_it_is)
         event.listen(engine, "checkout", _on_checkout)
         return engine
 
     def _prepare(self) -> None:
+        unsafe = self._run(lambda c: c.execute(_UNSAFE).all()) if self._durable else ()
+        if unsafe:
+            raise not_durable(self._name, (f"{row[0]} is {row[1]}, not on" for row in unsafe))
         if self._run(lambda c: c.execute(_EXISTS).scalar_one()):
             return
 
@@ -193,6 +222,8 @@ class PostgresKVStore(SQLKVStore):
         if state in _KINDS:
             return _KINDS[state]
         no_word = isinstance(error.orig, psycopg.OperationalError) and not state
+        if isinstance(error.orig, psycopg.ProgrammingError) and not state:
+            return Failure(InvalidInputError, "an option of the URI is of the wrong kind")
         if error.connection_invalidated or no_word or state in _NOT_READY:
             return _GONE
         if state[:2] in _TROUBLED:
@@ -212,6 +243,10 @@ def _give_turn(connection: Connection, name: str) -> None:
 
 
 def _on_connect(connection: Any, _record: Any) -> None:
+    connection.execute(_SESSION + _WAITING)
+
+
+def _on_connect_as_it_is(connection: Any, _record: Any) -> None:
     connection.execute(_SESSION)
 
 

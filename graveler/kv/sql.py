@@ -9,18 +9,24 @@ unknown" is left for what it means: the reply to a conditional write was lost.
 # ruff: noqa: D102
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Engine, TextClause
+from sqlalchemy import URL, Engine, TextClause
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
-from graveler.errors import GravelerError, OutcomeUnknownError, StateError, ThrottledError
+from graveler.errors import (
+    GravelerError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    StateError,
+    ThrottledError,
+)
 from graveler.forking import abandon, held_off, watch
 from graveler.kv.batches import chunks, groups, pages
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
@@ -36,17 +42,76 @@ from graveler.kv.store import (
     check_value,
 )
 
-__all__ = ["POOL", "Failure", "SQLKVStore", "Statements"]
+__all__ = [
+    "POOL",
+    "Failure",
+    "SQLKVStore",
+    "Statements",
+    "bad_option",
+    "check_options",
+    "not_durable",
+    "split_durability",
+]
 
 _T = TypeVar("_T")
 
-POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12}
-"""Connections kept, and those beyond that many threads at once may open for a while."""
+POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
+"""Connections kept, and those beyond that many threads at once may open for a while; and no
+values in the messages of errors."""
 
 _PATIENCE: Final = 30  # seconds that a thread waits for a connection
 _ATTEMPTS: Final = 4
 _LONGEST_PAUSE: Final = 0.1
 _DROP_AT_ONCE: Final = 10_000
+_DURABILITY: Final = "durability"
+_AS_CONFIGURED: Final = "server"
+
+
+def split_durability(url: URL) -> tuple[URL, bool]:
+    """Take the option ``durability`` off a URL; return whether the server must be durable.
+
+    Raises:
+        InvalidInputError: It is given and not ``server``.
+    """
+    given = url.query.get(_DURABILITY)
+    if given not in {None, _AS_CONFIGURED}:
+        raise InvalidInputError(
+            f"durability={given!r}: give {_AS_CONFIGURED!r}, or leave it out: then a server that "
+            "can lose what it has acknowledged is refused"
+        )
+    return url.difference_update_query([_DURABILITY]), given is None
+
+
+def check_options(name: str, url: URL, known: Collection[str]) -> None:
+    """Refuse options that a driver does not know.
+
+    Raises:
+        InvalidInputError: The query of the URL has others than the known.
+    """
+    if unknown := sorted(set(url.query) - set(known)):
+        raise InvalidInputError(
+            f"the URI of {name} has unknown options {unknown}: known are "
+            f"{', '.join(sorted({*known, _DURABILITY}))}"
+        )
+
+
+def bad_option(name: str, error: Exception) -> InvalidInputError:
+    """Return the error for an option whose value the driver does not take."""
+    return InvalidInputError(f"an option of the URI of {name} is of the wrong kind: {error}")
+
+
+def not_durable(name: str, settings: Iterable[str]) -> InvalidInputError:
+    """Return the error for a server that can lose what it has acknowledged.
+
+    Args:
+        name: What messages call the store.
+        settings: What makes it so, each with what it must be.
+    """
+    return InvalidInputError(
+        f"{name} can lose what it has acknowledged: {'; '.join(settings)}. Change it on the server "
+        f"and open the lake again; or take the loss: put {_DURABILITY}={_AS_CONFIGURED} into the "
+        "query of the URI"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +167,10 @@ class SQLKVStore(KVStore):
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         self._closed = False
-        self._engine = self._new_engine(_PATIENCE)
+        try:
+            self._engine = self._new_engine(_PATIENCE)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise bad_option(name, error) from None
         self._turns = ServerTurns(lambda: self._new_engine(0), locks)
         try:
             self._prepare()
@@ -268,6 +336,10 @@ class SQLKVStore(KVStore):
                         if self._closed:
                             # The pool that would have closed it is gone.
                             connection.invalidate()
+            except (AttributeError, TypeError, ValueError) as error:
+                if sent or isinstance(error, GravelerError):
+                    raise
+                raise bad_option(self._name, error) from None
             except PoolTimeoutError as error:
                 raise ThrottledError(f"{self._name}: {error}: use fewer threads") from error
             except DBAPIError as error:

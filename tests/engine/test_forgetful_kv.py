@@ -25,6 +25,7 @@ from graveler.lake.lake import Lake
 from graveler.repository.watched_kv import WatchedKVStore
 from graveler.repository.witness import WITNESSES, witnesses
 from tests.cli.conftest import cli  # noqa: F401 - a fixture
+from tests.fixtures_postgres import for_libpq
 
 
 class FileBackup:
@@ -60,12 +61,12 @@ class PostgresBackup:
         self.url = url
 
     def _run(self, *statements):
-        with psycopg.connect(self.url, autocommit=True) as connection:
+        with psycopg.connect(for_libpq(self.url), autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement)
 
     def _tables(self):
-        with psycopg.connect(self.url) as connection:
+        with psycopg.connect(for_libpq(self.url)) as connection:
             rows = connection.execute(
                 "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
             ).fetchall()

@@ -45,7 +45,7 @@ def wired(wire: Wire, mysql_url: str) -> Iterator[MySQLKVStore]:
         with connection.cursor() as cursor:
             cursor.execute("CREATE OR REPLACE USER wired@localhost IDENTIFIED BY 'secret'")
             cursor.execute(f"GRANT ALL ON {make_url(mysql_url).database}.* TO wired@localhost")
-    url = f"mysql://wired:secret@127.0.0.1:{wire.port}/{make_url(mysql_url).database}"
+    url = f"mysql://wired:secret@127.0.0.1:{wire.port}/{make_url(mysql_url).database}?durability=server"
     with MySQLKVStore(url, clock=FakeClock()) as store:
         yield store
 
@@ -294,6 +294,22 @@ def test_a_url_that_cannot_be_read_is_told_without_its_secrets(url: str) -> None
     with pytest.raises(InvalidInputError, match="cannot read") as caught:
         MySQLKVStore(url)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("pool=9", r"unknown options \['pool'\].*ssl_ca"),
+        ("cursorclass=x", r"unknown options \['cursorclass'\]"),
+        ("connect_timeout=soon", "wrong kind"),
+        ("connect_timeout=-1", "wrong kind"),
+        ("charset=none", "wrong kind"),
+    ],
+)
+def test_an_option_that_the_driver_does_not_take_is_told(query: str, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason) as caught:
+        MySQLKVStore(f"mysql://u:s3cret@127.0.0.1:1/d?{query}", clock=FakeClock())
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_value_too_large_for_the_server_is_told(store: MySQLKVStore) -> None:

@@ -22,6 +22,7 @@ from graveler.errors import (
 )
 from graveler.kv.postgres import _CREATE, _CREATION_LOCK, PostgresKVStore
 from graveler.kv.store import ABSENT, PRESENT
+from tests.fixtures_postgres import for_libpq
 from tests.kv.wires import Wire
 
 _OURS = "FROM pg_stat_activity WHERE application_name = 'graveler'"
@@ -43,8 +44,9 @@ def wire(postgres_socket: Path) -> Iterator[Wire]:
 @pytest.fixture
 def wired(wire: Wire, postgres_url: str) -> Iterator[PostgresKVStore]:
     """A store at the other end of the wire."""
-    options = psycopg.conninfo.conninfo_to_dict(postgres_url)["options"]
+    options = psycopg.conninfo.conninfo_to_dict(for_libpq(postgres_url))["options"]
     query = urlencode({"options": options, "sslmode": "disable", "gssencmode": "disable"})
+    query += "&durability=server"
     url = f"postgresql://postgres:secret@127.0.0.1:{wire.port}/postgres?{query}"
     with PostgresKVStore(url, clock=FakeClock()) as store:
         yield store
@@ -80,7 +82,7 @@ def _wait_for(connection: psycopg.Connection, question: str) -> None:
 
 
 def _end_all_connections(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(for_libpq(url), autocommit=True) as connection:
         # The second argument: how many milliseconds to wait for the end.
         connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {_OURS}")
         assert connection.execute(f"SELECT count(*) {_OURS}").fetchone() == (0,)
@@ -245,7 +247,7 @@ def test_what_the_server_says_becomes_what_the_caller_can_do(
 
 
 def test_a_role_that_may_not_make_the_table_is_told(postgres_url: str) -> None:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
+    with psycopg.connect(for_libpq(postgres_url), autocommit=True) as connection:
         schema = connection.execute("SELECT current_schema()").fetchone()
         assert schema is not None
         role = f"role_{schema[0]}"
@@ -273,6 +275,20 @@ def test_a_url_that_cannot_be_read_is_told_without_its_secrets(url: str) -> None
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("pool=9", r"unknown options \['pool'\].*sslmode"),
+        ("row_factory=dict", r"unknown options \['row_factory'\]"),
+        ("connect_timeout=soon", "connect_timeout"),
+    ],
+)
+def test_an_option_that_the_driver_does_not_take_is_told(query: str, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason) as caught:
+        PostgresKVStore(f"postgresql://u:s3cret@127.0.0.1:1/d?{query}", clock=FakeClock())
+    assert "s3cret" not in str(caught.value)
+
+
 def test_batches_in_opposite_order_do_not_block_each_other(store: PostgresKVStore) -> None:
     items = [(b"%04d" % number, b"v") for number in range(2000)]
     together = Barrier(2)
@@ -296,7 +312,10 @@ def test_batches_in_opposite_order_do_not_block_each_other(store: PostgresKVStor
 def test_who_opens_an_empty_database_waits_for_whoever_is_making_the_table(
     postgres_url: str,
 ) -> None:
-    with psycopg.connect(postgres_url) as other, psycopg.connect(postgres_url) as watcher:
+    with (
+        psycopg.connect(for_libpq(postgres_url)) as other,
+        psycopg.connect(for_libpq(postgres_url)) as watcher,
+    ):
         other.execute("SELECT pg_advisory_xact_lock(%s)", [_CREATION_LOCK])
         other.execute(_CREATE.text)
         with ThreadPoolExecutor(1) as pool:
@@ -311,7 +330,10 @@ def test_a_connection_in_use_is_closed_when_it_is_given_back(
     store: PostgresKVStore, postgres_url: str
 ) -> None:
     lock = text("SELECT pg_advisory_xact_lock(20131)")
-    with psycopg.connect(postgres_url, autocommit=True) as other, ThreadPoolExecutor(1) as pool:
+    with (
+        psycopg.connect(for_libpq(postgres_url), autocommit=True) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
         other.execute("SELECT pg_advisory_lock(20131)")
         working = pool.submit(store._run, lambda c: c.execute(lock).rowcount)
         _wait_for(other, f"SELECT count(*) = 1 {_OURS} AND wait_event = 'advisory'")
