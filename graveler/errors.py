@@ -32,6 +32,7 @@ __all__ = [
     "NoChangesError",
     "NotFoundError",
     "ObjectNotFoundError",
+    "OlderFormatError",
     "OutcomeUnknownError",
     "PermissionDeniedError",
     "PreconditionFailedError",
@@ -69,6 +70,7 @@ class ErrorCode(StrEnum):
     NO_CHANGES = "no-changes"
     NOT_FOUND = "not-found"
     OBJECT_NOT_FOUND = "object-not-found"
+    OLDER_FORMAT = "older-format"
     OUTCOME_UNKNOWN = "outcome-unknown"
     PERMISSION_DENIED = "permission-denied"
     PRECONDITION_FAILED = "precondition-failed"
@@ -173,6 +175,12 @@ class NewerFormatError(GravelerError):
     """Upgrade graveler: a newer one wrote the record. It was left as it is."""
 
     code = ErrorCode.NEWER_FORMAT
+
+
+class OlderFormatError(GravelerError):
+    """Make a new repository: an older graveler wrote this one, and no version reads both."""
+
+    code = ErrorCode.OLDER_FORMAT
 
 
 class StateError(GravelerError):

@@ -1,16 +1,18 @@
-"""Ids as functions of content, all of them SHA-256.
+"""Two hashes of an entry, and the ids of what holds it, all of them SHA-256.
 
-====================  ==========================================================
-identity of an entry  h over size, checksum, content type and user metadata
-record id             h( h(key) ‖ h(identity) )
-range id              h( record id₁ ‖ … ‖ record idₙ )
-metarange id          the same over its ranges: key = last key, identity = range id
-commit id             h over committer, message, metarange, time, metadata, parents
-====================  ==========================================================
+================  ==============================================================
+content identity  h over size, content type, user metadata, and the checksum if graveler
+                  computed it, else the address and its version
+record id         h( h(key) ‖ h(value record) )
+range id          h( record id₁ ‖ … ‖ record idₙ )
+metarange id      the same over its ranges: key = last key, value record = the range's
+commit id         h over committer, message, metarange, time, metadata, parents
+================  ==============================================================
 
-No path, address or time enters an identity: equal files written on two branches are
-one and the same. A linked file without a checksum has nothing else that tells its
-content, so there the address stands in for it.
+The content identity decides diff, merge, conflicts and "nothing changed": equal files
+written on two branches are one and the same, whatever their addresses and times. The
+record id covers every byte of the value record, address and time included. All other ids
+are made of record ids, so one id never stands for two sets of addresses.
 
 The fields are framed (type byte, 8-byte big-endian length, bytes), so that no two
 different inputs give the same bytes to the hash. ``docs/formats/identity.md`` has the
@@ -60,10 +62,17 @@ def unix_us(moment: datetime) -> int:
 
 
 def entry_identity(entry: Entry) -> bytes:
-    """Return the 32 bytes that say what the entry holds, wherever it lies."""
-    content = _text(entry.checksum) if entry.checksum else _text("address:" + entry.address)
+    """Return the content identity: 32 bytes that say what the entry holds.
+
+    A checksum that somebody declared is not believed: the address and the version that its
+    store reported stand in for the content.
+    """
+    if entry.computed and entry.checksum:
+        content = _text("checksum") + _text(entry.checksum)
+    else:
+        content = _text("address") + _text(entry.address) + _text(entry.version)
     return sha256(
-        b"entry:1"
+        b"entry:2"
         + _number(entry.size)
         + content
         + _text(entry.content_type)
@@ -71,9 +80,9 @@ def entry_identity(entry: Entry) -> bytes:
     ).digest()
 
 
-def record_id(key: bytes, identity: bytes) -> bytes:
-    """Return h(h(key) ‖ h(identity)), 32 bytes."""
-    return sha256(sha256(key).digest() + sha256(identity).digest()).digest()
+def record_id(key: bytes, value: bytes) -> bytes:
+    """Return h(h(key) ‖ h(value record)), 32 bytes."""
+    return sha256(sha256(key).digest() + sha256(value).digest()).digest()
 
 
 def range_id(record_ids: Iterable[bytes]) -> bytes:

@@ -29,10 +29,14 @@ class Entry:
         address: Key in the repository's storage (``data/…``), or a full URI
             (``s3://…``, ``file:///…``) of a linked file.
         size: Bytes.
-        checksum: ``algorithm:hex`` of the content, or "" where a linked file has none.
+        checksum: ``algorithm:hex`` of the content, or "" where a linked file has none. One that
+            the caller declared is checked when the file is read and decides nothing.
         content_type: Media type, or "".
         mtime: When the bytes were written, UTC.
         metadata: The user's own pairs.
+        version: What the store of a foreign file reported when it was linked: ``etag:<ETag>`` or
+            ``mtime:<µs>``; "" in the repository's own storage, where no address is used twice.
+        computed: Whether graveler computed the checksum, of bytes that it stored or read.
     """
 
     path: str
@@ -42,6 +46,8 @@ class Entry:
     content_type: str = ""
     mtime: datetime | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    computed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 Value record (what a range stores behind a key, and a staged write after its header)::
 
     varint  length of identity
-    bytes   identity (32 for an entry, 32 for a range in a metarange)
+    bytes   identity (content identity of an entry, 32; id of a range in a metarange, 32)
     varint  length of data
     bytes   data
 
 Entry data is a JSON array: address, size, checksum, content type, mtime (µs since 1970
-or null), metadata. Range data is ``[min key (hex), count, size]``. Staged write::
+or null), metadata, version, whether graveler computed the checksum. Range data is
+``[min key (hex), count, size]``. Staged write::
 
     byte    0 tombstone, 1 entry
     bytes   record id, 32                 (entry only)
@@ -26,7 +27,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from graveler.errors import CorruptionError, NewerFormatError
+from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.fields import Fields, from_unix_us
 from graveler.identity import entry_identity, record_id, unix_us
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
@@ -60,8 +61,11 @@ __all__ = [
     "value_identity",
 ]
 
-FORMAT: Final = 1
-"""Of every record and table written here; what says nothing of its format is of the first."""
+FORMAT: Final = 2
+"""Of every record, table and dump written here, and the only one that is read.
+
+Repository records, tables and dumps name it; so do other records from the first that differs
+from its repository's format on."""
 RECORD_ID_BYTES: Final = 32
 TOMBSTONE: Final = b"\x00"
 _LIVE: Final = b"\x01"
@@ -69,6 +73,7 @@ _LIVE_BYTE: Final = 1
 _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _MAX_VARINT_BYTES: Final = 5
+_UNSTAMPED: Final = 1
 _SEALED_ORDER: Final = "oldest-first"
 
 _to_json = json.JSONEncoder(
@@ -92,20 +97,27 @@ def encode_json(value: Any) -> bytes:
     return _to_json(value).encode("utf-8", "surrogatepass")
 
 
-def decode_json(raw: bytes, what: str) -> Any:
+def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
     """Return the value; `what` names it in the errors.
+
+    Args:
+        raw: The bytes.
+        what: Names it in the errors.
+        stamped: A record of this kind always names its format: without one it is of the first.
 
     Raises:
         CorruptionError: The bytes are not JSON.
-        NewerFormatError: It is a record, and its ``format`` is one we do not know.
+        NewerFormatError: It is a record, and its ``format`` is one we do not know yet.
+        OlderFormatError: It is a record, and its ``format`` is one we do not read any more.
     """
     try:
         value = _from_json(raw.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise CorruptionError(f"{what} is not JSON: {raw[:60]!r}") from error
-    if type(value) is dict and "format" in value:
+    if type(value) is dict and ("format" in value or stamped):
         name = value.get("name", value.get("key"))
-        check_format(value.pop("format"), what if name is None else f"{what} of {name!r}")
+        stated = value.pop("format", _UNSTAMPED)
+        check_format(stated, what if name is None else f"{what} of {name!r}")
     return value
 
 
@@ -118,14 +130,21 @@ def read_key(key: bytes, what: str) -> str:
 
 
 def check_format(found: Any, what: str) -> None:
-    """Refuse what a newer graveler wrote: reading it would be guessing, writing it a loss.
+    """Refuse what another graveler wrote: reading it would be guessing, writing it a loss.
 
     Raises:
         NewerFormatError: Its format is greater than ours.
+        OlderFormatError: Its format is less than ours.
         CorruptionError: It is no format at all.
     """
     if type(found) is not int or found < 1:
         raise CorruptionError(f"{what} has the format {found!r}: formats are 1, 2 and so on")
+    if found < FORMAT:
+        raise OlderFormatError(
+            f"{what} has format {found}, and this graveler reads format {FORMAT} alone: make a new "
+            "repository with it and put or link the files there; the data files of the old one "
+            "stay readable where they are, and nothing was changed"
+        )
     if found > FORMAT:
         raise NewerFormatError(
             f"{what} has format {found}, and this graveler knows formats up to {FORMAT}: "
@@ -187,6 +206,8 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
             entry.content_type,
             mtime,
             dict(entry.metadata),
+            entry.version,
+            entry.computed,
         ]
     )
     return identity, encode_value(identity, data)
@@ -197,7 +218,7 @@ def decode_entry(key: bytes, raw: bytes) -> Entry:
     data = decode_value(raw)[1]
     fields = decode_json(data, f"entry at {key!r}")
     try:
-        address, size, checksum, content_type, mtime, metadata = fields
+        address, size, checksum, content_type, mtime, metadata, version, computed = fields
         return Entry(
             path=key.decode("utf-8"),
             address=address,
@@ -206,6 +227,8 @@ def decode_entry(key: bytes, raw: bytes) -> Entry:
             content_type=content_type,
             mtime=None if mtime is None else from_unix_us(mtime),
             metadata=metadata,
+            version=version,
+            computed=computed,
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise CorruptionError(f"entry at {key!r} cannot be read: {data[:80]!r}") from error
@@ -229,8 +252,8 @@ def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
 
 def stage_entry(key: bytes, entry: Entry) -> bytes:
     """Return the staged form of an entry, record id included."""
-    identity, value = encode_entry(entry)
-    return b"".join((_LIVE, record_id(key, identity), value))
+    value = encode_entry(entry)[1]
+    return b"".join((_LIVE, record_id(key, value), value))
 
 
 def staged_value(raw: bytes) -> bytes | None:
@@ -304,9 +327,9 @@ def decode_branch(raw: bytes) -> BranchRecord:
         fence=fields.text("fence"),
         hidden=fields.flag("hidden"),
         nonce=fields.text("nonce"),
-        born=fields.text("born", ""),
-        moves=read_moves(fields, ()),
-        pages=fields.number("pages", 0),
+        born=fields.text("born"),
+        moves=read_moves(fields),
+        pages=fields.number("pages"),
     )
 
 
@@ -321,7 +344,7 @@ def decode_moves(raw: bytes) -> tuple[Move, ...]:
     return read_moves(Fields({"moves": decode_json(raw, what)}, what))
 
 
-def read_moves(fields: Fields, *default: tuple[Move, ...]) -> tuple[Move, ...]:
+def read_moves(fields: Fields) -> tuple[Move, ...]:
     """Return the field ``moves`` of a record, or raise CorruptionError."""
     return tuple(
         Move(
@@ -330,7 +353,7 @@ def read_moves(fields: Fields, *default: tuple[Move, ...]) -> tuple[Move, ...]:
             move.digest("commit"),
             move.text("actor"),
         )
-        for move in fields.rows("moves", Move._fields, *default)
+        for move in fields.rows("moves", Move._fields)
     )
 
 
@@ -361,7 +384,7 @@ def decode_commit(identifier: str, raw: bytes) -> Commit:
 def read_commit(identifier: str, fields: Fields) -> Commit:
     """Return the commit of a record's fields, or raise CorruptionError."""
     spans = None
-    if fields.value("spans", None) is not None:
+    if fields.value("spans") is not None:
         pairs = fields.rows("spans", ("first", "last"))
         spans = tuple((span.binary("first"), span.binary("last")) for span in pairs)
     return Commit(

@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import cast
 
 from graveler.committed import metarange
+from graveler.committed.diff import same_content
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.rewrite import Tally, rewrite
@@ -39,7 +40,7 @@ def apply(
     """Return the tree that `base` becomes by `changes`.
 
     Ranges that no key touches are taken over by id, unopened. Where a change has the
-    identity that is there already, the base's record stays (its address too).
+    content identity that is there already, the base's record stays (its address too).
 
     Args:
         store: Where trees are.
@@ -116,6 +117,6 @@ def _overwrite(change: StagedChange, found: Record | None) -> Record | None:
     key, identifier, value = change
     if identifier is None or value is None:
         return None
-    if found is not None and found[1] == identifier:
+    if found is not None and same_content(found[2], value):
         return found
     return key, identifier, value

@@ -1,7 +1,8 @@
 """What differs between two trees, in time proportional to the difference.
 
 Ranges that both trees have are never opened; within the others records are compared by
-key and identity. An entry whose bytes moved to another address has not changed.
+key and content identity. An entry whose bytes were stored again at another address has not
+changed, although its range has another id.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ __all__ = ["RawChange", "diff", "diff_ranges", "same_content"]
 
 
 class RawChange(NamedTuple):
-    """One key whose identity differs between two trees.
+    """One key whose content identity differs between two trees.
 
     Attributes:
         key: The key.
@@ -60,7 +61,7 @@ def diff_ranges(
 
 
 def same_content(one: bytes | None, other: bytes | None) -> bool:
-    """Return whether two value records have the same identity; None (missing) equals None."""
+    """Return whether two value records have the same content identity; None (missing) equals None."""
     if one is None or other is None:
         return one is other
     return one == other or value_identity(one) == value_identity(other)

@@ -168,7 +168,7 @@ class _Judge:
             return found
         if chosen is None:
             return None
-        return key, record_id(key, value_identity(chosen)), chosen
+        return key, record_id(key, chosen), chosen
 
     def _choose(
         self, key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None

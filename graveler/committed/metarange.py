@@ -40,7 +40,8 @@ _min_key = attrgetter("min_key")
 @lru_cache(maxsize=1 << 15)
 def _record(info: RangeInfo) -> tuple[bytes, bytes]:
     """Return record id and value of a range; most ranges of a new tree are an older one's."""
-    return record_id(info.max_key, info.id), encode_range_info(info)
+    value = encode_range_info(info)
+    return record_id(info.max_key, value), value
 
 
 def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
@@ -67,8 +68,8 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
                 size=size,
             )
             table.finish(identifier, properties)
-        if store.publish(TableKind.METARANGE, identifier, file, record_ids):
-            store.metaranges.put(identifier.hex(), tuple(infos))
+        store.publish(TableKind.METARANGE, identifier, file, record_ids)
+        store.metaranges.put(identifier.hex(), tuple(infos))
     finally:
         scratch.close()
     return identifier.hex()

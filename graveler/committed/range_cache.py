@@ -17,7 +17,8 @@ _MEMORY_BYTES: Final = 128 << 20
 class RangeCache:
     """Least recently used tables go first, in memory and on disk alike.
 
-    Tables are immutable and named by content, so nothing here ever becomes out of date.
+    Tables are immutable and their names stand for every byte of their records, so nothing
+    here ever becomes out of date.
     Only checked tables may be added: see `graveler.committed.table_check`.
 
     Args:

@@ -109,13 +109,10 @@ class RangeStore:
 
     def publish(
         self, kind: TableKind, identifier: bytes, file: TableFile, record_ids: bytes
-    ) -> bool:
-        """Put a finished table file and keep it in the cache; return whether it was put.
+    ) -> None:
+        """Put a finished table file and keep it in the cache.
 
-        Nothing happens where the object store has a table of that id. That one's
-        records have the same keys and identities but perhaps other addresses, and they
-        are the ones that count: what was written here must not be read, here only, in
-        their place.
+        Where the object store has a table of that id already, it has the same records.
         """
         data = file.read()  # once: RocksDB has dropped the file from the page cache
         key = self.key(identifier)
@@ -128,11 +125,11 @@ class RangeStore:
                     self.stats.ranges_written += 1
                 else:
                     self.stats.metaranges_written += 1
-            self.cache.adopt(
-                identifier.hex(),
-                data,
-                file.path if file.on_disk else None,
-                record_ids,
-                stored=self.objects.local_file(key),
-            )
-        return put
+        self.cache.adopt(
+            identifier.hex(),
+            data,
+            file.path if file.on_disk else None,
+            record_ids,
+            # another writer's file of the same records may have other bytes
+            stored=self.objects.local_file(key) if put else None,
+        )

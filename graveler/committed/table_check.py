@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from graveler.errors import CorruptionError
 from graveler.identity import range_id, record_id
-from graveler.records import check_format, value_identity
+from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
 
 __all__ = ["TableKind", "check_table", "table_properties"]
@@ -35,6 +35,7 @@ def table_properties(
         size: Logical bytes: the sum of key and value lengths.
     """
     return {
+        "format": str(FORMAT),
         "type": kind.value,
         "min_key": min_key.hex(),
         "max_key": max_key.hex(),
@@ -52,13 +53,13 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> byte
         NewerFormatError: A newer graveler wrote it.
     """
     what = f"{kind} {identifier.hex()}"
-    stated = reader.user_properties.get("format", "1")  # what says nothing is of the first format
+    stated = reader.user_properties.get("format", "1")  # the first format did not name itself
     check_format(int(stated) if stated.isdecimal() else stated, what)
     ids: list[bytes] = []
     first = last = b""
     size = 0
     for key, value in _ascending(reader, identifier):
-        ids.append(record_id(key, value_identity(value)))
+        ids.append(record_id(key, value))
         size += len(key) + len(value)
         first = first or key
         last = key

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table_check import TableKind, check_table
+from graveler.committed.table_check import TableKind, check_table, table_properties
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.records import decode_range_info
@@ -48,19 +48,19 @@ def verify_range(
     if reader is None or info is None:
         return reader
     found = reader.user_properties
-    # sizes differ where two writers made the same range of entries at addresses of
-    # different lengths: the range's own was compared with its records already
-    expected = {
-        "min_key": info.min_key.hex(),
-        "max_key": info.max_key.hex(),
-        "count": str(info.count),
-    }
+    expected = table_properties(
+        TableKind.RANGE,
+        min_key=info.min_key,
+        max_key=info.max_key,
+        count=info.count,
+        size=info.size,
+    )
     for name, value in expected.items():
-        if found[name] != value:
+        if found.get(name) != value:
             yield Problem(
                 TableKind.RANGE,
                 range_id.hex(),
-                f"{name} is {found[name]}, its metarange says {value}",
+                f"{name} is {found.get(name)}, its metarange says {value}",
             )
     return reader
 

@@ -1,6 +1,7 @@
 """A branch as one transaction sees it: its own writes, in nobody else's sight, over the branch."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from graveler.errors import NoChangesError
 from graveler.model import Commit, Entry
@@ -53,19 +54,7 @@ class Pending(View):
         count = 0
         for count, entry in enumerate(entries, 1):  # noqa: B007 - the count is what is asked for
             key = check_path(entry.path)
-            dated = (
-                entry
-                if entry.mtime is not None
-                else Entry(
-                    entry.path,
-                    entry.address,
-                    entry.size,
-                    entry.checksum,
-                    entry.content_type,
-                    now,
-                    entry.metadata,
-                )
-            )
+            dated = entry if entry.mtime is not None else replace(entry, mtime=now)
             self._writes[key] = stage_entry(key, dated)
         return count
 

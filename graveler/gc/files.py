@@ -14,12 +14,11 @@ from typing import Final
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.fields import Fields
 from graveler.kv.store import ABSENT, KVStore, Predicate
-from graveler.records import decode_json, encode_json, read_key
+from graveler.records import FORMAT, decode_json, encode_json, read_key
 
 __all__ = ["FileRecord", "FileRecords", "FileState"]
 
 _PREFIX: Final = b"file/"
-_FORMAT: Final = 1
 
 
 class FileState(StrEnum):
@@ -64,7 +63,7 @@ class FileRecords:
 
     def write(self, identifier: bytes, record: FileRecord, predicate: Predicate = ABSENT) -> bool:
         """Write the record if it is as `predicate` says; return whether it is written."""
-        value = encode_json({"format": _FORMAT, **asdict(record)})
+        value = encode_json({"format": FORMAT, **asdict(record)})
         try:
             self._kv.set_if(self._partition, _key(identifier), value, predicate)
         except PreconditionFailedError:

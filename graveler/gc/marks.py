@@ -26,13 +26,12 @@ from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore
 from graveler.limits import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
-from graveler.records import decode_json, encode_json, from_unix_us
+from graveler.records import FORMAT, decode_json, encode_json, from_unix_us
 from graveler.refs import backoff
 
 __all__ = ["Kind", "Mark", "MarkState", "Marks", "Tally"]
 
 _PREFIX: Final = b"mark/"
-_FORMAT: Final = 1
 _ATTEMPTS: Final = 50
 _LONGEST: Final = LONGEST_DURATION.total_seconds()
 
@@ -148,7 +147,7 @@ def _encode(mark: Mark) -> bytes:
     raw: dict[str, Any] = {item.name: getattr(mark, item.name) for item in fields(mark)}
     for name in _TALLIES:
         raw[name] = {kind: [tally.count, tally.size] for kind, tally in raw[name].items()}
-    return encode_json({**raw, "format": _FORMAT})
+    return encode_json({**raw, "format": FORMAT})
 
 
 def _decode(raw: bytes) -> Mark:

@@ -21,12 +21,11 @@ from graveler.errors import (
 )
 from graveler.fields import Fields, row
 from graveler.kv.store import ABSENT, KVStore, Stored
-from graveler.records import decode_json, encode_json
+from graveler.records import FORMAT, decode_json, encode_json
 
 __all__ = ["KEEP_ALL", "Keep", "Retention", "RetentionRules"]
 
 _KEY: Final = b"settings/retention"
-_FORMAT: Final = 1
 _ATTEMPTS: Final = 20
 
 
@@ -169,7 +168,7 @@ class RetentionRules:
 def _encode(rules: Retention, nonce: str) -> bytes:
     return encode_json(
         {
-            "format": _FORMAT,
+            "format": FORMAT,
             "default": [rules.default.days, rules.default.count],
             "patterns": {
                 name: [keep.days, keep.count] for name, keep in sorted(rules.patterns.items())

@@ -31,7 +31,7 @@ from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
-from graveler.records import decode_json, encode_json, read_key
+from graveler.records import FORMAT, decode_json, encode_json, read_key
 from graveler.refs import Refs
 from graveler.refs.dump import read_dump
 from graveler.repository import Stores
@@ -124,6 +124,7 @@ class Lake:
 
         Raises:
             RepositoryNotFoundError: There is none of this name.
+            OlderFormatError: An older graveler made it.
             BackendUnavailableError: Its storage is a folder in which nothing of it is left: most
                 often a volume that is not mounted.
         """
@@ -173,6 +174,7 @@ class Lake:
         uid = self._ids.unique()
         place = _absolute(storage or self.default_storage(name))
         settings: dict[str, Any] = {
+            "format": FORMAT,
             "uid": uid,
             # below the lake's own it is not written down: a lake can be moved, and a copy of
             # one has objects of its own
@@ -346,8 +348,8 @@ class Lake:
 
 
 def _read_settings(raw: bytes, what: str) -> dict[str, Any]:
-    """Return the record of a repository, or raise CorruptionError."""
-    fields = Fields(decode_json(raw, what), what)
+    """Return the record of a repository, or raise CorruptionError or OlderFormatError."""
+    fields = Fields(decode_json(raw, what, stamped=True), what)
     splitting = row(fields.value("splitting"), ("min_bytes", "max_bytes", "raggedness"), what)
     rule = [splitting.number(name) for name in splitting]
     try:

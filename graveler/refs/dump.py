@@ -28,6 +28,7 @@ from graveler.refs.requirements import read_gate_rules
 __all__ = ["Contents", "Header", "commits_in", "read_dump", "write_dump"]
 
 _KIND: Final = "graveler refs"
+_MARK: Final = f'"kind":"{_KIND}"'.encode()
 _END: Final = b'{"end":'
 
 
@@ -138,6 +139,7 @@ def read_dump(path: Path) -> Contents:
         NotFoundError: There is no such file.
         InvalidInputError: It is no dump.
         NewerFormatError: A newer graveler wrote it.
+        OlderFormatError: An older graveler wrote it.
         CorruptionError: It is cut off or damaged, or a commit is not what its id says.
     """
     if not path.is_file():
@@ -166,10 +168,10 @@ def read_dump(path: Path) -> Contents:
 
 
 def _header(raw: bytes, what: str) -> Header:
+    if _MARK not in raw:
+        raise InvalidInputError(f"{what}: this is no dump of refs")
     try:
-        fields = Fields(decode_json(raw, what), what)
-        if fields.text("kind") != _KIND:
-            raise InvalidInputError(f"{what}: this is no dump of refs")
+        fields = Fields(decode_json(raw, what, stamped=True), what)
         splitting = row(fields.value("splitting"), ("min_bytes", "max_bytes", "raggedness"), what)
         low, high, raggedness = (splitting.number(name) for name in splitting)
         return Header(

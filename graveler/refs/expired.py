@@ -21,12 +21,11 @@ from graveler.errors import (
 from graveler.fields import Fields
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore, Predicate
-from graveler.records import decode_json, encode_json, from_unix_us, read_key
+from graveler.records import FORMAT, decode_json, encode_json, from_unix_us, read_key
 
 __all__ = ["Expired", "ExpiredCommits", "read_expired"]
 
 _PREFIX: Final = b"commit/"
-_FORMAT: Final = 1
 _ATTEMPTS: Final = 20
 
 
@@ -106,7 +105,7 @@ class ExpiredCommits:
 
     def write(self, commit_id: str, record: Expired, predicate: Predicate = ABSENT) -> bool:
         """Write the record if it is as `predicate` says; return whether it is written."""
-        value = encode_json({"format": _FORMAT, **asdict(record)})
+        value = encode_json({"format": FORMAT, **asdict(record)})
         try:
             self._kv.set_if(self._partition, _key(commit_id), value, predicate)
         except PreconditionFailedError:

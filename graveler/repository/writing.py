@@ -159,6 +159,7 @@ def upload(  # noqa: PLR0913 - what an upload has
         content_type=content_type,
         mtime=stores.clock.now(),
         metadata=metadata,
+        computed=True,
     )
 
 

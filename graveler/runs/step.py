@@ -72,9 +72,7 @@ def _without(stores: Stores, tree: str, joined: Commit) -> str:
     changes = (
         (
             change.key,
-            None
-            if change.left_value is None
-            else record_id(change.key, value_identity(change.left_value)),
+            None if change.left_value is None else record_id(change.key, change.left_value),
             change.left_value,
         )
         for change in diff(stores.ranges, base.metarange, head.metarange)

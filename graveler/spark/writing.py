@@ -86,8 +86,9 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
             path=folder + (_lasting(name, mark) if mode == "overwrite" or owner else name),
             address=info.key,
             size=info.size,
-            checksum=checksum,
+            checksum=checksum or info.checksum,
             mtime=info.mtime,
+            computed=bool(checksum),
         )
         for (name, info), checksum in zip(files.items(), checksums, strict=True)
     ]

@@ -16,7 +16,7 @@ from graveler.committed.table_check import TableKind
 from graveler.identity import entry_identity, record_id
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
-from graveler.records import encode_entry
+from graveler.records import decode_value, encode_entry
 from graveler.sstable.reader import TableReader
 
 DOCS = Path(__file__).parents[2] / "docs" / "formats"
@@ -28,6 +28,7 @@ ENTRIES = [
         checksum="sha256:" + sha256(b"one").hexdigest(),
         content_type="text/csv",
         mtime=datetime(2013, 1, 1, 5, tzinfo=UTC),
+        computed=True,
     ),
     Entry(
         path="a/2.csv",
@@ -35,8 +36,9 @@ ENTRIES = [
         size=3,
         checksum="sha256:" + sha256(b"two").hexdigest(),
         metadata={"k": "v"},
+        computed=True,
     ),
-    Entry(path="b/3.csv", address="s3://bucket/3.csv", size=0),
+    Entry(path="b/3.csv", address="s3://bucket/3.csv", size=0, version='etag:"1"'),
 ]
 # the first range ends after a/2.csv because two records exceed 300 bytes
 SPLITTING = Splitting(max_bytes=300, raggedness=1 << 62)
@@ -46,9 +48,9 @@ def example(folder=None):
     store = RangeStore(MemoryStore(), RangeCache(folder, 1 << 20))
     records = []
     for entry in ENTRIES:
-        identity, value = encode_entry(entry)
+        value = encode_entry(entry)[1]
         key = entry.path.encode()
-        records.append((key, record_id(key, identity), value))
+        records.append((key, record_id(key, value), value))
     return store, records, apply(store, EMPTY_METARANGE, records, SPLITTING).metarange
 
 
@@ -73,18 +75,19 @@ def test_the_example_of_a_range_is_right():
     for number, (entry, (key, _, value)) in enumerate(
         zip(ENTRIES[:2], records[:2], strict=True), 1
     ):
+        data = decode_value(value)[1]
         expected += [
             f"key {number}        {key.decode()}",
             f"identity {number}   {entry_identity(entry).hex()}",
-            f"value {number}      {value[:1].hex()} identity {value[33:34].hex()}",
-            f"             {value[34:].decode()}",
-            f"record id {number}  {chained(key, value[1:33])}",
+            f"value {number}      {value[:1].hex()} identity {value[33 : -len(data)].hex(' ')}",
+            f"             {data.decode()}",
+            f"record id {number}  {chained(key, value)}",
         ]
     expected.append(f"range id     {first.id.hex()}")
     body = store.objects.get(f"_graveler/{first.id.hex()}")
     for name, text in TableReader(body).user_properties.items():
         expected.append(f"{name:<12} {text}")
-    assert len(expected) == 16
+    assert len(expected) == 17
     assert_documented("range.md", expected)
 
 
@@ -99,13 +102,13 @@ def test_the_example_of_a_metarange_is_right():
             f"range id {number}    {info.id.hex()}",
             f"value {number}       {value[:1].hex()} range id {value[33:34].hex()}",
             f"              {value[34:].decode()}",
-            f"record id {number}   {chained(key, info.id)}",
+            f"record id {number}   {chained(key, value)}",
         ]
     expected.append(f"metarange id  {tree}")
     body = store.objects.get(f"_graveler/{tree}")
     for name, text in TableReader(body).user_properties.items():
         expected.append(f"{name:<13} {text}")
-    assert len(expected) == 16
+    assert len(expected) == 17
     assert_documented("metarange.md", expected)
     assert EMPTY_METARANGE in (DOCS / "metarange.md").read_text()
 

@@ -11,6 +11,7 @@ from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.errors import CorruptionError
 from graveler.identity import range_id, record_id
 from graveler.model import RangeInfo
+from graveler.records import encode_range_info
 from tests.committed.trees import CRUMBS, Forest, new_store, record, text_of
 
 
@@ -27,7 +28,9 @@ def test_a_tree_is_named_by_last_keys_and_range_ids():
     forest = Forest()
     tree = forest.tree("a b", "c=2")
     infos = metarange.read(forest.fresh(), tree)
-    assert tree == range_id(record_id(info.max_key, info.id) for info in infos).hex()
+    assert (
+        tree == range_id(record_id(info.max_key, encode_range_info(info)) for info in infos).hex()
+    )
     assert [(i.min_key, i.max_key, i.count) for i in infos] == [(b"a", b"b", 2), (b"c", b"c", 1)]
 
 

@@ -184,7 +184,7 @@ def test_a_child_that_ends_leaves_the_parents_files_alone():
     subprocess.run([sys.executable, "-c", FORKS], cwd=root, check=True, timeout=60)
 
 
-def test_a_range_that_the_store_has_already_is_not_read_from_our_file():
+def test_equal_content_at_two_addresses_makes_two_ranges_and_each_reads_its_own():
     objects = MemoryStore()
     first, second = (RangeStore(objects, RangeCache(None, 1 << 20)) for _ in range(2))
     found: list[RangeInfo] = []
@@ -192,8 +192,20 @@ def test_a_range_that_the_store_has_already_is_not_read_from_our_file():
         with RangeWriter(store, WHOLE) as writer:
             writer.add(*record("a", address))
             found += writer.finish()
-    assert found[0].id == found[1].id
-    # one range, and the addresses in it are those that everybody else reads
     for store in (first, second):
-        assert store.open(found[0].id).get(b"a") == record("a", "1@one")[2]
+        for info, address in zip(found, ("1@one", "1@other"), strict=True):
+            assert store.open(info.id).get(b"a") == record("a", address)[2]
+    assert [store.stats.ranges_written for store in (first, second)] == [1, 1]
+
+
+def test_a_range_that_the_store_has_already_is_not_put_and_need_not_be_read_again():
+    objects = MemoryStore()
+    first, second = (RangeStore(objects, RangeCache(None, 1 << 20)) for _ in range(2))
+    found: list[RangeInfo] = []
+    for store in (first, second):
+        with RangeWriter(store, WHOLE) as writer:
+            writer.add(*record("a"))
+            found += writer.finish()
     assert second.stats.ranges_written == 0
+    assert second.open(found[1].id).get(b"a") == record("a")[2]
+    assert second.stats.fetched == 0

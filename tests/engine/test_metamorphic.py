@@ -1,14 +1,16 @@
 """One history, told to every driver and with every splitting: everywhere it reads the same.
 
 The record of a history is what each step said (what it raised, too) and what could be seen
-between the steps. Ids of commits are compared where trees are cut in the same places.
+between the steps. Ids of commits are compared where trees are cut in the same places; files are
+given the same addresses for that, because ids stand for them too.
 """
 
 from collections.abc import Callable
 from functools import cache
-from itertools import permutations, product
+from itertools import count, permutations, product
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -19,6 +21,7 @@ from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError
 from graveler.lake.factory import connect
 from graveler.model import Entry, Prefix
+from graveler.repository import writing
 from tests.engine.conftest import LAKES, kv_uri, storage
 
 KVS = sorted({kv for kv, _ in LAKES.values()})
@@ -91,7 +94,7 @@ def link(repo, branch, writes):
     objects = repo.stores.objects
     infos = {content: objects.put(f"data/{content}", content.encode()) for content in CONTENTS}
     repo.branch(branch).link_many(
-        Entry(path, f"data/{content}", 1, infos[content].checksum)
+        Entry(path, f"data/{content}", 1, infos[content].checksum, computed=True)
         for path, content in writes.items()
     )
 
@@ -169,13 +172,14 @@ def told(lake, clock, seed, splitting):
     """Tell a new repository a history; return its record, and the ids of its commits."""
     clock.restart()
     repo = lake.create_repository(f"flights-{seed}", splitting=SPLITTINGS[splitting])
-    record, ids = [], []
-    for number, (name, given) in enumerate(history(seed), 1):
-        clock.tick()
-        record.append((name, given, said(repo, name, given)))
-        if number % 24 == 0 or number > STEPS:
-            record.append(seen(repo))
-            ids.append({branch.name: branch.commit_id for branch in repo.branches()})
+    record, ids, numbers = [], [], count(1)
+    with patch.object(writing, "new_address", lambda _: f"data/file-{next(numbers)}"):
+        for number, (name, given) in enumerate(history(seed), 1):
+            clock.tick()
+            record.append((name, given, said(repo, name, given)))
+            if number % 24 == 0 or number > STEPS:
+                record.append(seen(repo))
+                ids.append({branch.name: branch.commit_id for branch in repo.branches()})
     return record, ids
 
 

@@ -98,7 +98,7 @@ class RepositoryMachine(RuleBasedStateMachine):
             entries = []
             for path, content in some.items():
                 info = objects.put(f"data/{content}", content.encode())
-                entries.append(Entry(path, f"data/{content}", 1, info.checksum))
+                entries.append(Entry(path, f"data/{content}", 1, info.checksum, computed=True))
             assert self.repo.branch(branch).link_many(entries) == len(some)
             self.staged[branch].update(some)
 

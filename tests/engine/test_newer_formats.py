@@ -11,7 +11,14 @@ from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table_check import TableKind, table_properties
 from graveler.config import LakeConfig, load_config
-from graveler.errors import CorruptionError, GravelerError, NewerFormatError, NotFoundError
+from graveler.errors import (
+    AlreadyExistsError,
+    CorruptionError,
+    GravelerError,
+    NewerFormatError,
+    NotFoundError,
+    OlderFormatError,
+)
 from graveler.gc import fsck
 from graveler.identity import range_id, record_id
 from graveler.kv.memory import MemoryKVStore
@@ -60,7 +67,7 @@ class World:
         """Let a newer graveler write the record at the key; return what it wrote."""
         value = self.value(partition, key)
         fields = json.loads(value) if value.startswith(b"{") else {"commit": value.decode()}
-        fields |= {"format": 2, "future": "thing"}
+        fields |= {"format": 3, "future": "thing"}
         raw = json.dumps(fields).encode()
         self.kv.set(partition, key, raw)
         return raw
@@ -145,15 +152,15 @@ def test_no_operation_reads_rewrites_or_drops_a_record_of_a_newer_format(kind):
     assert refused
     for message in refused:
         assert kind in message
-        assert "format 2" in message
-        assert "formats up to 1" in message
+        assert "format 3" in message
+        assert "formats up to 2" in message
         assert "upgrade graveler" in message
 
 
 def test_the_message_names_the_record():
     world = World()
     world.make_newer(*RECORDS["branch"](world))
-    with pytest.raises(NewerFormatError, match="branch record of 'work' has format 2"):
+    with pytest.raises(NewerFormatError, match="branch record of 'work' has format 3"):
         world.repo.branch("work")
     world.make_newer(*RECORDS["commit"](world))
     again = Lake(
@@ -163,11 +170,11 @@ def test_the_message_names_the_record():
         again.repository("flights").commit(world.first.id)
 
 
-def test_a_record_that_names_the_first_format_is_read_as_one_that_names_none():
+def test_a_record_that_names_the_present_format_is_read_as_one_that_names_none():
     world = World()
     for place in (make(world) for kind, make in RECORDS.items() if kind != "tag"):
         value = world.value(*place)
-        world.kv.set(*place, json.dumps({**json.loads(value), "format": 1}).encode())
+        world.kv.set(*place, json.dumps({**json.loads(value), "format": 2}).encode())
     again = Lake(
         world.lake._config, world.kv, clock=FakeClock(), ids=SequenceIds(5), background=Inline()
     )
@@ -193,7 +200,7 @@ def test_a_staged_write_of_a_newer_kind_is_neither_committed_nor_dropped():
     record = world.repo.stores.refs.branches.get("work")
     entry = Entry(path="new", address="data/x", size=1)
     key = path_key("new")
-    raw = b"\x02" + stage_entry(key, entry)[1:]
+    raw = b"\x7f" + stage_entry(key, entry)[1:]
     world.repo.stores.staging.set(record.staging_token, key, raw)
     for operation in (
         lambda: work.stat("new"),
@@ -209,7 +216,7 @@ def test_a_staged_write_of_a_newer_kind_is_neither_committed_nor_dropped():
     assert world.repo.stores.staging.get(tokens, key) == raw
 
 
-def newer_table(path, kind, items, identifier):
+def table_of(path, kind, items, identifier, stated):
     with TableWriter(path) as table:
         for key, value in items:
             table.add(key, value)
@@ -220,22 +227,64 @@ def newer_table(path, kind, items, identifier):
             count=len(items),
             size=sum(len(key) + len(value) for key, value in items),
         )
-        table.finish(identifier, {**properties, "format": "2"})
+        del properties["format"]
+        table.finish(identifier, properties | ({} if stated is None else {"format": stated}))
     return path.read_bytes()
 
 
 @pytest.mark.parametrize("kind", list(TableKind))
 def test_a_table_of_a_newer_format_is_refused_and_not_written_again(tmp_path, kind):
-    objects = LocalStore(tmp_path / "objects")
-    store = RangeStore(objects, RangeCache(tmp_path / "cache", 1 << 20))
-    identity, value = encode_entry(Entry(path="a", address="data/a", size=1))
-    identifier = range_id([record_id(b"a", identity)])
-    raw = newer_table(tmp_path / "t.sst", kind, [(b"a", value)], identifier)
-    objects.put(store.key(identifier), raw)
+    store, identifier, raw = stored_table(tmp_path, kind, "3")
     for _ in range(2):  # nor is it kept in the cache as if it were known
-        with pytest.raises(NewerFormatError, match=f"{kind} {identifier.hex()} has format 2"):
+        with pytest.raises(NewerFormatError, match=f"{kind} {identifier.hex()} has format 3"):
             store.open(identifier, kind)
-    assert objects.get(store.key(identifier)) == raw
+    assert store.objects.get(store.key(identifier)) == raw
+
+
+def stored_table(folder, kind, stated):
+    store = RangeStore(LocalStore(folder / "objects"), RangeCache(folder / "cache", 1 << 20))
+    value = encode_entry(Entry(path="a", address="data/a", size=1))[1]
+    identifier = range_id([record_id(b"a", value)])
+    raw = table_of(folder / "t.sst", kind, [(b"a", value)], identifier, stated)
+    store.objects.put(store.key(identifier), raw)
+    return store, identifier, raw
+
+
+@pytest.mark.parametrize("stated", [None, "1"])
+@pytest.mark.parametrize("kind", list(TableKind))
+def test_a_table_of_an_older_format_is_refused(tmp_path, kind, stated):
+    store, identifier, _ = stored_table(tmp_path, kind, stated)
+    with pytest.raises(
+        OlderFormatError, match=rf"{kind} {identifier.hex()} has format 1.*reads format 2"
+    ):
+        store.open(identifier, kind)
+
+
+def test_a_table_whose_format_is_none_is_damage(tmp_path):
+    store, identifier, _ = stored_table(tmp_path, TableKind.RANGE, "two")
+    with pytest.raises(CorruptionError, match="format 'two'"):
+        store.open(identifier)
+
+
+@pytest.mark.parametrize("stated", [{}, {"format": 1}])
+def test_a_repository_of_an_older_format_is_refused_with_the_way_out(stated):
+    world = World()
+    place = RECORDS["repository"](world)
+    fields = json.loads(world.value(*place))
+    del fields["format"]
+    raw = json.dumps(fields | stated).encode()
+    world.kv.set(*place, raw)
+    for operation in (
+        lambda: world.lake.repository("flights"),
+        lambda: world.lake.create_repository("flights", exist_ok=True),
+    ):
+        with pytest.raises(OlderFormatError) as caught:
+            operation()
+        for part in ("repository flights", "format 1", "format 2", "make a new repository"):
+            assert part in str(caught.value)
+    with pytest.raises(AlreadyExistsError):
+        world.lake.create_repository("flights")
+    assert world.value(*place) == raw
 
 
 def test_settings_of_a_newer_format_are_refused(tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graveler.identity import commit_id, entry_identity, range_id, record_id, unix_us
 from graveler.model import Entry
+from graveler.records import encode_entry
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "identity.md"
 CHECKSUM = "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
@@ -22,6 +23,7 @@ ENTRY = Entry(
     content_type="text/csv",
     mtime=datetime(2013, 1, 1, 5, tzinfo=UTC),
     metadata={"k": "v"},
+    computed=True,
 )
 COMMIT: dict[str, Any] = {
     "metarange": "0" * 64,
@@ -42,6 +44,8 @@ entries = st.builds(
     checksum=texts,
     content_type=texts,
     metadata=pairs,
+    version=texts,
+    computed=st.booleans(),
 )
 
 
@@ -59,11 +63,15 @@ def mapping(value):
 
 
 def by_the_page(entry):
+    if entry.computed and entry.checksum:
+        content = text("checksum") + text(entry.checksum)
+    else:
+        content = text("address") + text(entry.address) + text(entry.version)
     return (
-        b"entry:1"
+        b"entry:2"
         + b"n"
         + entry.size.to_bytes(8, "big")
-        + text(entry.checksum or "address:" + entry.address)
+        + content
         + text(entry.content_type)
         + mapping(entry.metadata)
     )
@@ -80,12 +88,12 @@ def test_the_page_has_the_ids_that_the_code_computes():
     page = PAGE.read_text()
     framed = example()
     assert framed == by_the_page(ENTRY)
-    assert len(framed) == 142
+    assert len(framed) == 159
     identity = sha256(framed).digest()
     assert entry_identity(ENTRY) == identity
     assert f"`{identity.hex()}`" in page
-    assert f"`{record_id(b'a/1.csv', identity).hex()}`" in page
-    linked = Entry("b/3.csv", "s3://bucket/3.csv", 0)
+    assert f"`{record_id(b'a/1.csv', encode_entry(ENTRY)[1]).hex()}`" in page
+    linked = Entry("b/3.csv", "s3://bucket/3.csv", 0, version='etag:"1"')
     assert f"`{entry_identity(linked).hex()}`" in page
     assert f"\n{commit_id(**COMMIT)}\n" in page
 
@@ -93,11 +101,11 @@ def test_the_page_has_the_ids_that_the_code_computes():
 def test_the_ids_are_these_for_ever():
     assert (
         entry_identity(ENTRY).hex()
-        == "94fdd8f519c94dd1c4bf0931d1c9cc4f3ada871cfe159abf05c671d8d9a39efe"
+        == "dae4d42f936d874c48e77b44377818bbeaf5f6c67aee4fd00434a199d1bfd599"
     )
     assert (
-        record_id(b"a/1.csv", entry_identity(ENTRY)).hex()
-        == "de2ce31dec926c2389daa6acffa3a70446bc6964b084646dc1a796a8a6db62eb"
+        record_id(b"a/1.csv", encode_entry(ENTRY)[1]).hex()
+        == "f233c23f5d803a1b31df7e2df83bcff5c71c455ac3159c39615f31b62a9875ea"
     )
     assert commit_id(**COMMIT) == "d10abe136ce8812f191208a01c5b53cb8ad418a50b6f214eb6a45a8f23dd2418"
     assert range_id([]).hex() == sha256(b"").hexdigest()
@@ -121,8 +129,8 @@ def changed(**fields):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"path": "elsewhere"}, {"address": "data/other"}, {"mtime": None}],
-    ids=["path", "address", "time"],
+    [{"path": "elsewhere"}, {"address": "data/other"}, {"mtime": None}, {"version": "etag:2"}],
+    ids=["path", "address", "time", "version"],
 )
 def test_where_and_when_do_not_count(fields):
     assert changed(**fields) == entry_identity(ENTRY)
@@ -137,18 +145,45 @@ def test_where_and_when_do_not_count(fields):
         {"metadata": {}},
         {"metadata": {"k": "w"}},
         {"metadata": {"k": "v", "l": ""}},
-        {"checksum": "", "address": "data/x1/1.csv"},
+        {"checksum": ""},
+        {"computed": False},
     ],
-    ids=["size", "checksum", "type", "no-metadata", "value", "more", "no-checksum"],
+    ids=["size", "checksum", "type", "no-metadata", "value", "more", "no-checksum", "declared"],
 )
 def test_what_it_holds_counts(fields):
     assert changed(**fields) != entry_identity(ENTRY)
 
 
-def test_without_a_checksum_the_address_stands_in():
-    assert changed(checksum="") != changed(checksum="", address="data/other")
-    assert changed(checksum="") == changed(checksum="", path="elsewhere")
-    assert changed(checksum="") != changed(checksum="data/x1/1.csv")
+@pytest.mark.parametrize("declared", [{"checksum": ""}, {"computed": False}])
+def test_without_a_computed_checksum_address_and_version_stand_in(declared):
+    assert changed(**declared) != changed(**declared, address="data/other")
+    assert changed(**declared) != changed(**declared, version="etag:2")
+    assert changed(**declared) == changed(**declared, path="elsewhere")
+    assert changed(**declared, address="ab", version="c") != changed(
+        **declared, address="a", version="bc"
+    )
+
+
+def test_a_declared_checksum_decides_nothing():
+    assert changed(computed=False) == changed(computed=False, checksum="sha256:0")
+    assert changed(computed=False) == changed(checksum="")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"address": "data/other"},
+        {"mtime": None},
+        {"version": "etag:2"},
+        {"checksum": ""},
+        {"computed": False},
+        {"metadata": {}},
+    ],
+)
+def test_every_byte_of_the_value_record_counts_in_the_record_id(fields):
+    other = Entry(**{**{name: getattr(ENTRY, name) for name in ENTRY.__slots__}, **fields})
+    ids = {record_id(b"a", encode_entry(entry)[1]) for entry in (ENTRY, other)}
+    assert len(ids) == 2
 
 
 def test_fields_do_not_run_into_each_other():

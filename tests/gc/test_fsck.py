@@ -106,9 +106,7 @@ def test_an_entry_that_makes_no_sense_is_a_problem_of_its_range(damage):
     stores, dev = damage.repo.stores, damage.repo.branch("dev")
     record = stores.refs.branches.get("dev")
     value = encode_value(b"i" * 32, b"[1]")
-    stores.staging.set(
-        record.staging_token, b"dev/b", b"\x01" + record_id(b"dev/b", b"i" * 32) + value
-    )
+    stores.staging.set(record.staging_token, b"dev/b", b"\x01" + record_id(b"dev/b", value) + value)
     dev.commit("written by something else")
     (problem,) = damage.fsck().problems
     assert (problem.kind, problem.refs) == ("range", ("dev",))

@@ -12,6 +12,7 @@ from graveler.errors import (
     InvalidInputError,
     NewerFormatError,
     NotFoundError,
+    OlderFormatError,
 )
 from graveler.identity import commit_id
 from graveler.records import encode_json, from_unix_us
@@ -58,7 +59,7 @@ def test_a_dump_is_readable_lines(dumped):
     header, *rest, end = [json.loads(line) for line in dumped]
     assert header == {
         "kind": "graveler refs",
-        "format": 1,
+        "format": 2,
         "repository": "flights",
         "storage": "",
         "default_branch": "main",
@@ -111,7 +112,7 @@ def root(tree):
     """A line of a commit that is what its id says."""
     fields = {"metarange": tree, "message": "m", "committer": "", "metadata": {}}
     identifier = commit_id(**fields, parents=(), created=from_unix_us(0))
-    fields |= {"commit": identifier, "parents": [], "created": 0, "generation": 1}
+    fields |= {"commit": identifier, "parents": [], "created": 0, "generation": 1, "spans": None}
     return encode_json(fields) + b"\n"
 
 
@@ -174,8 +175,8 @@ def test_no_changed_byte_goes_unnoticed(dumped, file, position):
         b"[]\n",
         b"{}\n",
         b"PK\x03\x04\xff\n",
-        b'{"kind":"graveler refs"}\n',
-        b'{"kind":"graveler objects","format":1}\n',
+        b'{"format":2,"kind":"graveler refs"}\n',
+        b'{"format":2,"kind":"graveler objects"}\n',
     ],
 )
 def test_another_file_is_no_dump(dumped, file, line):
@@ -187,8 +188,15 @@ def test_another_file_is_no_dump(dumped, file, line):
 
 
 def test_what_a_newer_graveler_wrote_is_refused(dumped, file):
-    with pytest.raises(NewerFormatError, match="format 2"):
-        read_dump(file([changed(dumped[0], format=2), *dumped[1:-1]]))
+    with pytest.raises(NewerFormatError, match="format 3"):
+        read_dump(file([changed(dumped[0], format=3), *dumped[1:-1]]))
+
+
+def test_what_an_older_graveler_wrote_is_refused(dumped, file):
+    unnamed = {name: value for name, value in json.loads(dumped[0]).items() if name != "format"}
+    for header in (changed(dumped[0], format=1), encode_json(unnamed) + b"\n"):
+        with pytest.raises(OlderFormatError, match=r"line 1 has format 1.*reads format 2"):
+            read_dump(file([header, *dumped[1:-1]]))
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
