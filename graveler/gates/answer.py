@@ -11,6 +11,7 @@ from typing import Any, Final
 from graveler.gates.candidate import Candidate
 from graveler.gates.facts import shortened
 from graveler.gates.fingerprint import fingerprint
+from graveler.gates.history import Seen
 from graveler.judging import judging
 
 __all__ = ["Answer", "Check", "ask", "died"]
@@ -40,7 +41,7 @@ class Answer:
     reason: str = ""
     died: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
-    seen: Mapping[str, Any] = field(default_factory=dict)
+    seen: Seen = field(default_factory=dict)
     rule: str | None = None
 
 

@@ -1,22 +1,44 @@
 """The candidate: a read-only view of exactly what the target would become."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Final, Self
+from datetime import datetime
+from typing import Any, BinaryIO, Final, Self, cast
 
+from graveler.errors import CorruptionError, NotFoundError
+from graveler.gates.declared import ANYTHING, CONTENT, EVERYTHING, HISTORY, Declared, Guarded
 from graveler.gates.facts import plain
 from graveler.gates.footers import Footer
-from graveler.gates.history import Past, brought, past, seen_key
-from graveler.gates.read_only import read_only
-from graveler.gates.statistics import Statistics, statistics
-from graveler.model import Change, Commit
-from graveler.repository.diffing import diff_commits
-from graveler.repository.ref import Ref
+from graveler.gates.history import Past
+from graveler.gates.source import AFTER, BEFORE, Source, StoreSource
+from graveler.gates.statistics import Statistics, brought, statistics
+from graveler.model import Change, ChangeKind, Commit, Entry
+from graveler.names import path_key
+from graveler.records import decode_entry
 from graveler.repository.stores import Stores
+from graveler.repository.view import View
 
-__all__ = ["NO_RUN", "Candidate", "RunContext"]
+__all__ = ["NO_RUN", "Candidate", "RunContext", "Tree"]
+
+_PRESENT: Final = (AFTER, BEFORE)
+_RESTORING: Final = frozenset({"revert", "undo"})
+"""What puts a branch back: it takes away what others had brought, which is its purpose."""
+
+_PLACING: Final = frozenset({"reset", "create"})
+"""What puts a branch anywhere: back, if that is in the history of where it was."""
+
+_OF_COMMIT: Final = {
+    "message": "message",
+    "committer": "committer",
+    "metadata": "metadata",
+    "parents": "parents",
+    "created": "created",
+    "": "commit",
+}
+_OF_TARGET: Final = {"": "target"}
+_OF_RUN: Final = {"key": "run", "metadata": "run", "": "attempt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +59,130 @@ class RunContext:
 NO_RUN: Final = RunContext("", 0)
 
 
-class Candidate(Ref):
+class Tree(View):
+    """A tree as a gate sees it: what lies below the prefixes that the gate declares.
+
+    Args:
+        source: Where it is read from.
+        tree: Its name there.
+        declared: What the gate declares.
+    """
+
+    def __init__(self, source: Source, tree: str, declared: Declared) -> None:
+        self._source = source
+        self._tree = tree
+        self._declared = declared
+        self._changing: set[bytes] = set()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """What the tree is."""
+        return f"the {self._tree}"
+
+    @property
+    def repository(self) -> Stores:  # type: ignore[override]  # what other views have, a gate declares
+        """The repository's ports and settings, for a gate that ``reads="anything"``."""
+        self._declared.check(ANYTHING, "the repository itself")
+        return self._source.stores
+
+    def find_value(self, key: bytes) -> bytes | None:
+        """Return the value record at the key, or None."""
+        self._check_path(key)
+        return self._source.find(self._tree, key)
+
+    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record) from `start` on below `prefix`."""
+        self._check_whole(prefix.decode())
+        return self._source.scan(self._tree, start, prefix)
+
+    def get(self, path: str) -> bytes:
+        """Return the bytes of the file at `path`."""
+        self._check_path(path_key(path))
+        return self._source.get(self._tree, path)
+
+    def open(self, path: str) -> BinaryIO:
+        """Return a readable, seekable stream of the file at `path`; the caller closes it."""
+        self._check_path(path_key(path))
+        return self._source.open(self._tree, path)
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of the file at `path`, from `start` on."""
+        self._check_path(path_key(path))
+        return self._source.read(self._tree, path, start, length)
+
+    def uri(self, entry: Entry) -> str:
+        """Return the physical URI of an entry's file, for other programs."""
+        return self._source.uri(entry.address)
+
+    def changes(self, prefix: str = "") -> Iterator[Change]:
+        """Yield what publishing would change on the target, below `prefix`.
+
+        Of the target's own commits, for a gate that declares ``history``: what they changed.
+        """
+        self._declared.check_prefix(prefix)
+        if self._tree != AFTER:
+            self._declared.check(HISTORY)
+        return self._changes(path_key(prefix) if prefix else b"")
+
+    def _changes(self, prefix: bytes) -> Iterator[Change]:
+        for key, before, after in self._source.changes(self._tree, prefix):
+            self._changing.add(key)
+            yield _change(key, before, after)
+
+    def _check_whole(self, prefix: str) -> None:
+        """Refuse a listing of what is no part of what the gate declares."""
+        self._declared.check_prefix(prefix)
+        if self._tree in _PRESENT:
+            self._declared.check(CONTENT, "files beside those that change")
+        else:
+            self._declared.check(HISTORY)
+
+    def _check_path(self, key: bytes) -> None:
+        """Refuse a path whose file is no part of what the gate declares."""
+        self._declared.check_prefix(key.decode())
+        if self._tree not in _PRESENT:
+            self._declared.check(HISTORY)
+        elif not (self._declared.has(CONTENT) or key in self._changing):
+            # keys are sorted: what begins with the key comes after the key itself
+            first = next(self._source.changes(AFTER, key), None)
+            if first is None or first[0] != key:
+                self._declared.check(CONTENT, f"{key.decode()!r}, which does not change")
+
+
+def _change(key: bytes, before: bytes | None, after: bytes | None) -> Change:
+    if before is None:
+        kind = ChangeKind.ADDED
+    else:
+        kind = ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
+    return Change(
+        path=key.decode(),
+        kind=kind,
+        before=None if before is None else decode_entry(key, before),
+        after=None if after is None else decode_entry(key, after),
+    )
+
+
+class Candidate(Tree):
     """The tree that would be published, with the change set beside it.
 
-    It can only be read: whatever is reached through it refuses to write with ReadOnlyError.
+    It can only be read. A gate reads the files below its prefixes, and of all else what it
+    declares: that is what its verdict is kept under. Other reads raise InvalidInputError, which
+    says what to declare.
 
     Attributes:
-        target: The head of the branch that would move.
-        into: The name of that branch.
-        run: The run that publishes.
-        action: What would move the branch: ``publish``, ``merge``, ``commit``, ``revert``, …
+        into: The name of the branch that would move.
+        action: What would move it: ``publish``, ``merge``, ``commit``, ``revert``, …
         facts: What the gate has reported.
-        seen: Statistics that were looked up, to be kept for later candidates.
+        seen: Statistics that were looked up, to be kept for later candidates: by commit, "" for
+            the candidate's own, and prefix.
     """
 
     def __init__(
         self,
-        repository: Stores,
+        repository: Stores | Source,
         commit: Commit,
         *,
         target: Commit,
@@ -61,19 +190,62 @@ class Candidate(Ref):
         run: RunContext = NO_RUN,
         action: str = "publish",
     ) -> None:
-        name = f"candidate of {run.key!r}" if run.key else f"{action} into {into}"
-        super().__init__(read_only(repository), commit, name=name)
-        self.target = target
+        source = (
+            StoreSource(repository, commit, target)
+            if isinstance(repository, Stores)
+            else repository
+        )
+        super().__init__(source, AFTER, EVERYTHING)
         self.into = into
-        self.run = run
         self.action = action
         self.facts: dict[str, Any] = {}
-        self.seen: dict[str, Any] = {}
-        self._footers: dict[str, Footer] = {}
+        self.seen: dict[tuple[str, str], Statistics] = {}
+        self._commit = commit
+        self._target = target
+        self._run = run
+        self._footers: dict[tuple[str, str], Footer] = {}
 
-    def changes(self, prefix: str = "") -> Iterator[Change]:
-        """Yield what publishing would change on the target, below `prefix`."""
-        return diff_commits(self.repository, self.target, self.commit, prefix=prefix)
+    @property
+    def name(self) -> str:
+        """What the tree is: the same for every candidate, so that no message tells more."""
+        return f"the candidate for {self.into!r}"
+
+    @property
+    def commit(self) -> Commit:
+        """The commit that would be published; of its fields those that the gate declares."""
+        return cast(Commit, self._guarded(self._commit, _OF_COMMIT))
+
+    @property
+    def commit_id(self) -> str:
+        """Id of the commit, for a gate that declares ``commit``."""
+        return self.commit.id
+
+    @property
+    def target(self) -> Commit:
+        """The head of the branch that would move, for a gate that declares ``target``."""
+        return cast(Commit, self._guarded(self._target, _OF_TARGET))
+
+    @property
+    def run(self) -> RunContext:
+        """The run that publishes: key and metadata need ``run`` declared, attempt ``attempt``."""
+        return cast(RunContext, self._guarded(self._run, _OF_RUN))
+
+    @property
+    def before(self) -> Tree:
+        """The target as it is now."""
+        return Tree(self._source, BEFORE, self._declared)
+
+    @property
+    def restores(self) -> bool:
+        """Whether the branch would be put back, rather than forward."""
+        if self.action in _PLACING:
+            return self._source.goes_back()
+        return self.action in _RESTORING
+
+    def now(self) -> datetime:
+        """Return the time, for a gate that ``reads="anything"``."""
+        self._declared.check(ANYTHING, "the time")
+        return self._source.now()
 
     def stats(self, prefix: str = "") -> Statistics:
         """Return statistics of all files below `prefix`, from the footers of Parquet files.
@@ -81,38 +253,60 @@ class Candidate(Ref):
         Raises:
             CorruptionError: A file is not what its name says.
         """
-        return statistics(self.repository, self.entries(prefix), self._footers)
+        return statistics(self, self.entries(prefix), self._footers)
 
     def added(self, prefix: str = "") -> Statistics:
         """Return statistics of the files below `prefix` that publishing would add or replace."""
-        found = statistics(self.repository, brought(self.changes(prefix)), self._footers)
-        self.seen[seen_key(self.commit_id, prefix)] = found.encode()
+        found = statistics(self, brought(self.changes(prefix)), self._footers)
+        self.seen["", prefix] = found
         return found
 
     def history(self, prefix: str = "", limit: int = 20) -> list[Past]:
         """Return statistics of what earlier commits on the branch brought below `prefix`.
 
         They are kept when they were looked up once, so that they can be told when the data is
-        long gone; of commits that nobody looked at footers are read now.
+        long gone; of commits that nobody looked at footers are read now. A gate declares
+        ``history`` for it.
 
         Args:
             prefix: Where.
             limit: Of at most so many commits, the latest first, those that brought no file
                 there left out; found among the latest 1,000.
         """
-        return list(islice(past(self.repository, self.target, prefix, self.seen), max(limit, 0)))
+        self._declared.check(HISTORY)
+        self._declared.check_prefix(prefix)
+        found: list[Past] = []
+        for earlier in self._source.past(prefix) if limit > 0 else ():
+            stats = (
+                self._learn(earlier.commit, prefix)
+                if earlier.stats is None
+                else Statistics.decode(earlier.stats)
+            )
+            if stats is not None and stats.files:
+                found.append(Past(earlier.commit, earlier.created, earlier.run, stats))
+            if len(found) >= limit:
+                break
+        return found
 
-    def afresh(self) -> Self:
-        """Return the same candidate for another gate: nothing is reported yet."""
+    def _learn(self, commit: str, prefix: str) -> Statistics | None:
+        """Return what a commit brought; None where its data is gone, or never was what it said."""
+        tree = Tree(self._source, commit, self._declared)
+        with suppress(NotFoundError, CorruptionError):
+            found = statistics(tree, brought(tree.changes(prefix)), {})
+            self.seen[commit, prefix] = found
+            return found
+        return None
+
+    def of(self, gate: str, prefixes: Iterable[str], reads: tuple[str, ...]) -> Self:
+        """Return the candidate as one gate sees it: nothing is reported yet."""
         other = copy(self)
-        other.facts, other.seen = {}, {}
+        other._declared = Declared(gate, tuple(prefixes), reads)
+        other.facts, other.seen, other._changing = {}, {}, set()
         return other
-
-    @property
-    def before(self) -> Ref:
-        """The target as it is now."""
-        return Ref(self.repository, self.target, name=self.into)
 
     def report(self, **facts: Any) -> None:
         """Keep numbers or short texts with the verdict, for those who read it later."""
         self.facts.update(plain(facts))
+
+    def _guarded(self, record: Any, inputs: dict[str, str]) -> Any:
+        return record if self._declared.anything else Guarded(record, self._declared, inputs)

@@ -40,6 +40,8 @@ class Task:
         action: What would move the branch.
         seconds: How long the check may take.
         memory: Bytes the process may take beyond what it has when the check begins.
+        prefixes: Where the gate reads.
+        reads: What it reads.
         elsewhere: How the repository is opened; None: the one that a fork brought along.
     """
 
@@ -52,6 +54,8 @@ class Task:
     action: str
     seconds: float
     memory: int | None
+    prefixes: tuple[str, ...]
+    reads: tuple[str, ...]
     elsewhere: Elsewhere | None
 
 
@@ -121,7 +125,7 @@ def _judge(task: Task, channel: socket.socket, stores: Stores | None) -> Answer:
     # who outlives a publisher that was killed, and holds the interpreter's lock, ends by this
     signal.setitimer(signal.ITIMER_REAL, task.seconds + _GRACE_S)
     send(channel, {"begun": True})
-    return ask(task.name, task.check, candidate)
+    return ask(task.name, task.check, candidate.of(task.name, task.prefixes, task.reads))
 
 
 def _limit_memory(more: int) -> None:
@@ -144,7 +148,7 @@ def _tell(channel: socket.socket, answer: Answer) -> None:
         "reason": answer.reason,
         "died": answer.died,
         "facts": dict(answer.facts),
-        "seen": dict(answer.seen),
+        "seen": [[*place, found.encode()] for place, found in answer.seen.items()],
         "rule": answer.rule,
     }
     with suppress(OSError):

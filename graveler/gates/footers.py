@@ -3,25 +3,45 @@
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 from graveler.errors import CorruptionError, MissingDependencyError
 from graveler.model import Entry
-from graveler.objects.store import ObjectStore
-from graveler.repository.stores import Stores
 
-__all__ = ["Column", "Footer", "RangedFile", "arrow", "merged", "open_parquet", "read_footer"]
+__all__ = [
+    "Column",
+    "Files",
+    "Footer",
+    "RangedFile",
+    "arrow",
+    "merged",
+    "open_parquet",
+    "read_footer",
+]
 
 _DAMAGE: Final = (OSError, ValueError, RuntimeError)
 
 
-class RangedFile(io.RawIOBase):
-    """An object as a file that reads the ranges that are asked for, and no more."""
+class Files(Protocol):
+    """The files of a tree, by path."""
 
-    def __init__(self, store: ObjectStore, key: str, size: int) -> None:
+    def get(self, path: str) -> bytes:
+        """Return the bytes of the file at `path`."""
+
+    def open(self, path: str) -> BinaryIO:
+        """Return a readable, seekable stream of the file at `path`; the caller closes it."""
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of the file at `path`, from `start` on."""
+
+
+class RangedFile(io.RawIOBase):
+    """A file of a tree that reads the ranges that are asked for, and no more."""
+
+    def __init__(self, files: Files, path: str, size: int) -> None:
         super().__init__()
-        self._store = store
-        self._key = key
+        self._files = files
+        self._path = path
         self._size = size
         self._position = 0
 
@@ -49,7 +69,7 @@ class RangedFile(io.RawIOBase):
         length = min(len(view), max(self._size - self._position, 0))
         if not length:
             return 0
-        piece = self._store.get_range(self._key, self._position, length)
+        piece = self._files.read(self._path, self._position, length)
         view[: len(piece)] = piece
         self._position += len(piece)
         return len(piece)
@@ -104,29 +124,28 @@ def arrow() -> Any:
     return pyarrow.parquet
 
 
-def open_parquet(stores: Stores, entry: Entry) -> Any:
-    """Return a ``pyarrow.parquet.ParquetFile`` that reads ranges of an entry's object.
+def open_parquet(files: Files, entry: Entry) -> Any:
+    """Return a ``pyarrow.parquet.ParquetFile`` that reads ranges of an entry's file.
 
     Raises:
         CorruptionError: It is not a Parquet file, or damaged.
     """
     parquet = arrow()
-    store, key = stores.locate(entry.address)
     try:
-        return parquet.ParquetFile(RangedFile(store, key, entry.size))
+        return parquet.ParquetFile(RangedFile(files, entry.path, entry.size))
     except _DAMAGE as error:
         raise CorruptionError(
             f"{entry.path!r} cannot be read as Parquet: {str(error).splitlines()[0][:200]}"
         ) from error
 
 
-def read_footer(stores: Stores, entry: Entry) -> Footer:
+def read_footer(files: Files, entry: Entry) -> Footer:
     """Return what the footer of an entry's Parquet file says; no data is read.
 
     Raises:
         CorruptionError: It is not a Parquet file, or damaged.
     """
-    file = open_parquet(stores, entry)
+    file = open_parquet(files, entry)
     try:
         metadata, schema = file.metadata, file.schema_arrow
         columns: dict[str, Column] = {}

@@ -1,6 +1,6 @@
 """A gate: a named function that judges a candidate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
@@ -9,13 +9,13 @@ from typing import Final, overload
 from graveler.errors import InvalidInputError
 from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate
+from graveler.gates.declared import inputs_of
 from graveler.gates.fingerprint import fingerprint
 from graveler.names import check_prefix
 
 __all__ = ["Check", "Gate", "as_gate", "gate"]
 
 _SEVERITIES: Final = ("error", "warn")
-_READS: Final = ("content", "changes", "anything")
 _LEAST_MEMORY: Final = 1 << 20
 _LONGEST_S: Final = 3600.0
 
@@ -36,10 +36,13 @@ class Gate:
             has an hour): what it leaks, kills or crashes is not the publisher.
         memory: Bytes that its process may take; beyond them it has failed. Isolates, too.
         also: Other prefixes that the check reads.
-        reads: ``content``: the verdict holds while what lies below the prefixes stays the
-            same; ``changes``: the check looks at the change set alone, and its verdict holds
-            while that stays the same, whatever else is on the target; ``anything``: what it says
-            is not kept, for it looks at the time, or at other things than the lake.
+        reads: What the check reads; its verdict holds while that stays the same, and it cannot
+            read anything else of the candidate. One of ``content``: what lies below the prefixes,
+            as it would be and as it is; ``changes``: the change set there alone, whatever else is
+            on the target; ``anything``: whatever it likes, and what it says is not kept. Beside
+            it any of ``message``, ``committer``, ``metadata``, ``parents``, ``created`` and
+            ``commit`` (of the candidate), ``target`` (the commit that the branch is at), ``run``
+            (its key and metadata), ``attempt`` and ``history``: ``{"changes", "run"}``.
     """
 
     name: str
@@ -50,17 +53,14 @@ class Gate:
     isolated: bool = False
     memory: int | None = None
     also: tuple[str, ...] = ()
-    reads: str = "content"
+    reads: str | Iterable[str] = "content"
 
     def __post_init__(self) -> None:
-        for field, value, known in (
-            ("severity", self.severity, _SEVERITIES),
-            ("reads", self.reads, _READS),
-        ):
-            if value not in known:
-                raise InvalidInputError(
-                    f"gate {self.name!r}: {field} {value!r}: give one of {known}"
-                )
+        if self.severity not in _SEVERITIES:
+            raise InvalidInputError(
+                f"gate {self.name!r}: severity {self.severity!r}: give one of {_SEVERITIES}"
+            )
+        object.__setattr__(self, "reads", inputs_of(self.name, self.reads))
         for prefix in (self.prefix, *self.also):
             check_prefix(f"gate {self.name!r}", prefix)
         if isinstance(self.timeout, timedelta):
@@ -92,6 +92,20 @@ class Gate:
         return self.isolated or self.timeout is not None or self.memory is not None
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """What the check reads, in order: its extent, then its other inputs."""
+        return inputs_of(self.name, self.reads)
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Where the check reads."""
+        return (self.prefix, *self.also)
+
+    def view(self, candidate: Candidate) -> Candidate:
+        """Return a candidate as this gate sees it."""
+        return candidate.of(self.name, self.prefixes, self.inputs)
+
+    @property
     def fingerprint(self) -> str | None:
         """Hash of the check: its code, and the code and values that it reaches, as they are now.
 
@@ -115,7 +129,7 @@ def gate(
     isolated: bool = False,
     memory: int | None = None,
     also: tuple[str, ...] = (),
-    reads: str = "content",
+    reads: str | Iterable[str] = "content",
 ) -> Callable[[Check], Gate]: ...
 
 
@@ -129,7 +143,7 @@ def gate(  # noqa: PLR0913 - the fields of a gate
     isolated: bool = False,
     memory: int | None = None,
     also: tuple[str, ...] = (),
-    reads: str = "content",
+    reads: str | Iterable[str] = "content",
 ) -> Gate | Callable[[Check], Gate]:
     """Make a gate of a function: ``@gate``, ``@gate("name")`` or ``@gate(severity="warn")``.
 
@@ -141,7 +155,7 @@ def gate(  # noqa: PLR0913 - the fields of a gate
         isolated: Have it run in a process of its own also without a timeout.
         memory: Bytes that its process may take.
         also: Other prefixes that the check reads.
-        reads: ``content``, or ``changes`` for a check of the change set alone.
+        reads: What it reads: see `Gate`.
     """
     if callable(name):
         return as_gate(name)

@@ -1,14 +1,18 @@
 """What a gate judges, as a hash: the same inputs get the same verdict, unasked."""
 
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from graveler.committed import diff, scan
 from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate
+from graveler.gates.declared import CHANGES, HISTORY
 from graveler.gates.gate import Gate
+from graveler.gates.history import last_touch
+from graveler.identity import unix_us
 from graveler.names import path_key
-from graveler.records import encode_json, value_identity
+from graveler.records import encode_json
 from graveler.repository.listing import within
 from graveler.repository.stores import Stores
 
@@ -19,7 +23,7 @@ _GONE: Final = bytes(32)
 
 
 def inputs(candidate: Candidate, gate: Gate, rule: str) -> str:
-    """Return the hash of what a gate judges by: its rule, the content below its prefixes, the run.
+    """Return the hash of what a gate judges by: its rule, and all that it declares to read.
 
     What would move the branch is part of it: to take files away may be right for a revert alone.
 
@@ -28,29 +32,40 @@ def inputs(candidate: Candidate, gate: Gate, rule: str) -> str:
         gate: The gate.
         rule: Its fingerprint.
     """
-    stores = candidate.repository
-    read = (
-        _changes(candidate, gate)
-        if gate.reads == "changes"
-        else [
-            [prefix, *(content(stores, tree, prefix) for tree in _trees(candidate))]
-            for prefix in (gate.prefix, *gate.also)
-        ]
-    )
     return sha256(
         encode_json(
             {
                 "gate": gate.name,
                 "severity": gate.severity,
                 "code": rule,
-                "prefix": gate.prefix,
-                "read": read,
+                "prefixes": gate.prefixes,
+                "tree": _changes(candidate, gate)
+                if CHANGES in gate.inputs
+                else _content(candidate, gate),
+                "read": {
+                    name: _READ[name](candidate, gate) for name in gate.inputs if name in _READ
+                },
                 "into": candidate.into,
                 "action": _action(candidate),
-                "run": [candidate.run.key, dict(candidate.run.metadata)],
             }
         )
     ).hexdigest()
+
+
+_READ: Final[Mapping[str, Callable[[Candidate, Gate], Any]]] = {
+    "message": lambda candidate, _: candidate.commit.message,
+    "committer": lambda candidate, _: candidate.commit.committer,
+    "metadata": lambda candidate, _: dict(candidate.commit.metadata),
+    "parents": lambda candidate, _: list(candidate.commit.parents),
+    "created": lambda candidate, _: unix_us(candidate.commit.created),
+    "commit": lambda candidate, _: candidate.commit.id,
+    "target": lambda candidate, _: candidate.target.id,
+    "run": lambda candidate, _: [candidate.run.key, dict(candidate.run.metadata)],
+    "attempt": lambda candidate, _: candidate.run.attempt,
+    HISTORY: lambda candidate, gate: last_touch(
+        candidate.repository, candidate.target.id, gate.prefixes
+    ),
+}
 
 
 def _action(candidate: Candidate) -> list[str]:
@@ -64,21 +79,27 @@ def _trees(candidate: Candidate) -> tuple[str, str]:
     return candidate.commit.metarange, candidate.target.metarange
 
 
+def _content(candidate: Candidate, gate: Gate) -> list[list[str]]:
+    return [
+        [content(candidate.repository, tree, prefix) for tree in _trees(candidate)]
+        for prefix in gate.prefixes
+    ]
+
+
 def _changes(candidate: Candidate, gate: Gate) -> str:
-    stores = candidate.repository
     after, before = _trees(candidate)
     digest = sha256()
-    for prefix in (gate.prefix, *gate.also):
+    for prefix in gate.prefixes:
         raw = path_key(prefix) if prefix else b""
-        for change in diff(stores.ranges, before, after, prefix=raw):
+        for change in diff(candidate.repository.ranges, before, after, prefix=raw):
             for value in (change.left_value, change.right_value):
-                digest.update(_GONE if value is None else value_identity(value))
+                digest.update(_GONE if value is None else sha256(value).digest())
             digest.update(sha256(change.key).digest())
     return digest.hexdigest()
 
 
 def content(stores: Stores, metarange: str, prefix: str) -> str:
-    """Return a hash of what a tree holds below a prefix.
+    """Return a hash of what a tree holds below a prefix: paths and value records, whole.
 
     A range that lies below it whole counts by its id, unopened; only those at the edges are
     read. So trees that hold the same below the prefix, but cut it into other ranges, differ:
@@ -101,5 +122,5 @@ def content(stores: Stores, metarange: str, prefix: str) -> str:
         for key, value in within(raw, scan(stores.ranges, metarange, start)):
             if key > info.max_key:
                 break
-            digest.update(sha256(key).digest() + value_identity(value))
+            digest.update(sha256(key).digest() + sha256(value).digest())
     return digest.hexdigest()

@@ -27,6 +27,7 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.channel import MessageReader, answer_read, send
 from graveler.gates.child import Task, run_forked
 from graveler.gates.gate import Gate
+from graveler.gates.statistics import Statistics
 from graveler.gates.transport import pickled
 from graveler.repository.stores import Stores
 
@@ -59,6 +60,8 @@ def ask_elsewhere(gate: Gate, candidate: Candidate, stores: Stores) -> Answer:
         action=candidate.action,
         seconds=gate.seconds,
         memory=gate.memory,
+        prefixes=gate.prefixes,
+        reads=gate.inputs,
         elsewhere=stores.elsewhere,
     )
     with _started(task, stores) as (process, channel):
@@ -233,7 +236,9 @@ def _last_words(reader: MessageReader, channel: socket.socket) -> dict[str, Any]
 
 def _answer(said: Any) -> Answer:
     try:
-        return Answer(**{**said, "passed": said["passed"] is True, "reason": str(said["reason"])})
+        seen = {(commit, prefix): Statistics.decode(one) for commit, prefix, one in said["seen"]}
+        passed, reason = said["passed"] is True, str(said["reason"])
+        return Answer(**{**said, "passed": passed, "reason": reason, "seen": seen})
     except (KeyError, TypeError) as error:
         return died(f"its process gave no answer that can be read: {error}")
 

@@ -119,4 +119,4 @@ def _distinct(gates: Iterable[Gate], others: list[Gate], where: str) -> list[Gat
 
 def _what(gate: Gate) -> tuple[Any, ...]:
     rule = gate.fingerprint or id(gate.check)
-    return rule, gate.prefix, gate.also, gate.severity, gate.reads
+    return rule, gate.prefixes, gate.severity, gate.inputs

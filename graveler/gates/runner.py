@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from graveler.errors import InvalidInputError
 from graveler.gates.answer import ask
 from graveler.gates.candidate import Candidate
+from graveler.gates.declared import ANYTHING
 from graveler.gates.facts import plain
 from graveler.gates.gate import Gate
 from graveler.gates.history import keep_statistics
@@ -27,8 +28,8 @@ def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[
 
     Those that the branch requires are asked as well.
 
-    A verdict is kept under the gate, its rule and what it reads: the content below the
-    gate's prefix in the candidate and in the target, and the run. What a check said that died,
+    A verdict is kept under the gate, its rule and what it declares to read: the content below
+    the gate's prefix in the candidate and in the target, the run. What a check said that died,
     rather than refused, is not kept, nor what one said whose rule cannot be told, or was another
     one when it had judged: the next publish asks again.
 
@@ -89,7 +90,7 @@ def known_verdicts(
 
 def _rule(gate: Gate) -> str | None:
     """Return what verdicts of a gate are kept under, None where they are not."""
-    return None if gate.reads == "anything" else gate.fingerprint
+    return None if ANYTHING in gate.inputs else gate.fingerprint
 
 
 def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> tuple[Verdict, str | None]:
@@ -100,8 +101,12 @@ def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> tuple[Verdict, str
 
         answer = ask_elsewhere(gate, candidate, stores)
     else:
-        answer = ask(gate.name, gate.check, candidate.afresh())
-    keep_statistics(stores, answer.seen)
+        answer = ask(gate.name, gate.check, gate.view(candidate))
+    own = candidate.commit_id
+    keep_statistics(
+        stores,
+        {(commit or own, prefix): found for (commit, prefix), found in answer.seen.items()},
+    )
     if answer.died:
         _log.warning("gate %s died: %s", gate.name, answer.reason)
     verdict = Verdict(

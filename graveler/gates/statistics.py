@@ -6,7 +6,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -15,11 +15,18 @@ from typing import Any, BinaryIO, Final
 from graveler.errors import CorruptionError
 from graveler.fields import Fields
 from graveler.gates.facts import plain
-from graveler.gates.footers import Column, Footer, merged, read_footer
-from graveler.model import Entry
-from graveler.repository.stores import Stores
+from graveler.gates.footers import Column, Files, Footer, merged, read_footer
+from graveler.model import Change, Entry
 
-__all__ = ["ColumnStatistics", "Statistics", "counts", "csv_header", "kind_of", "statistics"]
+__all__ = [
+    "ColumnStatistics",
+    "Statistics",
+    "brought",
+    "counts",
+    "csv_header",
+    "kind_of",
+    "statistics",
+]
 
 _MOST_COLUMNS: Final = 200
 _BEGINNING: Final = 1 << 20
@@ -94,41 +101,50 @@ def kind_of(entry: Entry) -> str:
     return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), "")
 
 
-def statistics(stores: Stores, entries: Iterable[Entry], footers: dict[str, Footer]) -> Statistics:
+def brought(changes: Iterable[Change]) -> Iterator[Entry]:
+    """Yield the files that changes add or replace."""
+    for change in changes:
+        if change.after is not None:
+            yield change.after
+
+
+def statistics(
+    files: Files, entries: Iterable[Entry], footers: dict[tuple[str, str], Footer]
+) -> Statistics:
     """Return the statistics of files; of Parquet only footers are read, CSV is read whole.
 
     Args:
-        stores: Where they are.
+        files: Where they are.
         entries: The files.
-        footers: Those that were read before, by path; what is read is added.
+        footers: Those that were read before, by path and address; what is read is added.
     """
-    files = size = 0
+    number = size = 0
     rows: int | None = 0
     columns: dict[str, Column] = {}
     for entry in entries:
         if not counts(entry):
             continue
-        files += 1
+        number += 1
         size += entry.size
         match kind_of(entry):
             case "parquet":
-                footer = _footer(stores, entry, footers)
+                footer = _footer(files, entry, footers)
                 rows = None if rows is None else rows + footer.rows
                 for name, column in footer.columns.items():
                     if name in columns or len(columns) < _MOST_COLUMNS:
                         columns[name] = merged(columns.get(name), column)
             case "csv":
-                rows = None if rows is None else rows + _csv_rows(stores, entry)
+                rows = None if rows is None else rows + _csv_rows(files, entry)
             case _:
                 rows = None
-    return Statistics(files, size, rows, {name: _plain(one) for name, one in columns.items()})
+    return Statistics(number, size, rows, {name: _plain(one) for name, one in columns.items()})
 
 
-def _footer(stores: Stores, entry: Entry, footers: dict[str, Footer]) -> Footer:
-    key = f"{entry.address}\0{entry.size}"
+def _footer(files: Files, entry: Entry, footers: dict[tuple[str, str], Footer]) -> Footer:
+    key = (entry.path, entry.address)
     found = footers.get(key)
     if found is None:
-        found = footers[key] = read_footer(stores, entry)
+        found = footers[key] = read_footer(files, entry)
     return found
 
 
@@ -150,14 +166,13 @@ def _bound(value: Any) -> Any:
             return None
 
 
-def csv_header(stores: Stores, entry: Entry) -> list[str]:
+def csv_header(files: Files, entry: Entry) -> list[str]:
     """Return the names in the first line of a CSV file; only its beginning is read.
 
     Raises:
         CorruptionError: It has no first line, or does not begin as text in UTF-8 does.
     """
-    store, key = stores.locate(entry.address)
-    raw = store.get_range(key, 0, min(entry.size, _BEGINNING)) if entry.size else b""
+    raw = files.read(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
     try:
         text = _beginning(raw, whole=entry.size <= _BEGINNING)
         names = next(csv.reader(io.StringIO(text, newline="")), [])
@@ -181,10 +196,9 @@ def _beginning(raw: bytes, *, whole: bool) -> str:
     return codecs.getincrementaldecoder("utf-8-sig")().decode(raw, final=whole)
 
 
-def _csv_rows(stores: Stores, entry: Entry) -> int:
-    store, key = stores.locate(entry.address)
+def _csv_rows(files: Files, entry: Entry) -> int:
     try:
-        with store.open(key) as file:
+        with files.open(entry.path) as file:
             return max(sum(1 for row in csv.reader(_text(file)) if row) - 1, 0)
     except (UnicodeDecodeError, csv.Error, OSError, EOFError) as error:
         raise CorruptionError(f"{entry.path!r} cannot be read as CSV: {error}") from error

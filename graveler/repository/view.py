@@ -89,5 +89,9 @@ class View(ABC):
         if prefix and not prefix.endswith("/"):
             value = self.find_value(path_key(prefix))
             if value is not None:
-                return [self.repository.uri(decode_entry(path_key(prefix), value).address)]
-        return [self.repository.uri(entry.address) for entry in self.entries(prefix)]
+                return [self.uri(decode_entry(path_key(prefix), value))]
+        return [self.uri(entry) for entry in self.entries(prefix)]
+
+    def uri(self, entry: Entry) -> str:
+        """Return the physical URI of an entry's file, for other programs."""
+        return self.repository.uri(entry.address)

@@ -22,6 +22,9 @@ class View(Protocol):
     def stat(self, path: str) -> Entry:
         """Return the entry at `path`, or raise ObjectNotFoundError."""
 
+    def uri(self, entry: Entry) -> str:
+        """Return the physical URI of an entry's file."""
+
 
 class Target(View, Protocol):
     """Something to write to: a branch, a run, a step."""

@@ -89,7 +89,7 @@ def _files(view: View, path: str) -> list[DataFile]:
     else:
         below = ((entry.path.removeprefix(path), entry) for entry in view.entries(path))
         found = [(name, entry) for name, entry in below if not is_hidden(name)]
-    files = [DataFile(name, spark_uri(view.repository.uri(entry.address))) for name, entry in found]
+    files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in found]
     for file in files:
         if is_hidden(file.uri.rpartition("/")[2]):
             raise InvalidInputError(

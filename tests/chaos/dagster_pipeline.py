@@ -20,7 +20,7 @@ def striker(hour: str, task: str) -> Striker:
     return Striker(FOLDER, hour, task, parent=parent_of(parent_of()))
 
 
-@gate("whole hour")
+@gate("whole hour", reads="run")
 def whole_hour(candidate):
     """The hour has every file that it should have, and none beside them."""
     hour = hours.time_window_for_partition_key(candidate.run.metadata["dagster.partition"]).start

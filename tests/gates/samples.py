@@ -6,13 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import graveler
 
 # ruff: noqa: TID251 - what they do is waste real time
 
 
-@graveler.gate(prefix="a/", isolated=True)
+@graveler.gate(reads="run", isolated=True)
 def counts(candidate):
     candidate.report(
         files=len(list(candidate.entries())),
@@ -94,19 +95,26 @@ def dies_with_children(candidate):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def lake_of(candidate):
+    """The folder of the lake that holds a candidate's files."""
+    file = Path(candidate.paths("settled")[0].removeprefix("file://"))
+    return next(folder for folder in file.parents if (folder / "graveler.toml").exists())
+
+
 @graveler.gate(isolated=True)
 def opens_the_lake(candidate):
-    with graveler.open(candidate.repository.location) as lake:
+    with graveler.open(lake_of(candidate)) as lake:
         lake.repository("flights").branch("main").put("b", b"1")
 
 
 @graveler.gate(timeout=60)
 def writes_from_a_thread(candidate):
     said = []
+    folder = lake_of(candidate)
 
     def work():
         try:
-            with graveler.open(candidate.repository.location) as lake:
+            with graveler.open(folder) as lake:
                 lake.repository("flights").branch("main").put("b", b"1")
         except graveler.errors.GravelerError as error:
             said.append(f"{type(error).__name__}: {error}")

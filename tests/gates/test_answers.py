@@ -87,7 +87,7 @@ def test_what_a_gate_reports_is_kept_small_and_plain(repo):
         )
         candidate.report(rows=4, **{f"n{number}": number for number in range(100)})
 
-    with repo.run("hour 05", gates=[reports]) as run:
+    with repo.run("hour 05", gates=[Gate("reports", reports, reads="created")]) as run:
         run.put("a/1", b"1")
     facts = repo.runs.get("hour 05").verdicts[0].facts
     assert facts == run.result.verdicts[0].facts

@@ -67,7 +67,7 @@ def test_the_candidate_refuses_to_be_written(repo, refused, way):
         finally:
             seen.append(stored(repo))
 
-    verdict = refused(repo, Gate("writes", writes))
+    verdict = refused(repo, Gate("writes", writes, reads="anything"))
     assert verdict.reason.startswith("ReadOnlyError: ")
     assert seen[0] == seen[1]
 
@@ -133,20 +133,21 @@ def test_a_gate_may_read_whatever_it_likes(repo):
         path = candidate.repository.locate(first_address(candidate))
         assert path[0].get(path[1]) == path[0].get_range(path[1], 0, 10)
 
-    with repo.run("hour 05", gates=[reads]) as run:
+    with repo.run("hour 05", gates=[Gate("reads", reads, reads="anything")]) as run:
         run.put("a/1", b"1")
     assert run.result.verdicts[0].passed
 
 
 def test_the_publisher_writes_on_after_a_gate_that_tried(repo, refused):
-    refused(repo, Gate("writes", lambda c: c.repository.kv.drop("refs:x")))
+    refused(repo, Gate("writes", lambda c: c.repository.kv.drop("refs:x"), reads="anything"))
     repo.branch("main").put("b", b"1")
     assert repo.branch("main").commit("b")
 
 
 def test_the_error_says_what_to_do_instead(repo):
     candidate: list[Candidate] = []
-    with repo.run("hour 05", gates=[candidate.append]) as run:
+    gate = Gate("keeps", candidate.append, reads="anything")
+    with repo.run("hour 05", gates=[gate]) as run:
         run.put("a/1", b"1")
     with pytest.raises(ReadOnlyError, match=r"let the run write .* candidate.report\(\)"):
         candidate[0].repository.objects.put("data/x", b"1")

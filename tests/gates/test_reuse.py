@@ -9,7 +9,7 @@ from graveler.gates.inputs import content
 
 
 def asks(candidate):
-    return candidate.run.key == "hour"
+    return candidate.into == "main"
 
 
 def staged(repo, key, *paths):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import graveler
 from graveler import checks
 from graveler.errors import GateFailedError
-from graveler.gates import Candidate, Gate, RequiredGates
+from graveler.gates import Candidate, RequiredGates
 from graveler.gates.footers import RangedFile, read_footer
 from graveler.gates.statistics import Statistics, statistics
 from graveler.model import Entry
@@ -20,6 +20,22 @@ from graveler.objects.memory import MemoryStore
 from tests.gates.parquet import parquet, rows
 
 LARGE = rows(200_000, text=[f"{number:032x}" for number in range(200_000)])
+
+
+class Stored:
+    """Files of a tree that is none."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def get(self, path):
+        return self.data[path]
+
+    def open(self, path):
+        return io.BytesIO(self.data[path])
+
+    def read(self, path, start, length):
+        return self.data[path][start : start + length]
 
 
 class Counting(MemoryStore):
@@ -91,7 +107,7 @@ def test_a_footer_is_read_once_for_all_that_ask_for_statistics(counted):
     address = candidate.stat("t/a.parquet").address
     first = candidate.stats("t/")
     read = store.read[address]
-    assert candidate.added("t/") == candidate.afresh().stats("t/") == first
+    assert candidate.added("t/") == candidate.of("g", ("t/",), ("content",)).stats("t/") == first
     assert store.read[address] == read
 
 
@@ -123,6 +139,7 @@ def publish(repo, hour, number, gates=()):
         run.put(f"t/{hour}/a.parquet", rows(number))
 
 
+@graveler.gate(reads="history")
 def look(candidate):
     candidate.report(
         past=[[past.run, past.stats.rows, past.stats.files] for past in candidate.history("t/", 3)]
@@ -161,7 +178,7 @@ def test_what_cannot_be_read_is_left_out_of_history(repo):
 def test_a_gate_of_its_own_process_looks_back_as_well(disk):
     for hour in range(2):
         publish(disk, hour, 10 + hour)
-    publish(disk, 2, 1, [Gate("look", look, isolated=True)])
+    publish(disk, 2, 1, [replace(look, isolated=True)])
     assert past_of(disk, 2) == [["hour 1", 11, 1], ["hour 0", 10, 1]]
     kept = [key for key, _ in disk.stores.kv.scan(f"stats:{disk.stores.uid}")]
     assert len(kept) == 2
@@ -182,9 +199,8 @@ def test_the_dump_of_refs_brings_required_gates_along(repo, memory_lake, tmp_pat
 
 @given(st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 200))))
 def test_a_ranged_file_reads_as_any_file(data, reads):
-    store = MemoryStore("mem://ranged")
-    store.put("data/a", data)
-    ours, theirs = RangedFile(store, "data/a", len(data)), io.BytesIO(data)
+    files = Stored({"a": data})
+    ours, theirs = RangedFile(files, "a", len(data)), io.BytesIO(data)
     for position, length in reads:
         for file in (ours, theirs):
             file.seek(position)
@@ -200,18 +216,15 @@ _VALUES = st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), max_s
 @given(st.lists(_VALUES, min_size=1, max_size=4), st.integers(1, 5))
 def test_statistics_of_footers_are_those_of_the_data(files, group):
     entries, everything = [], []
-    store = MemoryStore("mem://footers")
-    stores = type("Stores", (), {"locate": lambda _, address: (store, address)})()
+    there = Stored({})
     for number, values in enumerate(files):
         data = parquet({"x": pa.array(values, pa.int64())}, row_group_size=group)
         address = f"data/{number}.parquet"
-        store.put(address, data)
-        entries.append(
-            Entry(path=f"{number}.parquet", address=address, size=len(data), checksum="")
-        )
+        there.data[f"{number}.parquet"] = data
+        entries.append(Entry(path=f"{number}.parquet", address=address, size=len(data)))
         everything += values
-        assert read_footer(stores, entries[-1]).rows == len(values)
-    found = statistics(stores, entries, {})
+        assert read_footer(there, entries[-1]).rows == len(values)
+    found = statistics(there, entries, {})
     present = [value for value in everything if value is not None]
     assert found.rows == len(everything)
     column = found.columns.get("x")

@@ -232,7 +232,7 @@ def test_a_true_conflict_parks_the_run_and_says_where(repo, tree):
 def test_a_gate_judges_what_main_would_become(repo, tree):
     seen = {}
 
-    @gate
+    @gate(reads="run")
     def look(candidate):
         seen["tree"] = tree(candidate)
         seen["changes"] = [change.path for change in candidate.changes()]

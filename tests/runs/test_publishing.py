@@ -68,7 +68,7 @@ def test_of_two_that_publish_at_the_same_moment_one_is_stopped_at_every_point():
 
 
 def test_the_reason_of_every_refusal_is_kept_the_newest_last_and_not_for_ever(repo):
-    @gate
+    @gate(reads="attempt")
     def never(candidate):
         return f"attempt {candidate.run.attempt} is wrong"
 

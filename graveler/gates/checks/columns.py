@@ -12,9 +12,8 @@ from graveler.gates.checks.base import texts
 from graveler.gates.checks.reading import footer_of, has_column, table
 from graveler.gates.checks.scope import Scoped
 from graveler.gates.checks.telling import listed
-from graveler.gates.footers import Column
+from graveler.gates.footers import Column, Files
 from graveler.model import Entry
-from graveler.repository.stores import Stores
 
 __all__ = ["InRange", "NotNull", "Unique"]
 
@@ -26,13 +25,13 @@ def _names(columns: Any) -> tuple[str, ...]:
     return names
 
 
-def _said(stores: Stores, entry: Entry, name: str) -> Column | None:
+def _said(files: Files, entry: Entry, name: str) -> Column | None:
     """Return what a footer says of a column; None where the data must be read.
 
     Raises:
         InvalidInputError: There is no such column.
     """
-    footer = footer_of(stores, entry)
+    footer = footer_of(files, entry)
     if footer is None:
         return None
     if not has_column(footer, name):
@@ -60,7 +59,7 @@ class NotNull(Scoped):
         rows = dict.fromkeys(self.columns, 0)
         for entry in self.files(candidate):
             for name in self.columns:
-                some, all_ = self._count(candidate.repository, entry, name)
+                some, all_ = self._count(candidate, entry, name)
                 nulls[name] += some
                 rows[name] += all_
         candidate.report(nulls=nulls)
@@ -70,11 +69,11 @@ class NotNull(Scoped):
             if nulls[name] > self.share * rows[name]
         )
 
-    def _count(self, stores: Stores, entry: Entry, name: str) -> tuple[int, int]:
-        said = _said(stores, entry, name)
+    def _count(self, files: Files, entry: Entry, name: str) -> tuple[int, int]:
+        said = _said(files, entry, name)
         if said is not None and said.nulls is not None:
             return said.nulls, said.values
-        column = table(stores, entry, [name]).column(name)
+        column = table(files, entry, [name]).column(name)
         return column.null_count, len(column)
 
 
@@ -109,7 +108,7 @@ class InRange(Scoped):
 
     def _problems(self, candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
-            least, greatest, nans = self.bounds(candidate.repository, entry)
+            least, greatest, nans = self.bounds(candidate, entry)
             if nans and not self.nan:
                 yield f"{entry.path!r}: column {self.column!r} has {nans} values that are NaN"
             for value, limit, low in (
@@ -123,9 +122,9 @@ class InRange(Scoped):
                     side = "less" if low else "more"
                     yield f"{entry.path!r}: column {self.column!r} has {value}, {side} than {limit}"
 
-    def bounds(self, stores: Stores, entry: Entry) -> tuple[Any, Any, int]:
+    def bounds(self, files: Files, entry: Entry) -> tuple[Any, Any, int]:
         """Return least and greatest value of the column in a file, and how many are NaN."""
-        said = _said(stores, entry, self.column)
+        said = _said(files, entry, self.column)
         floating = said is None or said.type in {"FLOAT", "DOUBLE"}
         known = said is not None and (
             (said.least is not None and said.greatest is not None)
@@ -136,7 +135,7 @@ class InRange(Scoped):
         import pyarrow as pa  # noqa: PLC0415 - table() has asked for it
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        values = table(stores, entry, [self.column]).column(self.column).drop_null()
+        values = table(files, entry, [self.column]).column(self.column).drop_null()
         nans = 0
         if pa.types.is_floating(values.type):
             numbers = values.filter(pc.invert(pc.is_nan(values)))
@@ -183,9 +182,7 @@ class Unique(Scoped):
 
     def __call__(self, candidate: Candidate) -> str | None:
         """Return why not, or None."""
-        tables = [
-            table(candidate.repository, entry, self.columns) for entry in self.files(candidate)
-        ]
+        tables = [table(candidate, entry, self.columns) for entry in self.files(candidate)]
         if not tables:
             return None
         import pyarrow as pa  # noqa: PLC0415 - table() has asked for it

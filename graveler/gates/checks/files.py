@@ -11,12 +11,12 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import texts
 from graveler.gates.checks.columns import InRange
 from graveler.gates.checks.reading import footer_of
-from graveler.gates.checks.scope import Scoped, restores
+from graveler.gates.checks.scope import Scoped
 from graveler.gates.checks.telling import listed
+from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header
 from graveler.model import Entry
-from graveler.repository.stores import Stores
 
 __all__ = ["FileFormat", "FileSize", "Freshness"]
 
@@ -57,20 +57,19 @@ class FileFormat(Scoped):
                 yield f"{entry.path!r} is not named as {' or '.join(self.formats)}"
                 continue
             try:
-                _look(candidate.repository, entry, found)
+                _look(candidate, entry, found)
             except CorruptionError as error:
                 yield str(error)
 
 
-def _look(stores: Stores, entry: Entry, kind: str) -> None:
+def _look(files: Files, entry: Entry, kind: str) -> None:
     """Raise CorruptionError if a file does not begin, or end, as its format does."""
     if kind == "parquet":
-        footer_of(stores, entry)
+        footer_of(files, entry)
     elif kind == "csv":
-        csv_header(stores, entry)
+        csv_header(files, entry)
     else:
-        store, key = stores.locate(entry.address)
-        raw = store.get_range(key, 0, min(entry.size, _LOOK)) if entry.size else b""
+        raw = files.read(entry.path, 0, min(entry.size, _LOOK)) if entry.size else b""
         _look_at_json(entry, raw, whole=entry.size <= _LOOK)
 
 
@@ -142,10 +141,10 @@ class Freshness(Scoped):
 
     def __call__(self, candidate: Candidate) -> str | None:
         """Return why not, or None."""
-        if restores(candidate):
+        if candidate.restores:
             return None
         entries = self.files(candidate)
-        now = candidate.repository.clock.now()
+        now = candidate.now()
         times = [time for entry in entries if (time := self._time(candidate, entry)) is not None]
         if not times:
             return f"nothing below {self.prefix!r} tells a time"
@@ -163,7 +162,7 @@ class Freshness(Scoped):
         if not self.column:
             return entry.mtime
         look = InRange(prefix=self.prefix, column=self.column, at_least=0, nan=True)
-        return _moment(look.bounds(candidate.repository, entry)[1], self.column)
+        return _moment(look.bounds(candidate, entry)[1], self.column)
 
 
 def _moment(value: Any, column: str) -> datetime | None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, texts
-from graveler.gates.checks.scope import restores
 from graveler.gates.checks.telling import listed
 from graveler.gates.gate import Gate
 from graveler.model import Change, ChangeKind
@@ -63,14 +62,16 @@ class _Within(BuiltIn):
             check_prefix(f"check {self.kind}", prefix)
 
     def gate(self) -> Gate:
-        """Return the gate; it looks at the change set alone."""
-        return Gate(f"{self.kind} {' '.join(self.prefixes)}", self, reads="changes")
+        """Return the gate; it looks at the change set, and at the run where a prefix names it."""
+        reads = ("changes", "run") if any("{" in prefix for prefix in self.prefixes) else "changes"
+        return Gate(f"{self.kind} {' '.join(self.prefixes)}", self, reads=reads)
 
     def __call__(self, candidate: Candidate) -> str | None:
         """Return why not, or None."""
-        if restores(candidate):
+        if candidate.restores:
             return None
-        pairs = {"key": candidate.run.key, **candidate.run.metadata}
+        named = any("{" in prefix for prefix in self.prefixes)
+        pairs = {"key": candidate.run.key, **candidate.run.metadata} if named else {}
         try:
             allowed = _filled(self.prefixes, pairs)
         except KeyError as error:

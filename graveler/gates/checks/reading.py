@@ -6,17 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graveler.errors import CorruptionError, InvalidInputError, MissingDependencyError
-from graveler.gates.footers import Footer, open_parquet, read_footer
+from graveler.gates.footers import Files, Footer, open_parquet, read_footer
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
-from graveler.repository.stores import Stores
 
 __all__ = ["footer_of", "has_column", "table"]
 
 
-def footer_of(stores: Stores, entry: Entry) -> Footer | None:
+def footer_of(files: Files, entry: Entry) -> Footer | None:
     """Return the footer of a Parquet file, None of another one."""
-    return read_footer(stores, entry) if kind_of(entry) == "parquet" else None
+    return read_footer(files, entry) if kind_of(entry) == "parquet" else None
 
 
 def has_column(footer: Footer, name: str) -> bool:
@@ -29,7 +28,7 @@ def has_column(footer: Footer, name: str) -> bool:
     return column is not None or name in footer.fields
 
 
-def table(stores: Stores, entry: Entry, columns: Sequence[str]) -> Any:
+def table(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
     """Return columns of a file as an Arrow table; of Parquet nothing else is read.
 
     A column within a struct (``a.b``) comes under that name.
@@ -46,9 +45,9 @@ def table(stores: Stores, entry: Entry, columns: Sequence[str]) -> Any:
         ) from error
     match kind_of(entry):
         case "parquet":
-            found = _parquet(stores, entry, columns)
+            found = _parquet(files, entry, columns)
         case "csv":
-            found = _csv(stores, entry, columns)
+            found = _csv(files, entry, columns)
         case _:
             raise CorruptionError(
                 f"{entry.path!r} is neither Parquet nor CSV by its name: its columns cannot be "
@@ -58,8 +57,8 @@ def table(stores: Stores, entry: Entry, columns: Sequence[str]) -> Any:
     return pa.table(arrays, names=list(columns))
 
 
-def _parquet(stores: Stores, entry: Entry, columns: Sequence[str]) -> Any:
-    file = open_parquet(stores, entry)
+def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
+    file = open_parquet(files, entry)
     try:
         return file.read(columns=list(columns), use_threads=False)
     except (OSError, ValueError, RuntimeError) as error:
@@ -68,12 +67,11 @@ def _parquet(stores: Stores, entry: Entry, columns: Sequence[str]) -> Any:
         ) from error
 
 
-def _csv(stores: Stores, entry: Entry, columns: Iterable[str]) -> Any:
+def _csv(files: Files, entry: Entry, columns: Iterable[str]) -> Any:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv  # noqa: PLC0415
 
-    store, key = stores.locate(entry.address)
-    raw = store.get(key)
+    raw = files.get(entry.path)
     try:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)

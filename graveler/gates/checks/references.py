@@ -56,6 +56,6 @@ class RefersTo(Scoped):
 def _values(candidate: Candidate, prefix: str, scope: str, column: str) -> set[Any]:
     found: set[Any] = set()
     for entry in files_of(candidate, prefix, scope):
-        values = table(candidate.repository, entry, [column]).column(column)
+        values = table(candidate, entry, [column]).column(column)
         found.update(values.drop_null().unique().to_pylist())
     return found

@@ -7,7 +7,7 @@ from typing import ClassVar
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn
-from graveler.gates.checks.scope import Scoped, restores
+from graveler.gates.checks.scope import Scoped
 from graveler.gates.gate import Gate
 
 __all__ = ["RowCount", "RowCountChange"]
@@ -33,7 +33,7 @@ class RowCount(Scoped):
         changes = self.scope == "changes"
         found = candidate.added(self.prefix) if changes else candidate.stats(self.prefix)
         candidate.report(files=found.files, rows=found.rows)
-        if changes and not found.files and (self.missing == "pass" or restores(candidate)):
+        if changes and not found.files and (self.missing == "pass" or candidate.restores):
             return None
         if found.rows is None:
             return (
@@ -70,7 +70,7 @@ class RowCountChange(BuiltIn):
     def gate(self) -> Gate:
         """Return the gate."""
         where = f" {self.prefix}" if self.prefix else ""
-        return Gate(f"{self.kind}{where}", self, prefix=self.prefix)
+        return Gate(f"{self.kind}{where}", self, prefix=self.prefix, reads=("changes", "history"))
 
     def __call__(self, candidate: Candidate) -> str | None:
         """Return why not, or None."""

@@ -9,10 +9,10 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.checks.reading import footer_of
 from graveler.gates.checks.scope import Scoped
 from graveler.gates.checks.telling import listed
+from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header, kind_of
 from graveler.model import Entry
-from graveler.repository.stores import Stores
 
 __all__ = ["Schema"]
 
@@ -65,7 +65,7 @@ class Schema(Scoped):
         entries = self.files(candidate)
         if wanted is None:
             candidate.report(compared_with="nothing: these are the first files")
-            wanted = _fields(candidate.repository, entries[0]) if entries else {}
+            wanted = _fields(candidate, entries[0]) if entries else {}
         return listed(self._problems(candidate, entries, wanted))
 
     def _usual(self, candidate: Candidate) -> dict[str, str] | None:
@@ -79,13 +79,13 @@ class Schema(Scoped):
             return None
         newest = max(before, key=lambda entry: (entry.mtime, entry.path))
         candidate.report(compared_with=newest.path)
-        return _fields(candidate.repository, newest)
+        return _fields(candidate.before, newest)
 
     def _problems(
         self, candidate: Candidate, entries: list[Entry], wanted: dict[str, str]
     ) -> Iterator[str]:
         for entry in entries:
-            wrong = self._wrong(entry.path, _fields(candidate.repository, entry), wanted)
+            wrong = self._wrong(entry.path, _fields(candidate, entry), wanted)
             if wrong:
                 yield wrong
 
@@ -109,13 +109,13 @@ class Schema(Scoped):
         return self.evolution == "widen" and there in _WIDER.get(wanted, ())
 
 
-def _fields(stores: Stores, entry: Entry) -> dict[str, str]:
+def _fields(files: Files, entry: Entry) -> dict[str, str]:
     """Return types by column of a file; of CSV only the names are known."""
-    footer = footer_of(stores, entry)
+    footer = footer_of(files, entry)
     if footer is not None:
         return dict(footer.fields)
     if kind_of(entry) == "csv":
-        return dict.fromkeys(csv_header(stores, entry), _ANY)
+        return dict.fromkeys(csv_header(files, entry), _ANY)
     raise InvalidInputError(
         f"{entry.path!r} is neither Parquet nor CSV by its name: give a narrower prefix"
     )

@@ -8,28 +8,12 @@ from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn
 from graveler.gates.gate import Gate
-from graveler.gates.history import brought
-from graveler.gates.statistics import counts
+from graveler.gates.statistics import brought, counts
 from graveler.model import Entry
-from graveler.refs import is_ancestor
 
-__all__ = ["Scoped", "files_of", "restores"]
-
-_RESTORING: Final = frozenset({"revert", "undo"})
-"""What puts a branch back: it takes away what others had brought, which is its purpose."""
-
-_PLACING: Final = frozenset({"reset", "create"})
-"""What puts a branch anywhere: back, if that is in the history of where it was."""
+__all__ = ["Scoped", "files_of"]
 
 _SCOPES: Final = ("changes", "all")
-
-
-def restores(candidate: Candidate) -> bool:
-    """Return whether the branch would be put back, rather than forward."""
-    if candidate.action in _PLACING:
-        commits = candidate.repository.refs.commits
-        return is_ancestor(commits, candidate.commit_id, candidate.target.id)
-    return candidate.action in _RESTORING
 
 
 def files_of(candidate: Candidate, prefix: str, scope: str) -> Iterator[Entry]:

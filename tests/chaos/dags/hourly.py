@@ -24,7 +24,7 @@ def arm(context):
     Striker(FOLDER, context["partition_key"], context["ti"].task_id.split(".")[-1]).arm()
 
 
-@gate("whole hour")
+@gate("whole hour", reads="run")
 def whole_hour(candidate):
     """The hour has every file that it should have, and none beside them."""
     hour = datetime.fromisoformat(candidate.run.metadata["hour"])

@@ -1,0 +1,154 @@
+"""What a gate declares that it reads: only that is shown to it, and all of that is in the key."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graveler.errors import InvalidInputError
+
+__all__ = [
+    "ANYTHING",
+    "CHANGES",
+    "CONTENT",
+    "EVERYTHING",
+    "HISTORY",
+    "Declared",
+    "Guarded",
+    "inputs_of",
+]
+
+CONTENT: Final = "content"
+CHANGES: Final = "changes"
+ANYTHING: Final = "anything"
+HISTORY: Final = "history"
+_SCOPES: Final = (CONTENT, CHANGES, ANYTHING)
+_INPUTS: Final = {
+    "message": "the candidate's message",
+    "committer": "the candidate's committer",
+    "metadata": "the candidate's metadata",
+    "parents": "the candidate's parents",
+    "created": "the candidate's time",
+    "commit": "the candidate's commit itself",
+    "target": "the commit that the branch is at",
+    "run": "the run's key and metadata",
+    "attempt": "the run's attempt",
+    HISTORY: "what earlier commits brought",
+}
+
+
+def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
+    """Return what a gate reads, in order: one of content, changes and anything; and other inputs.
+
+    Args:
+        gate: Its name, for the message.
+        reads: One name, or several.
+
+    Raises:
+        InvalidInputError: There is no such input, or what is given names two extents.
+    """
+    given = (reads,) if isinstance(reads, str) else tuple(reads) if _is_several(reads) else None
+    known = (*_SCOPES, *_INPUTS)
+    if given is None or any(name not in known for name in given):
+        raise InvalidInputError(
+            f"gate {gate!r}: reads {reads!r}: give one of {', '.join(_SCOPES)}, and any of "
+            f"{', '.join(_INPUTS)}"
+        )
+    extents = sorted({name for name in given if name in _SCOPES}) or [CONTENT]
+    if len(extents) > 1:
+        raise InvalidInputError(
+            f"gate {gate!r}: reads {reads!r}: give only one of {', '.join(extents)}"
+        )
+    return (extents[0], *sorted({name for name in given if name in _INPUTS}))
+
+
+def _is_several(reads: Any) -> bool:
+    return isinstance(reads, Iterable) and not isinstance(reads, (bytes, bytearray))
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a gate may read.
+
+    Attributes:
+        gate: Its name.
+        prefixes: Of the tree.
+        reads: Its extent, and its other inputs.
+    """
+
+    gate: str
+    prefixes: tuple[str, ...]
+    reads: tuple[str, ...]
+
+    @property
+    def anything(self) -> bool:
+        """Whether it may read everything; then its verdicts are not kept."""
+        return ANYTHING in self.reads
+
+    def has(self, name: str) -> bool:
+        """Return whether it may read an input."""
+        return self.anything or name in self.reads
+
+    def check(self, name: str, what: str = "") -> None:
+        """Refuse an input that is not declared.
+
+        Args:
+            name: Of the input.
+            what: What of it is read, for the message.
+
+        Raises:
+            InvalidInputError: It is not.
+        """
+        if self.has(name):
+            return
+        kept = {one for one in self.reads if name not in _SCOPES or one not in _SCOPES}
+        wanted = sorted({*kept, name} - {CONTENT}) or [CONTENT]
+        way = repr(wanted[0]) if len(wanted) == 1 else f"{{{', '.join(map(repr, wanted))}}}"
+        raise InvalidInputError(
+            f"gate {self.gate!r} reads {what or _INPUTS.get(name, name)}, which it does not "
+            f"declare, so that its verdict would hold where that is another: give it reads={way}"
+        )
+
+    def check_prefix(self, prefix: str) -> None:
+        """Refuse what lies outside of the declared prefixes.
+
+        Raises:
+            InvalidInputError: It does.
+        """
+        if self.anything or prefix.startswith(self.prefixes):
+            return
+        declared = ", ".join(map(repr, self.prefixes))
+        raise InvalidInputError(
+            f"gate {self.gate!r} reads {prefix!r}, which is not below what it declares "
+            f"({declared}): ask for that prefix only, name the other one too by also=({prefix!r},), "
+            "or give the gate no prefix, so that it is asked whenever anything changes"
+        )
+
+
+EVERYTHING: Final = Declared("", ("",), (ANYTHING,))
+"""What a publisher itself reads."""
+
+
+class Guarded:
+    """A record of which a gate sees the fields whose input it declares.
+
+    Args:
+        record: The record.
+        declared: What the gate declares.
+        inputs: Which input each field is; "" for all others.
+    """
+
+    __slots__ = ("_declared", "_inputs", "_record")
+
+    def __init__(self, record: Any, declared: Declared, inputs: dict[str, str]) -> None:
+        self._record = record
+        self._declared = declared
+        self._inputs = inputs
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._declared.check(self._inputs.get(name) or self._inputs[""])
+        return getattr(self._record, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self._record).__name__} as gate {self._declared.gate!r} sees it>"

@@ -1,0 +1,176 @@
+"""Where a candidate is read from: the repository, or a publisher that reads it for another process.
+
+Trees have names: the candidate, the target as it is, and the ids of earlier commits of the target.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any, BinaryIO, Final
+
+from graveler.committed import diff
+from graveler.errors import InvalidInputError
+from graveler.gates.history import known, may_touch
+from graveler.gates.read_only import read_only
+from graveler.model import Commit
+from graveler.refs import is_ancestor, log
+from graveler.repository.ref import Ref
+from graveler.repository.stores import Stores
+
+__all__ = ["AFTER", "BEFORE", "Difference", "Earlier", "Source", "StoreSource"]
+
+AFTER: Final = "candidate"
+BEFORE: Final = "target"
+_MOST_COMMITS: Final = 1_000
+
+Difference = tuple[bytes, bytes | None, bytes | None]
+"""A key, and its value records before and after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A commit of the target that may have brought something below a prefix.
+
+    Attributes:
+        commit: Its id, which names its tree.
+        created: When it was made.
+        run: Key of the run that it published, "" where none.
+        stats: What it brought, encoded; None where nobody has looked yet.
+    """
+
+    commit: str
+    created: datetime
+    run: str
+    stats: Mapping[str, Any] | None
+
+
+class Source(ABC):
+    """Reads of a candidate, of its target, and of the target's history."""
+
+    @property
+    @abstractmethod
+    def stores(self) -> Stores:
+        """The repository itself, to be read only; refused where there is none in the process."""
+
+    @abstractmethod
+    def find(self, tree: str, key: bytes) -> bytes | None:
+        """Return the value record at a key of a tree, or None."""
+
+    @abstractmethod
+    def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record) of a tree from `start` on below `prefix`."""
+
+    @abstractmethod
+    def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
+        """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
+
+    @abstractmethod
+    def open(self, tree: str, path: str) -> BinaryIO:
+        """Return a readable, seekable stream of a file of a tree."""
+
+    @abstractmethod
+    def get(self, tree: str, path: str) -> bytes:
+        """Return the bytes of a file of a tree."""
+
+    @abstractmethod
+    def read(self, tree: str, path: str, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of a file of a tree, from `start` on."""
+
+    @abstractmethod
+    def uri(self, address: str) -> str:
+        """Return an address as other programs know it."""
+
+    @abstractmethod
+    def past(self, prefix: str) -> Iterator[Earlier]:
+        """Yield the earlier commits that may have touched a prefix, the latest first."""
+
+    @abstractmethod
+    def goes_back(self) -> bool:
+        """Return whether the candidate is in the history of the target."""
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """Return the time, by the repository's clock."""
+
+
+class StoreSource(Source):
+    """The repository in this process.
+
+    Args:
+        stores: The repository; what is reached here refuses to write.
+        commit: The candidate.
+        target: The commit that the branch is at.
+    """
+
+    def __init__(self, stores: Stores, commit: Commit, target: Commit) -> None:
+        self._stores = read_only(stores)
+        self._target = target
+        self._trees = {AFTER: Ref(self._stores, commit), BEFORE: Ref(self._stores, target)}
+
+    @property
+    def stores(self) -> Stores:
+        """The repository itself, to be read only."""
+        return self._stores
+
+    def find(self, tree: str, key: bytes) -> bytes | None:
+        """Return the value record at a key of a tree, or None."""
+        return self._tree(tree).find_value(key)
+
+    def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record) of a tree from `start` on below `prefix`."""
+        return self._tree(tree).scan_values(start, prefix)
+
+    def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
+        """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
+        after = self._tree(tree).commit
+        before = self._target if tree == AFTER else self._commit(after.parents[0])
+        ranges = self._stores.ranges
+        for change in diff(ranges, before.metarange, after.metarange, prefix=prefix):
+            yield change.key, change.left_value, change.right_value
+
+    def open(self, tree: str, path: str) -> BinaryIO:
+        """Return a readable, seekable stream of a file of a tree."""
+        return self._tree(tree).open(path)
+
+    def get(self, tree: str, path: str) -> bytes:
+        """Return the bytes of a file of a tree."""
+        return self._tree(tree).get(path)
+
+    def read(self, tree: str, path: str, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of a file of a tree, from `start` on."""
+        store, key = self._stores.locate(self._tree(tree).stat(path).address)
+        return store.get_range(key, start, length)
+
+    def uri(self, address: str) -> str:
+        """Return an address as other programs know it."""
+        return self._stores.uri(address)
+
+    def past(self, prefix: str) -> Iterator[Earlier]:
+        """Yield the earlier commits that may have touched a prefix, the latest first."""
+        line = log(self._stores.refs.commits, self._target.id, first_parent=True)
+        for commit in islice(line, _MOST_COMMITS):
+            if commit.parents and may_touch(commit, prefix):
+                self._trees[commit.id] = Ref(self._stores, commit)
+                run = commit.metadata.get("graveler.run", "")
+                stats = known(self._stores, commit.id, prefix)
+                yield Earlier(commit.id, commit.created, run, stats)
+
+    def goes_back(self) -> bool:
+        """Return whether the candidate is in the history of the target."""
+        commits = self._stores.refs.commits
+        return is_ancestor(commits, self._trees[AFTER].commit_id, self._target.id)
+
+    def now(self) -> datetime:
+        """Return the time, by the repository's clock."""
+        return self._stores.clock.now()
+
+    def _tree(self, name: str) -> Ref:
+        found = self._trees.get(name)
+        if found is None:
+            raise InvalidInputError(f"tree {name!r}: ask for its history first")
+        return found
+
+    def _commit(self, identifier: str) -> Commit:
+        return self._stores.refs.commits.get(identifier)

@@ -1,0 +1,257 @@
+"""A gate reads what it declares, and what it declares is what its verdict is kept under."""
+
+import pytest
+
+import graveler
+from graveler import checks
+from graveler.errors import GateFailedError, InvalidInputError
+from graveler.gates import Gate
+
+READS = {
+    "message": lambda c: c.commit.message,
+    "committer": lambda c: c.commit.committer,
+    "metadata": lambda c: dict(c.commit.metadata),
+    "parents": lambda c: list(c.commit.parents),
+    "created": lambda c: c.commit.created,
+    "commit": lambda c: (c.commit.id, c.commit_id, c.commit.metarange, c.commit.generation),
+    "target": lambda c: (c.target.id, c.target.message),
+    "run": lambda c: (c.run.key, dict(c.run.metadata)),
+    "attempt": lambda c: c.run.attempt,
+    "history": lambda c: c.history("t/"),
+    "content": lambda c: (c.stats("t/"), list(c.before.entries("t/")), c.get("t/old")),
+    "anything": lambda c: (c.now(), c.repository.refs.branches.get("main"), c.get("u/old")),
+}
+OUTSIDE = {
+    "entries": lambda c: list(c.entries()),
+    "list": lambda c: list(c.list("u/")),
+    "stat": lambda c: c.stat("u/old"),
+    "exists": lambda c: c.exists("u/none"),
+    "get": lambda c: c.get("u/old"),
+    "read": lambda c: c.read("u/old", 0, 1),
+    "open": lambda c: c.open("u/old"),
+    "paths": lambda c: c.paths("u/"),
+    "changes": lambda c: c.changes("u/"),
+    "stats": lambda c: c.stats(),
+    "added": lambda c: c.added(""),
+    "history": lambda c: c.history(""),
+    "before": lambda c: c.before.get("u/old"),
+    "a longer name": lambda c: c.get("t"),
+}
+
+
+@pytest.fixture
+def repo(repo):
+    """One that holds files beside those that a run changes."""
+    main = repo.branch("main")
+    for path in ("t/old", "u/old"):
+        main.put(path, b"old")
+    main.commit("old")
+    return repo
+
+
+def asked(repo, gate, path="t/new"):
+    """What the gate says of a run that writes a file."""
+    run = repo.runs.open("hour", metadata={"hour": "5"})
+    run.put(path, b"1")
+    run.commit_staged()
+    (verdict,) = run.judge([gate])
+    return verdict
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_is_not_declared_cannot_be_read(repo, name):
+    plain = "changes" if name == "content" else "content"
+    verdict = asked(repo, Gate("g", READS[name], prefix="t/", reads=plain))
+    assert verdict.died
+    assert f"{name!r}" in verdict.reason.partition("give it reads=")[2], verdict.reason
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_is_declared_can(repo, name):
+    def reads(candidate):
+        READS[name](candidate)
+
+    assert asked(repo, Gate("g", reads, prefix="t/", reads=name)).passed
+
+
+def test_the_way_out_keeps_what_is_declared_already(repo):
+    gate = Gate("g", READS["message"], reads={"changes", "run"})
+    assert "give it reads={'changes', 'message', 'run'}" in asked(repo, gate).reason
+    with repo.run("other", gates=[Gate("g", lambda c: c.commit.message and None, reads="message")]):
+        pass
+
+
+@pytest.mark.parametrize("how", OUTSIDE)
+def test_what_is_not_below_the_prefix_is_refused(repo, how):
+    gate = Gate("g", lambda c: OUTSIDE[how](c) and None, prefix="t/", reads="history")
+    verdict = asked(repo, gate, "u/old")
+    assert verdict.died
+    assert "which is not below what it declares ('t/')" in verdict.reason
+    assert "also=" in verdict.reason
+
+
+def test_another_prefix_is_read_where_it_is_declared(repo):
+    def reads(candidate):
+        assert (candidate.get("u/old"), candidate.get("t/new")) == (b"old", b"1")
+
+    assert asked(repo, Gate("g", reads, prefix="t/", also=("u/",))).passed
+
+
+def test_a_gate_of_changes_reads_the_files_that_change_and_no_others(repo):
+    def reads(candidate):
+        assert candidate.get("t/new") == candidate.open("t/new").read() == b"1"
+        assert candidate.read("t/new", 0, 5) == b"1"
+        assert not candidate.before.exists("t/new")
+        with pytest.raises(InvalidInputError, match="'t/old', which does not change"):
+            candidate.get("t/old")
+        with pytest.raises(InvalidInputError, match="files beside those that change"):
+            list(candidate.before.entries("t/"))
+
+    verdict = asked(repo, Gate("g", reads, reads="changes"))
+    assert verdict.passed, verdict.reason
+
+
+def test_what_a_candidate_is_called_tells_no_more(repo):
+    names = []
+
+    def keeps(candidate):
+        names.append((str(candidate), candidate.name, candidate.before.name))
+
+    for key in ("one", "two"):
+        with repo.run(key, gates=[keeps]) as run:
+            run.put(f"t/{key}", b"1")
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize(
+    ("reads", "said"),
+    [
+        ("minds", "give one of content, changes, anything, and any of message"),
+        ({"message", "minds"}, "reads"),
+        ({"content", "changes"}, "only one of changes, content"),
+        (7, "reads 7"),
+        ([7], "reads"),
+    ],
+)
+def test_inputs_that_are_none_are_refused(reads, said):
+    with pytest.raises(InvalidInputError, match=said):
+        Gate("odd", lambda _: None, reads=reads)
+
+
+def commits(repo, message, gate):
+    """Commit equal content with a message to a branch that requires the gate."""
+    repo.branch("main").delete("t/x")
+    repo.branch("main").commit("without", metadata={"by": "hand"})
+    repo.branch("main").put("t/x", b"1")
+    repo.gates.require("main", gate)
+    try:
+        repo.branch("main").commit(message)
+    finally:
+        repo.gates.drop("main")
+
+
+@graveler.gate(reads="message")
+def has_a_ticket(candidate):
+    assert candidate.commit.message.startswith("T-"), "no ticket"
+
+
+def test_a_message_is_judged_though_its_content_was_judged_with_another(repo):
+    repo.branch("main").put("t/x", b"1")
+    repo.branch("main").commit("first")
+    commits(repo, "T-1: good", has_a_ticket)
+    with pytest.raises(GateFailedError, match="no ticket"):
+        commits(repo, "bad", has_a_ticket)
+    repo.branch("main").reset()
+    repo.branch("main").put("t/x", b"2")
+    repo.branch("main").commit("other")
+    commits(repo, "T-2: good", has_a_ticket)
+    assert repo.commit("main").message == "T-2: good"
+
+
+@pytest.mark.parametrize(("reads", "told"), [("attempt", [1, 2]), ("content", [0, 0])])
+def test_no_attempt_is_told_of_an_earlier_one(repo, reads, told):
+    def tells(candidate):
+        candidate.report(attempt=candidate.run.attempt if reads == "attempt" else 0)
+
+    for attempt in told:
+        run = repo.runs.open("hour")
+        run.put("t/new", b"1")
+        run.commit_staged()
+        (verdict,) = run.judge([Gate("g", tells, reads=reads)])
+        assert verdict.facts == {"attempt": attempt}
+
+
+DIFFERS = {
+    "run": True,
+    "attempt": True,
+    "metadata": True,
+    "commit": True,
+    "created": True,
+    "parents": False,
+    "committer": False,
+    "message": False,
+    "target": False,
+}
+
+
+@pytest.mark.parametrize("reads", DIFFERS)
+def test_what_is_declared_is_in_the_key(repo, reads):
+    """Two attempts of one content: what differs between them is judged again where it is read."""
+    for number in ("one", "two"):
+        run = repo.runs.open("hour", metadata={"number": number})
+        if number == "one":
+            run.put("t/new", b"1")
+            run.commit_staged()
+        run.judge([Gate("g", says_yes, reads=reads), Gate("plain", says_yes)])
+        repo.stores.clock.sleep(1)
+    again = next(repo.gates.judgements()).reused
+    assert again == (("plain",) if DIFFERS[reads] else ("g", "plain"))
+
+
+def says_yes(candidate):
+    return True
+
+
+def test_history_is_in_the_key_as_far_as_it_concerns_the_prefix(repo):
+    gate = Gate("g", says_yes, prefix="t/", reads={"changes", "history"})
+    run = repo.runs.open("hour")
+    run.put("t/new", b"1")
+    run.commit_staged()
+    run.judge([gate])
+    for path, reused in (("u/1", ("g",)), ("t/1", ())):
+        with repo.run(path) as other:
+            other.put(path, b"1")
+        run.judge([gate])
+        assert next(repo.gates.judgements()).reused == reused
+
+
+@pytest.mark.parametrize("gate", [{}, {"prefix": "t/"}, {"prefix": "t/n"}, {"reads": "changes"}])
+def test_an_address_that_changes_is_a_new_input(repo, gate):
+    """A gate reads bytes, and equal content elsewhere is other bytes."""
+    gate = Gate("g", says_yes, **gate)
+    stores = repo.stores
+    for number in (1, 2):
+        stores.objects.put(f"data/x/{number}", b"1")
+        run = repo.runs.open(f"hour {number}")
+        run.link("t/new", address=f"data/x/{number}", size=1, checksum="sha256:" + "0" * 64)
+        run.commit_staged()
+        run.judge([gate])
+    assert next(repo.gates.judgements()).reused == ()
+
+
+def test_built_in_checks_declare_what_they_read(repo):
+    gates = [
+        checks.row_count("t/", None),
+        checks.row_count_change("t/"),
+        checks.file_size("t/"),
+        checks.freshness("t/", 1e9),
+        checks.only_within("t/"),
+        checks.nothing_deleted_outside("t/"),
+        checks.only_within("{folder}/", name="of the run"),
+    ]
+    run = repo.runs.open("hour", metadata={"folder": "t"})
+    run.put("t/new.csv", b"a,b\n1,2\n")
+    run.commit_staged()
+    for verdict in run.judge(gates):
+        assert not verdict.died, verdict
+    assert {gate.name: gate.inputs for gate in gates}["of the run"] == ("changes", "run")
