@@ -1,6 +1,7 @@
 """A branch as one transaction sees it: its own writes, in nobody else's sight, over the branch."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from graveler.errors import NoChangesError
@@ -9,7 +10,7 @@ from graveler.names import check_path, path_key
 from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
 from graveler.repository import Branch, View
-from graveler.repository.listing import overlay, within
+from graveler.repository.listing import Scan, overlay
 
 __all__ = ["Pending"]
 
@@ -35,12 +36,15 @@ class Pending(View):
         write = self._writes.get(key)
         return self.branch.find_value(key) if write is None else staged_value(write)
 
-    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value record), ours over the branch's."""
+    @contextmanager
+    def snapshot(self, start: bytes, prefix: bytes) -> Iterator[Scan]:
+        """Give the branch below `prefix` with our writes over it."""
         writes = list(self._writes.items())  # at once: other threads may write meanwhile
-        ours = sorted(item for item in writes if item[0] >= start)
-        below = (item for item in ours if item[0].startswith(prefix))
-        return overlay(below, within(prefix, self.branch.scan_values(start, prefix)))
+        ours = sorted(item for item in writes if item[0].startswith(prefix))
+        with self.branch.snapshot(start, prefix) as scan:
+            yield lambda position: overlay(
+                (item for item in ours if item[0] >= position), scan(position)
+            )
 
     def put(self, path: str, body: Body) -> Entry:
         """Store bytes, to be committed at `path`."""

@@ -17,7 +17,7 @@ from graveler.lake.shared import lake_at
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import value_identity
-from graveler.repository import Stores, View
+from graveler.repository import Stores
 
 __all__ = ["ReadingFileSystem"]
 
@@ -48,7 +48,7 @@ class ReadingFileSystem(TreeFileSystem):
                 try:
                     return view.stat(address.path)
                 except NotFoundError:
-                    if _has_below(view, address):
+                    if view.has_below(address.folder):
                         raise IsADirectoryError(errno.EISDIR, "is a folder", path) from None
                     raise
             self._check_folder(address)
@@ -291,7 +291,3 @@ class ReadingFileSystem(TreeFileSystem):
 
 def _folder(name: str) -> _Info:
     return {"name": name, "size": 0, "type": "directory"}
-
-
-def _has_below(view: View, address: Address) -> bool:
-    return next(view.entries(address.folder), None) is not None

@@ -1,6 +1,7 @@
 """A branch: a view that can be written."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 
 from graveler.model import Change, Commit, Entry
 from graveler.names import check_caller_pairs
@@ -15,6 +16,7 @@ from graveler.repository import (
     writing,
 )
 from graveler.repository.landing import CommitSpec
+from graveler.repository.listing import Scan, first_key
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
@@ -55,9 +57,13 @@ class Branch(View):
         """Return the value record at the key, staged or committed, or None."""
         return reading.find(self.repository, self._name, key)
 
-    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value record), staged writes included."""
-        return reading.scan_branch(self.repository, self._name, start, prefix)
+    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Give the head below `prefix`, and the writes that are staged on it."""
+        return reading.snapshot(self.repository, self._name, start, prefix)
+
+    def has_below(self, prefix: str) -> bool:
+        """Return whether any path starts with `prefix`; no more than the first one is read."""
+        return reading.first_below(self.repository, self._name, first_key(prefix)) is not None
 
     def put(
         self,

@@ -6,10 +6,10 @@ from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import decode_entry, staged_value
 
-__all__ = ["Scan", "list_entries", "overlay", "within"]
+__all__ = ["Scan", "first_key", "list_entries", "overlay", "within"]
 
-Scan = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
-"""Called with (start, prefix): yields (key, value record) from `start` on, below `prefix`."""
+Scan = Callable[[bytes], Iterator[tuple[bytes, bytes]]]
+"""One version of a tree below a prefix: yields (key, value record) from the key given on."""
 
 
 def within(prefix: bytes, items: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -50,25 +50,29 @@ def _after(prefix: bytes) -> bytes | None:
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None
 
 
+def first_key(prefix: str, after: str = "") -> bytes:
+    """Return the least key of a listing that starts with `prefix` and leaves out up to `after`."""
+    first = path_key(prefix) if prefix else b""
+    return max(first, path_key(after) + b"\0") if after else first
+
+
 def list_entries(
     scan: Scan, *, prefix: str = "", after: str = "", delimiter: str = ""
 ) -> Iterator[Entry | Prefix]:
     """Yield entries whose path starts with `prefix`, in byte order.
 
     Args:
-        scan: The tree.
+        scan: The tree below `prefix`, or below the start of it.
         prefix: Start of the paths.
         after: Leave out paths up to and including this one.
         delimiter: Fold paths that hold it behind `prefix` into one :class:`Prefix` each.
     """
-    raw_prefix = path_key(prefix) if prefix else b""
+    raw_prefix = first_key(prefix)
     fold = delimiter.encode()
-    start: bytes | None = raw_prefix
-    if after:
-        start = max(raw_prefix, path_key(after) + b"\0")
+    start: bytes | None = first_key(prefix, after)
     while start is not None:
         position, start = start, None
-        for key, value in scan(position, raw_prefix):
+        for key, value in within(raw_prefix, scan(position)):
             cut = key.find(fold, len(raw_prefix)) if fold else -1
             if cut < 0:
                 yield decode_entry(key, value)

@@ -3,10 +3,14 @@
 A commit moves staged writes into the head and then drops their partitions. Whoever read
 the record before and the partitions after would miss them: so the record is read again,
 and where it has changed, the reading is done again.
+
+A listing copies the staged writes first, and only that is done again: the commit that the
+settled record names is immutable, so the listing streams its tree under the copy and never
+looks at the branch again.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from graveler.committed import get, scan
@@ -14,14 +18,13 @@ from graveler.errors import ThrottledError
 from graveler.model import BranchRecord
 from graveler.records import staged_value
 from graveler.refs import backoff
-from graveler.repository.listing import overlay, within
+from graveler.repository.listing import Scan, overlay, within
+from graveler.repository.spool import Spool
 from graveler.repository.stores import Stores
 
-__all__ = ["find", "newest_first", "scan_branch", "settled"]
+__all__ = ["find", "first_below", "newest_first", "settled", "snapshot"]
 
 _ATTEMPTS: Final = 100
-_FIRST_CHUNK: Final = 512
-_LARGEST_CHUNK: Final = 16_384
 
 _T = TypeVar("_T")
 
@@ -67,26 +70,42 @@ def find(stores: Stores, name: str, key: bytes) -> bytes | None:
     return settled(stores, name, read)
 
 
-def scan_branch(
-    stores: Stores, name: str, start: bytes, prefix: bytes
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (key, value record) of the branch, staged writes included.
+def first_below(stores: Stores, name: str, prefix: bytes) -> bytes | None:
+    """Return the first key below `prefix` on the branch, or None; nothing else is read."""
 
-    Read in chunks, each of them settled, so that a long listing beside a busy committer
-    repeats a chunk, never the whole.
-    """
-    position, size = start, _FIRST_CHUNK
-
-    def read(record: BranchRecord) -> list[tuple[bytes, bytes]]:
+    def read(record: BranchRecord) -> bytes | None:
         commit = stores.refs.commits.get(record.commit_id)
-        staged = stores.staging.scan(newest_first(record), position)
-        committed = scan(stores.ranges, commit.metarange, position)
-        return list(islice(overlay(within(prefix, staged), within(prefix, committed)), size))
+        staged = within(prefix, stores.staging.scan(newest_first(record), prefix))
+        committed = within(prefix, scan(stores.ranges, commit.metarange, prefix))
+        return next((key for key, _ in overlay(staged, committed)), None)
 
-    while True:
-        chunk = settled(stores, name, read)
-        yield from chunk
-        if len(chunk) < size:
-            return
-        position = chunk[-1][0] + b"\0"
-        size = min(size * 2, _LARGEST_CHUNK)
+    return settled(stores, name, read)
+
+
+@contextmanager
+def snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> Iterator[Scan]:
+    """Give one version of the branch below `prefix`: a commit and the writes staged on it.
+
+    Args:
+        stores: The repository.
+        name: Of the branch.
+        start: Nothing before this key is wanted.
+        prefix: Start of the keys.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        ThrottledError: The branch moved during each of 100 copies of what is staged.
+    """
+    with Spool() as spool:
+
+        def copy(record: BranchRecord) -> str:
+            spool.fill(within(prefix, stores.staging.scan(newest_first(record), start)))
+            return record.commit_id
+
+        tree = stores.refs.commits.get(settled(stores, name, copy)).metarange
+
+        def rows(position: bytes) -> Iterator[tuple[bytes, bytes]]:
+            committed = within(prefix, scan(stores.ranges, tree, position))
+            return overlay(spool.rows(position), committed)
+
+        yield rows

@@ -1,10 +1,10 @@
 """The read-only view of one commit."""
 
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 from graveler.committed import get, scan
 from graveler.model import Commit
-from graveler.repository.listing import within
+from graveler.repository.listing import Scan, within
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
@@ -40,6 +40,8 @@ class Ref(View):
         """Return the committed value record at the key, or None."""
         return get(self.repository.ranges, self.commit.metarange, key)
 
-    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield committed (key, value record) from `start` on below `prefix`."""
-        return within(prefix, scan(self.repository.ranges, self.commit.metarange, start))
+    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Give the commit's tree below `prefix`; it never changes, so nothing is copied."""
+        del start
+        stores, tree = self.repository, self.commit.metarange
+        return nullcontext(lambda at: within(prefix, scan(stores.ranges, tree, at)))

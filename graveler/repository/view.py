@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import decode_entry
-from graveler.repository.listing import list_entries
+from graveler.repository.listing import Scan, first_key, list_entries
 from graveler.repository.stores import Stores
 
 __all__ = ["View"]
@@ -33,25 +34,40 @@ class View(ABC):
         """Return the value record at the key, or None."""
 
     @abstractmethod
-    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value record) from `start` on while keys start with `prefix`."""
+    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Give one version of the tree below `prefix`, to be scanned from `start` on.
+
+        Within the block it can be scanned as often as wanted, whatever others write.
+        """
 
     def list(
         self, prefix: str = "", *, after: str = "", delimiter: str = ""
     ) -> Iterator[Entry | Prefix]:
         """Yield the entries below `prefix` in byte order of their paths.
 
+        A listing shows one version of the tree: one commit and what is staged on it.
+
         Args:
             prefix: Start of the paths; "" for all.
             after: Leave out paths up to and including this one, to go on where one stopped.
             delimiter: Fold what lies behind it into one ``Prefix`` each, as folders ("/").
         """
-        return list_entries(self.scan_values, prefix=prefix, after=after, delimiter=delimiter)
+        start = first_key(prefix, after)
+        with self.snapshot(start, first_key(prefix)) as scan:
+            yield from list_entries(scan, prefix=prefix, after=after, delimiter=delimiter)
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
-        """Yield the entries below `prefix`, nothing folded."""
-        for key, value in self.scan_values(path_key(prefix) if prefix else b"", prefix.encode()):
-            yield decode_entry(key, value)
+        """Yield the entries below `prefix`, nothing folded, of one version of the tree."""
+        first = first_key(prefix)
+        with self.snapshot(first, first) as scan:
+            for key, value in scan(first):
+                yield decode_entry(key, value)
+
+    def has_below(self, prefix: str) -> bool:
+        """Return whether any path starts with `prefix`; no more than the first one is read."""
+        first = first_key(prefix)
+        with self.snapshot(first, first) as scan:
+            return next(scan(first), None) is not None
 
     def stat(self, path: str) -> Entry:
         """Return the entry at `path`, or raise ObjectNotFoundError."""

@@ -12,6 +12,7 @@ from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.refs import resolve_to_read
 from graveler.repository.branch import Branch
+from graveler.repository.listing import Scan
 from graveler.repository.ref import Ref
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
@@ -113,10 +114,10 @@ class RunView(Ref):
         self._reads.note_path(self.commit.id, key.decode())
         return super().find_value(key)
 
-    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield committed (key, value record) from `start` on below `prefix`."""
+    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Give the commit's tree below `prefix`."""
         self._reads.note(self.commit.id, prefix.decode())
-        return super().scan_values(start, prefix)
+        return super().snapshot(start, prefix)
 
 
 class RunBranch(Branch):
@@ -135,10 +136,15 @@ class RunBranch(Branch):
         self._reads.note_path(self._attempt.known.base, key.decode())
         return super().find_value(key)
 
-    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value record), staged writes included."""
+    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Give the head below `prefix`, and the writes that are staged on it."""
         self._reads.note(self._attempt.known.base, prefix.decode())
-        return super().scan_values(start, prefix)
+        return super().snapshot(start, prefix)
+
+    def has_below(self, prefix: str) -> bool:
+        """Return whether any path starts with `prefix`; no more than the first one is read."""
+        self._reads.note(self._attempt.known.base, prefix)
+        return super().has_below(prefix)
 
     def put(
         self,

@@ -289,7 +289,7 @@ LOOKS = {
         "tags",
         "why",
     },
-    "Branch": {"find_value", "new_address", "scan_values", "uncommitted"},
+    "Branch": {"find_value", "has_below", "new_address", "snapshot", "uncommitted"},
     "Runs": {"attach", "get", "list", "readers", "why"},
     "Run": {"joined_steps", "lost_steps"},
     "Step": set(),

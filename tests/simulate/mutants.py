@@ -44,10 +44,29 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a lister does not look again",
-        "repository.reading:scan_branch",
-        "settled(stores, name, read)",
-        "read(stores.refs.branches.get(name))",
+        "repository.reading:snapshot",
+        "settled(stores, name, copy)",
+        "copy(stores.refs.branches.get(name))",
         "write-commit-list",
+    ),
+    _one(
+        "a listing settles each row by itself",
+        "repository.reading:snapshot",
+        "        yield rows\n",
+        """
+        def settled_rows(position):
+            def read(record):
+                tree = stores.refs.commits.get(record.commit_id).metarange
+                staged = stores.staging.scan(newest_first(record), position)
+                return next(overlay(staged, scan(stores.ranges, tree, position)), None)
+
+            while (row := settled(stores, name, read)) is not None:
+                yield row
+                position = row[0] + b"\\0"
+
+        yield settled_rows
+""",
+        "spooled-listing",
     ),
     _one(
         "the second look is the first record",

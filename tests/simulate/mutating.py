@@ -79,7 +79,7 @@ def _edited(name: str, where: str, edits: Sequence[Edit]) -> Iterator[None]:
     code = compile(dedent(source), f"<mutant {name}>", "exec")
     exec(code, function.__globals__, there)  # noqa: S102 - our own code, a little changed
     original = function.__code__
-    function.__code__ = there[function.__name__].__code__
+    function.__code__ = inspect.unwrap(there[function.__name__]).__code__
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from graveler.gc import MarkState
 from graveler.gc.files import FileRecords, FileState
 from graveler.lake.repository import Repository
 from graveler.testing.faults import ProcessDied
-from tests.simulate.checkers import EVERYWHERE
+from tests.simulate.checkers import CHECKERS, EVERYWHERE, listings_show_one_version
 from tests.simulate.client import Client
 from tests.simulate.evidence import Evidence
 from tests.simulate.run import CRASH, LATE, REPLY_LOST, WRITE_LOST
@@ -82,6 +82,28 @@ def _in_turn(*programs: Program) -> Program:
             each(c)
 
     return program
+
+
+def _generations(c: Client) -> None:
+    """Give main two paths of one version, and two branches a later version of both each."""
+    for path in "ab":
+        c.put(path, "0")
+    c.commit()
+    c.put("s", "staged")
+    for name, source in (("1", "main"), ("2", "1")):
+        c.create_branch(name, source, contents=_both(chr(ord(name) - 1)))
+        for path in "ab":
+            c.put(path, name, name)
+        c.commit(name)
+
+
+def _both(version: str) -> dict[str, str]:
+    return dict.fromkeys("ab", version)
+
+
+def _publish(c: Client) -> None:
+    for name in "12":
+        c.merge(name, writes=_both(name))
 
 
 def _delete(path: str) -> Program:
@@ -343,6 +365,12 @@ SMALL: tuple[Scenario, ...] = (
         "two-merges",
         {"first": _merge("one"), "second": _merge("two"), "lister": _list},
         _branches,
+    ),
+    Scenario(
+        "spooled-listing",
+        {"publisher": _publish, "committer": _commit, "lister": _list},
+        _generations,
+        checkers=(*CHECKERS, listings_show_one_version),
     ),
     Scenario(
         "merges-in-turn",

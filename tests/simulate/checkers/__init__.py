@@ -7,6 +7,7 @@ from tests.simulate.checkers.contents import (
     commits_hold_what_came_before,
     deletions_stay,
     discarded_stays_discarded,
+    listings_show_one_version,
     no_write_is_lost,
     reads_are_fresh,
     reads_see_what_happened,
@@ -26,6 +27,8 @@ from tests.simulate.checkers.refs import (
     nothing_immutable_was_written,
 )
 from tests.simulate.evidence import Evidence
+
+__all__ = ["CHECKERS", "EVERYWHERE", "Checker", "listings_show_one_version", "verdict"]
 
 Checker = Callable[[Evidence], Iterator[str]]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.simulate.checkers.judging import Wrong, judge
 from tests.simulate.evidence import Evidence
-from tests.simulate.history import Operation
+from tests.simulate.history import Operation, precedes
 
 _UNREAL = frozenset({Wrong.PHANTOM, Wrong.FUTURE})
 
@@ -61,6 +61,26 @@ def reads_are_fresh(evidence: Evidence) -> Iterator[str]:
 def no_write_is_lost(evidence: Evidence) -> Iterator[str]:
     """What was acknowledged is there for whoever looks later."""
     return (text for wrong, text in _readings(evidence) if wrong is Wrong.LOST)
+
+
+def listings_show_one_version(evidence: Evidence) -> Iterator[str]:
+    """A listing that shows one path as a merge left it shows none of its paths as before.
+
+    For worlds in which nothing that is staged lies over what is merged.
+    """
+    for listing in evidence.of_kind("list"):
+        for merge in evidence.of_kind("merge", branch=listing.branch):
+            if listing.ok and any(listing.result.get(p) == v for p, v in merge.writes.items()):
+                yield from (
+                    f"{path}={value} was overwritten by {merge}; {listing}"
+                    for path in merge.writes
+                    if _is_older(evidence, path, value := listing.result.get(path), merge)
+                )
+
+
+def _is_older(evidence: Evidence, path: str, value: str | None, merge: Operation) -> bool:
+    writes = [one for one in evidence.writes(merge.branch, path) if one.writes.get(path) == value]
+    return all(one is not merge and precedes(one, merge) for one in writes)
 
 
 def commits_hold_a_listing(evidence: Evidence) -> Iterator[str]:
