@@ -1,7 +1,7 @@
 """The candidate: a read-only view of exactly what the target would become."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +17,7 @@ from graveler.gates.statistics import Statistics, brought, statistics
 from graveler.model import Change, ChangeKind, Commit, Entry
 from graveler.names import path_key
 from graveler.records import decode_entry
+from graveler.repository.listing import Scan
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
@@ -93,10 +94,11 @@ class Tree(View):
         self._check_path(key)
         return self._source.find(self._tree, key)
 
-    def scan_values(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value record) from `start` on below `prefix`."""
+    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Give the tree below `prefix`; it never changes, so nothing is copied."""
+        del start
         self._check_whole(prefix.decode())
-        return self._source.scan(self._tree, start, prefix)
+        return nullcontext(lambda at: self._source.scan(self._tree, at, prefix))
 
     def get(self, path: str) -> bytes:
         """Return the bytes of the file at `path`."""

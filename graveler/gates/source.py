@@ -120,7 +120,8 @@ class StoreSource(Source):
 
     def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value record) of a tree from `start` on below `prefix`."""
-        return self._tree(tree).scan_values(start, prefix)
+        with self._tree(tree).snapshot(start, prefix) as rows:
+            yield from rows(start)
 
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
         """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
