@@ -197,6 +197,9 @@ def _lines(session: Session, mark: "Mark") -> Iterator[str]:
     for kind in mark.condemned:
         cells = "".join(f"{_cell(kind, table):>22}" for _, table in tables)
         yield f"{kind:12}{cells}"
+    if mark.state == "lost":
+        yield "swept before the key-value store was restored from a backup; nothing was deleted now"
+        return
     size = mark.bytes_freed if done else mark.bytes_condemned
     word = "freed" if mark.swept else "would be freed"
     yield style(f"{size_text(size)} {word}", bold=True)

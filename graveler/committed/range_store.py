@@ -76,6 +76,14 @@ class RangeStore:
         """Return the object key of a range or metarange."""
         return f"{self._prefix}/{identifier.hex()}"
 
+    def is_stored(self, identifier: bytes) -> bool:
+        """Return whether the object store has the table, whatever the cache has."""
+        try:
+            self.objects.head(self.key(identifier))
+        except ObjectNotFoundError:
+            return False
+        return True
+
     def open(self, identifier: bytes, kind: TableKind = TableKind.RANGE) -> Table:
         """Return the table of that id, checked when it comes from the object store.
 

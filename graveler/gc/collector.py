@@ -7,8 +7,9 @@ from typing import Final
 
 from graveler.errors import InvalidInputError, StateError
 from graveler.gc.lease import LEASE_SECONDS, Lease
+from graveler.gc.lost import close_lost
 from graveler.gc.marking import condemn, preview
-from graveler.gc.marks import Mark, Marks, MarkState
+from graveler.gc.marks import WAITING, Mark, Marks, MarkState
 from graveler.gc.roots import RunRoots
 from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.scratch import Scratch
@@ -133,6 +134,9 @@ class GarbageCollector:
     def sweep(self, mark: str, *, dry_run: bool = False, progress: Progress = tell_nobody) -> Mark:
         """Delete what `mark` condemned and a fresh look finds needless; may be repeated.
 
+        A mark that was swept already, by a process whose key-value store knew more than this one
+        (it was restored from a backup since), is closed as ``lost``; nothing is deleted.
+
         Args:
             mark: Id of the mark.
             dry_run: Only find out what would be deleted now; the window need not be over.
@@ -144,7 +148,7 @@ class GarbageCollector:
         """
         self._check_storage()
         found = self._marks.get(mark)
-        if found.state is MarkState.SWEPT:
+        if found.state in (MarkState.SWEPT, MarkState.LOST):
             return found
         if dry_run:
             return self._sweep(found, None, progress)
@@ -157,10 +161,11 @@ class GarbageCollector:
             ids=self._stores.ids,
             seconds=self._lease_seconds,
         ) as lease:
-            sweepable = (MarkState.CONDEMNED, MarkState.SWEEPING)
             found = self._marks.move(
-                mark, sweepable, lambda there: replace(there, state=MarkState.SWEEPING)
+                mark, WAITING, lambda there: replace(there, state=MarkState.SWEEPING)
             )
+            if self._marks.is_lost(found):
+                return close_lost(self._stores, self._marks, found)
             done = self._sweep(found, lease.hold, progress)
             swept = store_now(self._stores.objects, self._stores.uid)
             done = self._marks.move(
@@ -190,7 +195,7 @@ class GarbageCollector:
         ripe = [
             each.id
             for each in list(self._marks.list())
-            if each.state in (MarkState.CONDEMNED, MarkState.SWEEPING) and self._is_ripe(each)
+            if each.state in WAITING and self._is_ripe(each)
         ]
         swept = {identifier: self.sweep(identifier, progress=progress) for identifier in ripe}
         return [swept.pop(new.id, new), *swept.values()]
@@ -203,6 +208,9 @@ class GarbageCollector:
         Raises:
             StateError: The mark is being swept, or was.
         """
+        found = self._marks.get(mark)
+        if found.state is MarkState.CONDEMNED and self._marks.is_lost(found):
+            close_lost(self._stores, self._marks, found)
         undone = self._marks.move(
             mark,
             (MarkState.CONDEMNED, MarkState.MARKING, MarkState.UNDELETED),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
-from graveler.gc.marks import Kind, Mark, Marks, MarkState, Tally
+from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState, Tally
 from graveler.gc.rules import Retention
 from graveler.gc.store_clock import microseconds, store_now
 from graveler.gc.survey import Survey
@@ -25,8 +25,8 @@ from graveler.repository import Stores
 __all__ = ["condemn", "preview"]
 
 _PAGE: Final = 5_000
-_WAITING: Final = (MarkState.CONDEMNED, MarkState.SWEEPING)
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
+_OVER: Final = (MarkState.SWEPT, MarkState.LOST)
 
 
 class _Pages:
@@ -136,7 +136,7 @@ class _Marking:
         """Leave the data files of marks that wait for their sweep to them; return their tokens."""
         tokens: set[str] = set()
         for mark in self._earlier.values():
-            if mark.state in _WAITING:
+            if mark.state in WAITING:
                 tokens.update(mark.tokens)
                 with suppress(StateError):  # it was swept this very moment
                     self._survey.leave(key for key, _ in self._marks.names(mark, Kind.DATA))
@@ -156,7 +156,7 @@ class _Marking:
         for identifier, record in list(self._files.list()):
             mark = self._earlier.get(record.mark)
             over = mark is not None and (
-                mark.state is MarkState.SWEPT and self._survey.now - mark.swept >= mark.window * 1e6
+                mark.state in _OVER and self._survey.now - mark.swept >= mark.window * 1e6
             )
             if self._unfinished(record.mark) and record.state is FileState.CONDEMNED:
                 self._drop_file(identifier, lambda now, there=record: now == there)  # type: ignore[misc]  # a default of its own turn

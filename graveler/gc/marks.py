@@ -29,7 +29,7 @@ from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json, from_unix_us
 from graveler.refs import backoff
 
-__all__ = ["Kind", "Mark", "MarkState", "Marks", "Tally"]
+__all__ = ["WAITING", "Kind", "Mark", "MarkState", "Marks", "Tally"]
 
 _PREFIX: Final = b"mark/"
 _ATTEMPTS: Final = 50
@@ -43,8 +43,13 @@ class MarkState(StrEnum):
     CONDEMNED = "condemned"
     SWEEPING = "sweeping"
     SWEPT = "swept"
+    LOST = "lost"
     UNDELETED = "undeleted"
     SUPERSEDED = "superseded"
+
+
+WAITING: Final = (MarkState.CONDEMNED, MarkState.SWEEPING)
+"""The states of a mark whose sweep is still to come, or under way."""
 
 
 class Kind(StrEnum):
@@ -91,7 +96,7 @@ class Mark:
         unknown_keys: Some of them.
         pages: Pages of names, by kind.
         tokens: Staging tokens that no branch names.
-        swept: When the sweep ended, by the store's clock; 0 until then.
+        swept: When the sweep ended, or was found to be lost, by the store's clock; 0 until then.
         freed: By kind: what was deleted.
         spared: By kind: what was condemned, and is needed after all.
         nonce: Differs with every write.
@@ -279,6 +284,17 @@ class Marks:
                 ) from error
             yield from decode_json(page, f"page of mark {mark.id}")
 
+    def is_lost(self, mark: Mark) -> bool:
+        """Return whether a mark that waits for its sweep, or is in it, has been swept already.
+
+        Pages go only when a mark is over. One that waits without them was swept by a process
+        whose key-value store knew more than this one, which was restored from a backup.
+        """
+        if mark.state not in WAITING:
+            return False
+        there = sum(1 for _ in self._objects.list(f"{self._folder}/{mark.id}/"))
+        return there < sum(mark.pages.values())
+
     def forget_pages(self, mark: str) -> None:
         """Remove the pages of a mark that is over."""
         for info in list(self._objects.list(f"{self._folder}/{mark}/")):
@@ -293,6 +309,7 @@ _NEXT: Final = {
     MarkState.CONDEMNED: "sweep it when its window is over, or undelete it",
     MarkState.SWEEPING: "`graveler gc sweep` goes on with it",
     MarkState.SWEPT: "what it condemned is gone",
+    MarkState.LOST: "what it condemned is gone, by a sweep that the key-value store has forgotten",
     MarkState.UNDELETED: "its condemnation was taken back; mark again",
     MarkState.SUPERSEDED: "another mark was begun before it was finished; mark again",
 }

@@ -265,6 +265,11 @@ class Lake:
         low, high, raggedness = settings["splitting"]
         witness = self._witness(name, uid, objects, check=not accept_storage)
         watched = self._kv if witness is None else WatchedKVStore(self._kv, witness.moving)
+        ranges = RangeStore(objects, self._cache, rescue=rescuer(self._kv, uid, self._clock))
+
+        def has_tree(tree: str) -> bool:
+            return tree == EMPTY_METARANGE or ranges.is_stored(bytes.fromhex(tree))
+
         stores = Stores(
             name=name,
             uid=uid,
@@ -272,9 +277,9 @@ class Lake:
             default_branch=settings["default_branch"],
             kv=self._kv,
             objects=objects,
-            ranges=RangeStore(objects, self._cache, rescue=rescuer(self._kv, uid, self._clock)),
+            ranges=ranges,
             staging=StagingArea(self._kv, uid, self._background),
-            refs=Refs(watched, uid, clock=self._clock, ids=self._ids),
+            refs=Refs(watched, uid, clock=self._clock, ids=self._ids, has_tree=has_tree),
             splitting=Splitting(low, high, raggedness),
             clock=self._clock,
             ids=self._ids,

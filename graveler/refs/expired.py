@@ -7,7 +7,7 @@ nothing may name it anew; who has named it all the same, because he looked it up
 mark, takes the condemnation away again, and the sweep keeps its tree.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
@@ -50,11 +50,24 @@ class Expired:
 
 
 class ExpiredCommits:
-    """The condemned and the expired commits of one repository."""
+    """The condemned and the expired commits of one repository.
 
-    def __init__(self, kv: KVStore, uid: str) -> None:
+    Attributes:
+        has_tree: Whether the storage has the tree of a commit.
+
+    Args:
+        kv: Where the records are.
+        uid: The repository.
+        has_tree: Whether the storage has the tree of a commit; asked for condemned ones only. A
+            key-value store that was restored from a backup may have forgotten a sweep.
+    """
+
+    def __init__(
+        self, kv: KVStore, uid: str, *, has_tree: Callable[[str], bool] | None = None
+    ) -> None:
         self._kv = kv
         self._partition = f"gc:{uid}"
+        self.has_tree = has_tree or _always
 
     def find(self, commit_id: str) -> tuple[Expired, Predicate] | None:
         """Return what is known of the commit and the predicate of the record, or None."""
@@ -71,7 +84,7 @@ class ExpiredCommits:
     def check_readable(self, commit_id: str) -> None:
         """Raise ExpiredError if the commit's tree is gone."""
         found = self.find(commit_id)
-        if found is not None and found[0].gone:
+        if found is not None and (found[0].gone or not self.has_tree(commit_id)):
             raise _gone(commit_id, found[0])
 
     def check_nameable(self, commit_id: str) -> None:
@@ -79,7 +92,7 @@ class ExpiredCommits:
         found = self.find(commit_id)
         if found is None:
             return
-        if found[0].gone:
+        if found[0].gone or not self.has_tree(commit_id):
             raise _gone(commit_id, found[0])
         raise ExpiredError(
             f"commit {commit_id[:12]} was condemned by garbage collection on "
@@ -126,13 +139,18 @@ class ExpiredCommits:
         return True
 
 
+def _always(_commit_id: str) -> bool:
+    return True
+
+
 def _key(commit_id: str) -> bytes:
     return _PREFIX + commit_id.encode()
 
 
 def _gone(commit_id: str, record: Expired) -> ExpiredError:
     return ExpiredError(
-        f"commit {commit_id[:12]} expired: garbage collection {record.mark} removed its tree on "
+        f"commit {commit_id[:12]} expired: garbage collection {record.mark} "
+        f"{'removed' if record.gone else 'condemned, and later removed,'} its tree on "
         f"{record.when:%Y-%m-%d %H:%M} UTC, because no ref and no retention rule kept it; the commit "
         "itself stays in the log: choose one that `graveler log` does not show as expired"
     )

@@ -1,5 +1,6 @@
 """The refs of one repository, bundled; all in the key-value partition ``refs:<uid>``."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -19,9 +20,25 @@ _PATIENCE_S: Final = 10.0
 
 
 class Refs:
-    """Branches, tags, commits and the protection rules of one repository."""
+    """Branches, tags, commits and the protection rules of one repository.
 
-    def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
+    Args:
+        kv: Where they are.
+        uid: The repository.
+        clock: Time.
+        ids: Unique names.
+        has_tree: Whether the storage has the tree of that id (hex); None where nobody asks.
+    """
+
+    def __init__(
+        self,
+        kv: KVStore,
+        uid: str,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        has_tree: Callable[[str], bool] | None = None,
+    ) -> None:
         partition = f"refs:{uid}"
         self._kv = kv
         self._turns = f"{uid}/"
@@ -29,7 +46,11 @@ class Refs:
         self.ids = ids
         self.moves = Moves(kv, uid, clock, ids)
         self.commits = Commits(kv, partition)
-        self.expired = ExpiredCommits(kv, uid)
+        self.expired = ExpiredCommits(
+            kv,
+            uid,
+            has_tree=has_tree and (lambda commit: has_tree(self.commits.get(commit).metarange)),
+        )
         self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
         self.tags = Tags(kv, partition, self.moves, named=self.expired.keep)
         self.protection = Protection(kv, partition, ids)
