@@ -11,9 +11,9 @@ Entry data is a JSON array: address, size, checksum, content type, mtime (µs si
 or null), metadata, version, whether graveler computed the checksum. Range data is
 ``[min key (hex), count, size]``. Staged write::
 
-    byte    0 tombstone, 1 entry
-    bytes   record id, 32                 (entry only)
-    bytes   value record                  (entry only)
+    byte    0 tombstone, 1 entry, 2 entry that replaces one of equal content too
+    bytes   record id, 32                 (not of a tombstone)
+    bytes   value record                  (not of a tombstone)
 
 The record id is computed when a write is staged, so that a commit of a million entries
 hashes nothing but their ids.
@@ -25,7 +25,7 @@ not parse is a CorruptionError.
 import json
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.fields import Fields, from_unix_us
@@ -36,6 +36,7 @@ __all__ = [
     "FORMAT",
     "RECORD_ID_BYTES",
     "TOMBSTONE",
+    "Replacement",
     "check_format",
     "decode_branch",
     "decode_commit",
@@ -52,6 +53,7 @@ __all__ = [
     "encode_range_info",
     "encode_value",
     "from_unix_us",
+    "is_replacement",
     "read_commit",
     "read_key",
     "read_moves",
@@ -70,6 +72,7 @@ RECORD_ID_BYTES: Final = 32
 TOMBSTONE: Final = b"\x00"
 _LIVE: Final = b"\x01"
 _LIVE_BYTE: Final = 1
+_REPLACING: Final = b"\x02"
 _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _MAX_VARINT_BYTES: Final = 5
@@ -250,15 +253,40 @@ def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
         raise CorruptionError(f"range ending at {key!r} cannot be read: {data[:80]!r}") from error
 
 
-def stage_entry(key: bytes, entry: Entry) -> bytes:
-    """Return the staged form of an entry, record id included."""
+class Replacement(NamedTuple):
+    """A staged write that lands also where a record of equal content is.
+
+    Attributes:
+        key: The path.
+        record_id: Of key and value record.
+        value: The value record.
+    """
+
+    key: bytes
+    record_id: bytes
+    value: bytes
+
+
+def stage_entry(key: bytes, entry: Entry, *, replaces: bool = False) -> bytes:
+    """Return the staged form of an entry, record id included.
+
+    Args:
+        key: Its path.
+        entry: The entry.
+        replaces: It lands also where the head has an entry of equal content.
+    """
     value = encode_entry(entry)[1]
-    return b"".join((_LIVE, record_id(key, value), value))
+    return b"".join((_REPLACING if replaces else _LIVE, record_id(key, value), value))
+
+
+def is_replacement(raw: bytes) -> bool:
+    """Return whether a staged write lands also where the head has an entry of equal content."""
+    return raw[:1] == _REPLACING
 
 
 def staged_value(raw: bytes) -> bytes | None:
     """Return the value record of a staged write, None for a tombstone."""
-    if raw[:1] == _LIVE:
+    if raw[:1] in {_LIVE, _REPLACING}:
         return raw[_HEADER:]
     if raw == TOMBSTONE:
         return None
@@ -266,29 +294,34 @@ def staged_value(raw: bytes) -> bytes | None:
 
 
 def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
-    if len(raw) > 1 and raw[:1] > _LIVE:
+    if len(raw) > 1 and raw[:1] > _REPLACING:
         return NewerFormatError(
-            f"a staged write is of kind {raw[0]}, and this graveler knows 0 and 1: upgrade "
+            f"a staged write is of kind {raw[0]}, and this graveler knows 0, 1 and 2: upgrade "
             "graveler; the write was left as it is"
         )
-    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01")
+    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, 01 or 02")
 
 
-def _change_without_entry(key: bytes, raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
-    if raw != TOMBSTONE:
-        raise _unknown_write(raw)
-    return key, None, None
+def _rare_change(key: bytes, raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
+    if raw == TOMBSTONE:
+        return key, None, None
+    if is_replacement(raw):
+        return Replacement(key, raw[1:_HEADER], raw[_HEADER:])
+    raise _unknown_write(raw)
 
 
 def staged_changes(
     items: Iterable[tuple[bytes, bytes]],
 ) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    """Return (key, record id, value record) of staged writes; None twice for a deletion."""
+    """Return (key, record id, value record) of staged writes; None twice for a deletion.
+
+    One that replaces is a `Replacement`.
+    """
     # slices written out: a commit passes here once for every entry
     return (
         (key, raw[1:_HEADER], raw[_HEADER:])
         if raw and raw[0] == _LIVE_BYTE
-        else _change_without_entry(key, raw)
+        else _rare_change(key, raw)
         for key, raw in items
     )
 

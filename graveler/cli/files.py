@@ -133,7 +133,7 @@ def _get(
     )
 
 
-def _put(
+def _put(  # noqa: PLR0913 - the options of a command
     session: Session,
     source: Annotated[
         str, typer.Argument(metavar="FILE", help="A file, a folder with -r, or - for the input.")
@@ -146,6 +146,10 @@ def _put(
     recursive: _Recursive = False,
     content_type: Annotated[str, typer.Option(metavar="TYPE", help="Its media type.")] = "",
     meta: MetaOption = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Also where the branch has the same content: repairs it."),
+    ] = False,
 ) -> None:
     """Put a file, or a folder of them, on a branch; commit makes it stay."""
     name, path = Address.parse(target)
@@ -167,7 +171,7 @@ def _put(
     for item, below in files:
         full = f"{path.rstrip('/')}/{below}".lstrip("/") if recursive else path
         body = sys.stdin.buffer if source == _STREAM else item
-        entry = branch.put(full, body, content_type=content_type, metadata=pairs)
+        entry = branch.put(full, body, content_type=content_type, metadata=pairs, replace=replace)
         session.out.show(entry_shape(entry), f"{printable(full)}  {size_text(entry.size)}")
 
 

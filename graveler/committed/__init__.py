@@ -1,7 +1,7 @@
 """Committed trees: ranges and metaranges, and how they are built, compared and merged."""
 
-from graveler.committed.apply import Applied, StagedChange, apply, reapply
-from graveler.committed.diff import RawChange, diff
+from graveler.committed.apply import Applied, StagedChange, apply, keeping, reapply
+from graveler.committed.diff import RawChange, diff, same_records
 from graveler.committed.merge import CONFLICT, Earlier, Merged, Resolve, Unresolved, merge
 from graveler.committed.metarange import EMPTY_METARANGE, get, scan
 from graveler.committed.range_cache import RangeCache
@@ -32,8 +32,10 @@ __all__ = [
     "diff",
     "differing_spans",
     "get",
+    "keeping",
     "merge",
     "reapply",
+    "same_records",
     "scan",
     "verify_metarange",
     "verify_range",

@@ -1,6 +1,6 @@
 """A tree and sorted changes give a new tree: the heart of a commit."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import cast
@@ -13,12 +13,14 @@ from graveler.committed.rewrite import Tally, rewrite
 from graveler.committed.splitting import Splitting
 from graveler.committed.sweep import pieces, same_ranges
 from graveler.committed.table import Record
-from graveler.model import Summary
+from graveler.identity import record_id
+from graveler.model import RangeInfo, Summary
+from graveler.records import Replacement
 
-__all__ = ["Applied", "StagedChange", "apply", "reapply"]
+__all__ = ["Applied", "StagedChange", "apply", "keeping", "reapply"]
 
 StagedChange = tuple[bytes, bytes | None, bytes | None]
-"""Key, record id, value record; both None for a tombstone."""
+"""Key, record id, value record; both None for a tombstone. May be a `Replacement`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,14 @@ class Applied:
 
     Attributes:
         metarange: Id of the new tree; the base's own where nothing changed.
-        summary: Paths that differ, and range files.
+        summary: Paths that differ, and range files; of `reapply` only those that it applied again.
+        changed: Whether a path differs from the base. An id cannot tell: the same records may be
+            cut into other ranges.
     """
 
     metarange: str
     summary: Summary
+    changed: bool
 
 
 def apply(
@@ -40,7 +45,8 @@ def apply(
     """Return the tree that `base` becomes by `changes`.
 
     Ranges that no key touches are taken over by id, unopened. Where a change has the
-    content identity that is there already, the base's record stays (its address too).
+    content identity that is there already, the base's record stays (its address too), unless
+    the change is a `Replacement`.
 
     Args:
         store: Where trees are.
@@ -57,21 +63,48 @@ def apply(
         if infos:
             tally = rewrite(store, writer, infos, changes, _overwrite)
             if not tally.total:
-                return Applied(base, Summary(ranges_reused=len(infos)))
+                return Applied(base, Summary(ranges_reused=len(infos)), changed=False)
             result = writer.finish()
         else:
             # a million entries may pass here: the deletions are left out without a Python frame
             writer.add_all(cast("Iterable[Record]", filter(itemgetter(2), changes)))
             result = writer.finish()
             tally = Tally(added=sum(info.count for info in result))
+    return _applied(store, writer, result, [tally], changed=tally.total > 0)
+
+
+def _applied(
+    store: RangeStore,
+    writer: RangeWriter,
+    infos: Sequence[RangeInfo],
+    tallies: Sequence[Tally],
+    *,
+    changed: bool,
+) -> Applied:
     summary = Summary(
-        added=tally.added,
-        changed=tally.changed,
-        removed=tally.removed,
+        added=sum(tally.added for tally in tallies),
+        changed=sum(tally.changed for tally in tallies),
+        removed=sum(tally.removed for tally in tallies),
         ranges_reused=writer.reused,
         ranges_written=writer.written,
     )
-    return Applied(metarange.write(store, result), summary)
+    return Applied(metarange.write(store, infos), summary, changed=changed)
+
+
+def keeping(
+    store: RangeStore, tree: str, changes: Iterable[StagedChange]
+) -> Iterator[StagedChange]:
+    """Yield changes, each with the record of `tree` at its key where that has equal content.
+
+    For a path that was deleted and is written again. A `Replacement` stays as it is.
+    """
+    for change in changes:
+        key, _, value = change
+        there = None if isinstance(change, Replacement) else metarange.get(store, tree, key)
+        if there is not None and value is not None and same_content(there, value):
+            yield key, record_id(key, there), there
+        else:
+            yield change
 
 
 def reapply(
@@ -81,7 +114,7 @@ def reapply(
     moved: str,
     changes: Callable[[bytes, bytes], Iterable[StagedChange]],
     splitting: Splitting,
-) -> str:
+) -> Applied:
     """Return the tree that `moved` becomes by the changes that made `earlier` of `base`.
 
     Where both have the same ranges the earlier result is taken over, unopened; the changes
@@ -97,6 +130,8 @@ def reapply(
         splitting: Where new ranges end.
     """
     sides = [metarange.read(store, tree) for tree in (base, earlier, moved)]
+    tallies: list[Tally] = []
+    changed = False
     with RangeWriter(store, splitting) as writer:
         for shared, segment in pieces(*sides):
             writer.add_ranges(shared)
@@ -104,19 +139,25 @@ def reapply(
                 break
             before, done, now = segment
             if same_ranges(before, now):
+                # a range is written anew only where a change has an effect
+                changed = changed or not same_ranges(before, done)
                 writer.add_ranges(done)
             else:
                 first = min(side[0].min_key for side in segment if side)
                 last = max(side[-1].max_key for side in segment if side)
-                rewrite(store, writer, now, changes(first, last), _overwrite)
+                tallies.append(rewrite(store, writer, now, changes(first, last), _overwrite))
         result = writer.finish()
-    return metarange.write(store, result)
+    changed = changed or any(tally.total for tally in tallies)
+    return _applied(store, writer, result, tallies, changed=changed)
 
 
 def _overwrite(change: StagedChange, found: Record | None) -> Record | None:
     key, identifier, value = change
     if identifier is None or value is None:
         return None
-    if found is not None and same_content(found[2], value):
+    if found is not None and (
+        found[1] == identifier
+        or (not isinstance(change, Replacement) and same_content(found[2], value))
+    ):
         return found
     return key, identifier, value

@@ -5,7 +5,8 @@ key and content identity. An entry whose bytes were stored again at another addr
 changed, although its range has another id.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import eq
 from typing import NamedTuple
 
 from graveler.committed.metarange import prefix_end, read, stream, within
@@ -13,7 +14,7 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.sweep import Side, segments, split_common
 from graveler.records import value_identity
 
-__all__ = ["RawChange", "diff", "diff_ranges", "same_content"]
+__all__ = ["RawChange", "diff", "diff_ranges", "same_content", "same_records"]
 
 
 class RawChange(NamedTuple):
@@ -28,6 +29,13 @@ class RawChange(NamedTuple):
     key: bytes
     left_value: bytes | None
     right_value: bytes | None
+
+
+def same_content(one: bytes | None, other: bytes | None) -> bool:
+    """Return whether two value records have the same content identity; None (missing) equals None."""
+    if one is None or other is None:
+        return one is other
+    return one == other or value_identity(one) == value_identity(other)
 
 
 def diff(store: RangeStore, left: str, right: str, *, prefix: bytes = b"") -> Iterator[RawChange]:
@@ -52,28 +60,55 @@ def diff(store: RangeStore, left: str, right: str, *, prefix: bytes = b"") -> It
 
 
 def diff_ranges(
-    store: RangeStore, left: Side, right: Side, *, start: bytes = b"", stop: bytes | None = None
+    store: RangeStore,
+    left: Side,
+    right: Side,
+    *,
+    start: bytes = b"",
+    stop: bytes | None = None,
+    same: Callable[[bytes, bytes], bool] = same_content,
 ) -> Iterator[RawChange]:
-    """Yield the differences of two lists of ranges, from key `start` up to `stop`."""
+    """Yield the differences of two lists of ranges, from key `start` up to `stop`.
+
+    Args:
+        store: Where the ranges are.
+        left: In key order.
+        right: In key order.
+        start: First key that counts.
+        stop: First key that does not count any more.
+        same: Whether two value records count as one; `eq` for any difference of a byte.
+    """
     _, rest = split_common(left, right)
     for lefts, rights in segments(*rest):
-        yield from _joined(stream(store, lefts, start, stop), stream(store, rights, start, stop))
+        before, after = (stream(store, side, start, stop) for side in (lefts, rights))
+        yield from _joined(before, after, same)
 
 
-def same_content(one: bytes | None, other: bytes | None) -> bool:
-    """Return whether two value records have the same content identity; None (missing) equals None."""
-    if one is None or other is None:
-        return one is other
-    return one == other or value_identity(one) == value_identity(other)
+def same_records(store: RangeStore, left: str, right: str) -> bool:
+    """Return whether two trees have the same records, however they are cut into ranges.
+
+    Ids of trees do not tell it: the same records may be cut otherwise.
+
+    Args:
+        store: Where both trees are.
+        left: Metarange id.
+        right: Metarange id.
+    """
+    if left == right:
+        return True
+    sides = (read(store, left), read(store, right))
+    return next(diff_ranges(store, *sides, same=eq), None) is None
 
 
 def _joined(
-    lefts: Iterator[tuple[bytes, bytes]], rights: Iterator[tuple[bytes, bytes]]
+    lefts: Iterator[tuple[bytes, bytes]],
+    rights: Iterator[tuple[bytes, bytes]],
+    same: Callable[[bytes, bytes], bool],
 ) -> Iterator[RawChange]:
     left, right = next(lefts, None), next(rights, None)
     while left is not None and right is not None:
         if left[0] == right[0]:
-            if not (left[1] == right[1] or same_content(left[1], right[1])):
+            if not (left[1] == right[1] or same(left[1], right[1])):
                 yield RawChange(left[0], left[1], right[1])
             left, right = next(lefts, None), next(rights, None)
         elif left[0] < right[0]:

@@ -1,21 +1,26 @@
 """Three trees in, one out: what the source changed since the base, laid over the destination.
 
-Only ranges that both sides changed are opened. There each key that the source changed
-is decided on the identities of base, source and destination:
+Only ranges that both sides changed are opened. There each key whose record the source
+changed is decided, by the first row that holds:
 
-==========================================  ===================
-source = destination                        either
-base = destination                          the source's
-else                                        conflict
-==========================================  ===================
+==================================================  ===================
+the destination's record is the base's              the source's
+source and destination have equal content           the destination's
+source and base have equal content                  the destination's
+base and destination have equal content             the source's
+else                                                conflict
+==================================================  ===================
 
-A missing key counts as an identity of its own, so the three rows cover a file that both
-sides added, and a deletion against a change.
+A missing key counts as a content of its own, so the rows cover a file that both sides
+added, and a deletion against a change. The first row is what taking over a whole range
+that the destination has not changed does, too; so the result does not depend on where
+ranges end.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from operator import eq
 from typing import Final, Literal, NamedTuple
 
 from graveler.committed import metarange
@@ -142,7 +147,7 @@ def _merge_segment(
     elif same_ranges(dest, base):
         writer.add_ranges(source)
     else:
-        rewrite(store, writer, dest, diff_ranges(store, base, source), judge.settle)
+        rewrite(store, writer, dest, diff_ranges(store, base, source, same=eq), judge.settle)
 
 
 class _Judge:
@@ -157,7 +162,9 @@ class _Judge:
         """Return the record to have at a key that the source changed; `found` is dest's."""
         key, base, source = change
         dest = None if found is None else found[2]
-        if same_content(source, dest):
+        if dest == base:
+            return None if source is None else (key, record_id(key, source), source)
+        if same_content(source, dest) or same_content(source, base):
             return found
         chosen: bytes | Literal[Unresolved.CONFLICT] | None = source
         if not same_content(base, dest):

@@ -72,14 +72,20 @@ class Branch(View):
         *,
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
+        replace: bool = False,
     ) -> Entry:
         """Store bytes and stage their entry at `path`.
+
+        Where the head has the same content, size, media type and metadata, a commit keeps the
+        head's entry, and the bytes stored here are garbage.
 
         Args:
             path: Where, 1 to 1024 bytes of UTF-8.
             body: Bytes, a file on disk (``Path``) or an open binary stream.
             content_type: Media type; part of the entry's identity.
             metadata: The caller's pairs; part of the identity too.
+            replace: Commit this entry also where the head has the same content: the way to repair
+                a file whose stored bytes are damaged.
 
         Raises:
             ProtectedBranchError: The branch takes no writes.
@@ -93,6 +99,7 @@ class Branch(View):
             fence=self._fence,
             content_type=content_type,
             metadata=dict(metadata or {}),
+            replaces=replace,
         )
 
     def upload(
@@ -192,6 +199,7 @@ class Branch(View):
             self._spec(message, metadata, committer),
             fence=self._fence,
             allow_empty=allow_empty,
+            keep=self._keep(),
         )
 
     def commit_changes(
@@ -230,6 +238,10 @@ class Branch(View):
     def _spec(self, message: str, metadata: Mapping[str, str] | None, committer: str) -> CommitSpec:
         pairs = check_caller_pairs("commit", metadata or {})
         return CommitSpec(message, {**pairs, **self._marks()}, committer)
+
+    def _keep(self) -> str:
+        """Return the tree whose records stay where what is committed has equal content."""
+        return ""
 
     def _marks(self) -> dict[str, str]:
         """Return our own metadata of every commit made here."""

@@ -12,12 +12,12 @@ it, and the rest is committed upon that. The work of a committer that lost is no
 tree still holds where the head has not changed since, or by its own tokens only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
-from graveler.committed import StagedChange, apply, reapply
+from graveler.committed import Applied, StagedChange, apply, keeping, reapply, same_records
 from graveler.errors import (
     GateFailedError,
     NoChangesError,
@@ -26,7 +26,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.kv.store import Predicate
-from graveler.model import BranchRecord, Commit
+from graveler.model import BranchRecord, Commit, Summary
 from graveler.records import staged_changes
 from graveler.refs import move
 from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
@@ -93,12 +93,28 @@ class _Wish:
 
     spec: CommitSpec
     allow_empty: bool
+    keep: str = ""
 
 
 def commit(
-    stores: Stores, name: str, spec: CommitSpec, *, fence: str = "", allow_empty: bool = False
+    stores: Stores,
+    name: str,
+    spec: CommitSpec,
+    *,
+    fence: str = "",
+    allow_empty: bool = False,
+    keep: str = "",
 ) -> Commit:
     """Commit what is staged on the branch.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        spec: What the commit says.
+        fence: What a writer to a run's branch holds.
+        allow_empty: Make a commit also where nothing is staged that differs.
+        keep: Metarange id of a tree whose records are taken, also where the head has none, for
+            what is staged with equal content; "" for none.
 
     Returns:
         The commit; where another committer took all the writes meanwhile, the branch's head,
@@ -112,7 +128,7 @@ def commit(
             mended by others or discarded with `reset`.
     """
     with owned(name, fence), stores.refs.turn(name):
-        return _commit(stores, name, fence, _Wish(spec, allow_empty))
+        return _commit(stores, name, fence, _Wish(spec, allow_empty, keep))
 
 
 def _commit(stores: Stores, name: str, fence: str, wish: _Wish) -> Commit:
@@ -155,7 +171,7 @@ class _Built:
 
     parent: Commit
     tokens: tuple[str, ...]
-    tree: str
+    applied: Applied
 
 
 class _Committer:
@@ -207,14 +223,18 @@ class _Committer:
                 return None
             if not allow_empty:
                 raise NoChangesError(f"branch {self._name!r}: nothing is staged")
-        tree = self._tree(tip.head, tokens)
+        applied = self._applied(tip.head, tokens)
         rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])
-        if tree == tip.head.metarange and not allow_empty:
+        if not applied.changed and not allow_empty:
             self._clear(rest, tip.predicate)
             self._drop(tokens)
             raise NoChangesError(f"branch {self._name!r}: what is staged equals the head")
         made = make_commit(
-            self._stores, tree=tree, parents=(tip.head,), spec=self._wish.spec, tokens=tokens
+            self._stores,
+            tree=applied.metarange,
+            parents=(tip.head,),
+            spec=self._wish.spec,
+            tokens=tokens,
         )
         return replace(rest, commit_id=made.id)
 
@@ -241,46 +261,52 @@ class _Committer:
             f"branch {self._name!r}: what was staged was discarded meanwhile, or equalled the head"
         )
 
-    def _tree(self, parent: Commit, tokens: tuple[str, ...]) -> str:
+    def _applied(self, parent: Commit, tokens: tuple[str, ...]) -> Applied:
         """Return the tree of the tokens over `parent`.
 
         Raises:
             LookAgain: Another committer took some of them meanwhile.
         """
         if not tokens:
-            return parent.metarange
-        built = self._built
+            return Applied(parent.metarange, Summary(), changed=False)
+        built, ranges = self._built, self._stores.ranges
         if built is not None and self._only_ours_since(built, parent, tokens):
-            tree = built.tree
+            changed = not same_records(ranges, parent.metarange, built.applied.metarange)
+            applied = replace(built.applied, changed=changed)
         else:
-            tree = self._grown(parent, tokens)
+            applied = self._grown(parent, tokens)
             # what another one takes along he may drop while we read it: only what is still
             # sealed when it has been read was read whole
             now = self._stores.refs.branches.get(self._name)
             if overlap(tokens, now.sealed_tokens) != tokens:
                 raise LookAgain
-        self._built = _Built(parent, tokens, tree)
-        return tree
+        self._built = _Built(parent, tokens, applied)
+        return applied
 
-    def _grown(self, parent: Commit, tokens: tuple[str, ...]) -> str:
+    def _grown(self, parent: Commit, tokens: tuple[str, ...]) -> Applied:
         stores, built = self._stores, self._built
         newest_first = tokens[::-1]
         if built is None or built.tokens != tokens:
-            everything = staged_changes(stores.staging.scan(newest_first))
-            return apply(stores.ranges, parent.metarange, everything, stores.splitting).metarange
+            everything = self._changes(stores.staging.scan(newest_first))
+            return apply(stores.ranges, parent.metarange, everything, stores.splitting)
 
         def changes(first: bytes, last: bytes) -> Iterator[StagedChange]:
             staged = stores.staging.scan(newest_first, first)
-            return staged_changes(takewhile(lambda item: item[0] <= last, staged))
+            return self._changes(takewhile(lambda item: item[0] <= last, staged))
 
         return reapply(
             stores.ranges,
             built.parent.metarange,
-            built.tree,
+            built.applied.metarange,
             parent.metarange,
             changes,
             stores.splitting,
         )
+
+    def _changes(self, staged: Iterable[tuple[bytes, bytes]]) -> Iterator[StagedChange]:
+        changes = staged_changes(staged)
+        keep = self._wish.keep
+        return keeping(self._stores.ranges, keep, changes) if keep else changes
 
     def _only_ours_since(self, built: _Built, parent: Commit, tokens: tuple[str, ...]) -> bool:
         """Return whether the head has changed by nothing but tokens that the tree holds too."""

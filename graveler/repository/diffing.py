@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from graveler.committed import diff, get
+from graveler.committed.diff import same_content
 from graveler.committed.metarange import read as read_metarange
 from graveler.model import BranchRecord, Change, ChangeKind, Commit
 from graveler.names import path_key
-from graveler.records import decode_entry, staged_value, value_identity
+from graveler.records import decode_entry, is_replacement, staged_value
 from graveler.repository.reading import newest_first, settled
 from graveler.repository.stores import Stores
 
@@ -48,7 +49,7 @@ def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
             before, after = get(stores.ranges, tree, key), staged_value(write)
             if before is None and after is None:
                 continue
-            if before and after and value_identity(before) == value_identity(after):
+            if same_content(before, after) and not is_replacement(write):
                 continue
             changes.append(_change(key, before, after))
         return changes

@@ -36,11 +36,11 @@ def commit_changes(
 
     def build(tip: Tip) -> BranchRecord:
         changes = staged_changes(iter(ordered))
-        tree = apply(stores.ranges, tip.head.metarange, changes, stores.splitting).metarange
-        if tree == tip.head.metarange:
+        applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
+        if not applied.changed:
             _overrule(stores, tip.record, fence, writes)
             raise NoChangesError(f"branch {name!r}: the head has all of these changes")
-        return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
+        return tip.at(make_commit(stores, tree=applied.metarange, parents=(tip.head,), spec=spec))
 
     guard = "" if fence else "commit"
     landed = land(stores, name, "commit", build, fence=fence, guard=guard)

@@ -7,6 +7,7 @@ base and source: to take a commit back is to merge its parent's tree over its ow
 from dataclasses import dataclass, replace
 from typing import Final
 
+from graveler.committed import same_records
 from graveler.errors import InternalError, InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
@@ -162,7 +163,7 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
             strategy=settled.strategy,
             what=what,
         )
-        if tree == tip.head.metarange and not settled.allow_empty:
+        if not settled.allow_empty and same_records(stores.ranges, tip.head.metarange, tree):
             raise NoChangesError(f"{what}: it would change nothing")
         return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
 

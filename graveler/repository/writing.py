@@ -125,13 +125,14 @@ def put(  # noqa: PLR0913 - what an upload has
     fence: str,
     content_type: str,
     metadata: dict[str, str],
+    replaces: bool,
 ) -> Entry:
     """Store the bytes under a new address and stage their entry."""
     entry = upload(
         stores, name, path, body, fence=fence, content_type=content_type, metadata=metadata
     )
     key = check_path(path)
-    stage(stores, name, fence, [(key, stage_entry(key, entry))])
+    stage(stores, name, fence, [(key, stage_entry(key, entry, replaces=replaces))])
     return entry
 
 

@@ -153,10 +153,13 @@ class RunBranch(Branch):
         *,
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
+        replace: bool = False,
     ) -> Entry:
         """Store bytes and stage their entry at `path`; see `Branch.put`."""
         self._attempt.work()
-        return super().put(path, body, content_type=content_type, metadata=metadata)
+        return super().put(
+            path, body, content_type=content_type, metadata=metadata, replace=replace
+        )
 
     def link(
         self, path: str, *, address: str, size: int | None = None, checksum: str | None = None

@@ -8,6 +8,7 @@ step which has succeeded before takes no part this time. Here it learns what is 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from graveler.committed import same_records
 from graveler.model import Commit
 from graveler.refs import is_ancestor
 from graveler.repository.stores import Stores
@@ -97,7 +98,11 @@ def _changed(stores: Stores, joined: Commit) -> bool:
         stores.refs.commits.find(joined.metadata.get(f"graveler.step_{end}", ""))
         for end in ("base", "head")
     )
-    return base is None or head is None or base.metarange != head.metarange
+    return (
+        base is None
+        or head is None
+        or not same_records(stores.ranges, base.metarange, head.metarange)
+    )
 
 
 def _stands(stores: Stores, record: RunRecord, head: str, dest: Commit) -> bool:

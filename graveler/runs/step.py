@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal, Self
 
-from graveler.committed import CONFLICT, Unresolved, apply, diff, get
+from graveler.committed import CONFLICT, Unresolved, apply, diff, get, same_records
 from graveler.errors import (
     AlreadyExistsError,
     FencedError,
@@ -101,7 +101,7 @@ def open_step(
     start = fork
     if earlier is not None:
         tree = _without(stores, fork.metarange, earlier)
-        if tree != fork.metarange:
+        if not same_records(stores.ranges, fork.metarange, tree):
             spec = CommitSpec(f"{name}: without its earlier try", {"graveler.run": run.key})
             start = make_commit(stores, tree=tree, parents=(fork,), spec=spec)
     record = BranchRecord(
@@ -222,6 +222,10 @@ class Step(RunBranch):
         if error is not None:
             self._discard_quietly()
 
+    def _keep(self) -> str:
+        # what an earlier try wrote is gone from this branch: written again, it is the same file
+        return "" if self.earlier is None else self._fork.metarange
+
     def _marks(self) -> dict[str, str]:
         return {"graveler.run": self.run.key, "graveler.step": self.step}
 
@@ -299,7 +303,7 @@ class Step(RunBranch):
 
         def build(tip: Tip) -> BranchRecord | None:
             tree = self._joined_tree(tip.head, done)
-            if tree == tip.head.metarange and self.earlier is None:
+            if self.earlier is None and same_records(stores.ranges, tip.head.metarange, tree):
                 return None
             return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
 

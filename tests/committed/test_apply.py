@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graveler.committed import metarange
-from graveler.committed.apply import apply
+from graveler.committed.apply import apply, keeping
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
@@ -13,6 +13,7 @@ from graveler.committed.verify import verify_metarange
 from graveler.errors import UnsortedKeysError
 from graveler.model import Summary
 from graveler.objects.memory import MemoryStore
+from graveler.records import Replacement
 from tests.committed.trees import (
     CRUMBS,
     WHOLE,
@@ -287,3 +288,44 @@ def test_staging_again_what_is_there_changes_nothing(state, splitting):
     again = apply(store, tree, records, splitting)
     assert (again.metarange, again.summary.total) == (tree, 0)
     assert store.stats.ranges_written == written
+
+
+def replacing(key, text):
+    return Replacement(*record(key, text))
+
+
+def test_a_replacement_lands_where_equal_content_is():
+    forest = Forest()
+    base = forest.tree("a=1@old b")
+    kept = apply(forest.fresh(), base, [record("a", "1@new")], WHOLE)
+    assert (kept.metarange, kept.summary.total, kept.changed) == (base, 0, False)
+    landed = apply(forest.fresh(), base, [replacing("a", "1@new")], WHOLE)
+    assert forest.contents(landed.metarange) == {"a": "1@new", "b": "1"}
+    assert (landed.summary.changed, landed.changed) == (1, True)
+
+
+def test_a_replacement_by_the_record_that_is_there_changes_nothing():
+    forest = Forest()
+    base = forest.tree("a=1@old b")
+    again = apply(forest.fresh(), base, [replacing("a", "1@old")], WHOLE)
+    assert (again.metarange, again.changed) == (base, False)
+
+
+def test_a_replacement_fills_an_empty_tree():
+    forest = Forest()
+    made = apply(forest.fresh(), EMPTY_METARANGE, [replacing("a", "1@new")], WHOLE)
+    assert forest.contents(made.metarange) == {"a": "1@new"}
+
+
+def test_what_is_written_again_with_equal_content_is_the_record_that_was_there():
+    forest = Forest()
+    before = forest.tree("a=1@old b=1@old c=1@old")
+    written = [
+        record("a", "1@new"),
+        record("b", "2@new"),
+        replacing("c", "1@new"),
+        (b"d", None, None),
+    ]
+    kept = list(keeping(forest.fresh(), before, written))
+    assert kept == [record("a", "1@old"), *written[1:]]
+    assert isinstance(kept[2], Replacement)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graveler.committed.apply import apply
-from graveler.committed.diff import diff
+from graveler.committed.diff import diff, same_records
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.splitting import Splitting
 from graveler.committed.sweep import segments, split_common
@@ -182,3 +182,20 @@ def test_a_range_of_all_sides_is_a_segment_of_its_own(sides):
     alone = [group for group in segments(*sides) if len({group[0], *group}) == 1]
     assert [info for group in alone for info in group[0]] == common
     assert sum(len(side) for side in rest) == sum(map(len, sides)) - len(common) * len(sides)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (["k1 k2", "k3"], ["k1", "k2 k3"], True),
+        (["k1=1@x"], ["k1=1@y"], False),
+        (["k1 k2"], ["k1"], False),
+        ([], [], True),
+        ([], ["k1"], False),
+    ],
+)
+def test_trees_of_the_same_records_are_told_however_they_are_cut(left, right, same):
+    forest = Forest()
+    before, after = forest.tree(*left), forest.tree(*right)
+    assert same_records(forest.fresh(), before, after) == same
+    assert same_records(forest.fresh(), after, before) == same

@@ -462,3 +462,42 @@ def test_a_merge_is_what_three_dicts_say(states, splitting, strategy):
             key: result for key, result in results.items() if result != "X"
         }
         assert list(verify_metarange(store, merged.metarange)) == []
+
+
+ADDRESSED = ["X", "A@1", "A@2", "B@1", "B@2"]
+
+
+def same(one, other):
+    return one.partition("@")[0] == other.partition("@")[0]
+
+
+def addressed_oracle(base, source, dest):
+    """Return the record that a path gets; X is no file, @ comes before an address."""
+    if source == base:
+        return dest
+    if dest == base:
+        return source
+    if same(source, dest) or same(source, base):
+        return dest
+    return source if same(base, dest) else "conflict"
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["range each", "one range"])
+def test_the_record_that_stays_does_not_depend_on_where_ranges_end(alone):
+    combinations = product(ADDRESSED, repeat=3)
+    states = {f"k{number:03}": states for number, states in enumerate(combinations)}
+    wanted = {key: addressed_oracle(*of) for key, of in states.items()}
+    forest = Forest()
+    for conflicts in (False, True):
+        chosen = {key: of for key, of in states.items() if conflicts or wanted[key] != "conflict"}
+        base, source, dest = (
+            lay(forest, {key: of[side] for key, of in chosen.items()}, alone) for side in range(3)
+        )
+        merged = merge(forest.fresh(), base, source, dest, splitting=WHOLE)
+        if conflicts:
+            assert [one.path for one in merged.conflicts] == [
+                key for key in chosen if wanted[key] == "conflict"
+            ]
+            continue
+        there = forest.contents(merged.metarange)
+        assert {key: there.get(key, "X") for key in chosen} == {key: wanted[key] for key in chosen}

@@ -12,6 +12,7 @@ from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
 from graveler.records import (
     TOMBSTONE,
+    Replacement,
     decode_branch,
     decode_commit,
     decode_entry,
@@ -24,6 +25,7 @@ from graveler.records import (
     encode_json,
     encode_range_info,
     encode_value,
+    is_replacement,
     stage_entry,
     staged_changes,
     staged_value,
@@ -151,6 +153,16 @@ def test_staged_writes_are_read_as_changes():
     assert live == (b"a", staged[1:33], encode_entry(ENTRY)[1])
     assert gone == (b"b", None, None)
     assert staged_value(TOMBSTONE) is None
+
+
+def test_a_staged_write_that_replaces_is_told_from_another():
+    plain, replacing = stage_entry(b"a", ENTRY), stage_entry(b"a", ENTRY, replaces=True)
+    assert [is_replacement(raw) for raw in (plain, replacing, TOMBSTONE)] == [False, True, False]
+    assert staged_value(replacing) == staged_value(plain)
+    one, other = staged_changes([(b"a", plain), (b"b", replacing)])
+    assert not isinstance(one, Replacement)
+    assert isinstance(other, Replacement)
+    assert other == (b"b", *one[1:])
 
 
 def test_the_page_shows_what_is_written():

@@ -1,0 +1,177 @@
+"""Equal content at different addresses: nobody's difference, and everybody keeps the own bytes."""
+
+from hashlib import sha256
+
+import pytest
+
+from graveler.errors import NoChangesError
+from graveler.model import Entry
+from tests.engine.worlds import World
+
+BYTES = b"delay,2\n"
+
+
+@pytest.fixture
+def repo():
+    return World().repo(scripted=False)
+
+
+def address(repo, ref, path="a.csv"):
+    return repo.ref(ref).stat(path).address
+
+
+def put(repo, branch, path="a.csv", body=BYTES, **options):
+    target = repo.create_branch(branch, exist_ok=True)
+    target.put(path, body, **options)
+    return target.commit(f"{path} on {branch}")
+
+
+def diff(repo, left, right):
+    return [(change.kind.value, change.path) for change in repo.diff(left, right)]
+
+
+def test_a_declared_checksum_takes_nobodys_address_away(repo, tmp_path):
+    home = tmp_path / "home.csv"
+    home.write_bytes(BYTES)
+    dev = repo.create_branch("dev")
+    dev.link(
+        "a.csv",
+        address=f"file://{home}",
+        size=len(BYTES),
+        checksum=f"sha256:{sha256(BYTES).hexdigest()}",
+    )
+    dev.commit("linked")
+    put(repo, "main")
+    assert address(repo, "dev") == f"file://{home}"
+    assert address(repo, "main").startswith("data/")
+    home.unlink()
+    assert repo.ref("main").get("a.csv") == BYTES
+
+
+def test_a_link_to_another_address_is_a_change_whatever_checksum_is_declared(repo):
+    main = repo.branch("main")
+    main.link_many([Entry("a", "data/one", 1, "sha256:00")])
+    main.commit("one")
+    main.link_many([Entry("a", "data/two", 1, "sha256:00")])
+    main.commit("two")
+    assert address(repo, "main", "a") == "data/two"
+    assert diff(repo, "main~1", "main") == [("changed", "a")]
+
+
+def test_an_upload_of_equal_content_leaves_the_heads_entry(repo):
+    put(repo, "main")
+    before = repo.ref("main").stat("a.csv")
+    main = repo.branch("main")
+    main.put("a.csv", BYTES)
+    assert list(main.uncommitted()) == []
+    with pytest.raises(NoChangesError, match="equals the head"):
+        main.commit("again")
+    main.put("a.csv", BYTES)
+    main.put("b.csv", BYTES)
+    main.commit("and another")
+    assert repo.ref("main").stat("a.csv") == before
+
+
+@pytest.mark.parametrize("options", [{"metadata": {"k": "v"}}, {"content_type": "text/csv"}])
+def test_another_type_or_metadata_is_a_change(repo, options):
+    put(repo, "main")
+    first = address(repo, "main")
+    put(repo, "main", **options)
+    assert address(repo, "main") != first
+    assert diff(repo, "main~1", "main") == [("changed", "a.csv")]
+
+
+def test_equal_content_on_two_branches_is_no_difference_and_no_conflict(repo):
+    put(repo, "main", "0.csv")
+    repo.create_branch("dev")
+    put(repo, "dev")
+    put(repo, "main")
+    put(repo, "dev", "only-dev.csv")
+    own = address(repo, "main")
+    assert own != address(repo, "dev")
+    assert diff(repo, "main", "dev") == [("added", "only-dev.csv")]
+    repo.merge("dev", into="main")
+    assert address(repo, "main") == own
+    assert diff(repo, "main~1", "main") == [("added", "only-dev.csv")]
+
+
+def test_what_has_nothing_new_but_addresses_cannot_be_picked(repo):
+    put(repo, "main")
+    repo.create_branch("dev")
+    put(repo, "dev", body=b"other")
+    put(repo, "dev")
+    with pytest.raises(NoChangesError, match="would change nothing"):
+        repo.cherry_pick("dev", onto="main")
+
+
+def damaged(repo):
+    """Put a file on main whose stored bytes are then damaged."""
+    put(repo, "main")
+    repo.stores.objects.put(address(repo, "main"), b"DAMAGED\n")
+
+
+def test_a_replacement_repairs_a_damaged_file(repo):
+    damaged(repo)
+    main = repo.branch("main")
+    main.put("a.csv", BYTES, replace=True)
+    (change,) = main.uncommitted()
+    assert (change.path, change.kind.value) == ("a.csv", "changed")
+    main.commit("repaired")
+    assert repo.ref("main").get("a.csv") == BYTES
+    assert address(repo, "main") != address(repo, "main~1")
+    assert diff(repo, "main~1", "main") == []  # the content is what it was meant to be
+
+
+def test_a_replacement_survives_commits_of_others_and_of_other_processes(repo):
+    damaged(repo)
+    repo.branch("main").put("a.csv", BYTES, replace=True)
+    again = repo.lake.repository("flights")
+    again.branch("main").put("b.csv", BYTES)
+    again.branch("main").commit("both")
+    assert again.ref("main").get("a.csv") == BYTES
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["main stands", "main moves"])
+def test_a_replacement_on_a_branch_is_merged(repo, moved):
+    damaged(repo)
+    dev = repo.create_branch("dev")
+    dev.put("a.csv", BYTES, replace=True)
+    dev.commit("repaired")
+    if moved:
+        put(repo, "main", "a-neighbour.csv")
+    repo.merge("dev", into="main")
+    assert repo.ref("main").get("a.csv") == BYTES
+    assert address(repo, "main") == address(repo, "dev")
+
+
+def test_a_run_repairs_too(repo):
+    damaged(repo)
+    with repo.run("repair", into="main") as run:
+        run.put("a.csv", BYTES, replace=True)
+    assert repo.ref("main").get("a.csv") == BYTES
+
+
+def test_a_step_repairs_too_also_when_it_runs_again(repo):
+    with repo.run("hour", into="main") as run, run.step("ingest") as step:
+        step.put("a.csv", BYTES)
+    repo.stores.objects.put(address(repo, "main"), b"DAMAGED\n")
+    with repo.run("hour", into="main") as run:
+        for _ in range(2):
+            with run.step("ingest") as step:
+                step.put("a.csv", BYTES, replace=True)
+    assert repo.ref("main").get("a.csv") == BYTES
+
+
+def test_a_step_that_writes_the_same_again_leaves_every_entry(repo):
+    with repo.run("hour", into="main") as run:
+        for _ in range(2):
+            with run.step("ingest") as step:
+                step.put("a.csv", BYTES)
+                step.put("b.csv", b"b")
+    before = {entry.path: entry for entry in repo.ref("main").entries()}
+    head = repo.ref("main").commit
+    with repo.run("hour", into="main") as run, run.step("ingest") as step:
+        step.put("a.csv", BYTES)
+        step.put("b.csv", b"b")
+    assert {entry.path: entry for entry in repo.ref("main").entries()} == before
+    assert diff(repo, head.id, "main") == []
