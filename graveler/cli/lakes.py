@@ -104,9 +104,7 @@ def _show(
     repository = session.lake.repository(name) if name else session.repository
     branches = list(repository.branches(hidden=True))
     shown = [record.name for record in branches if not record.hidden]
-    states: dict[str, int] = {}
-    for run in repository.runs.list():
-        states[str(run.state)] = states.get(str(run.state), 0) + 1
+    states = {str(state): count for state, count in repository.runs.states().items()}
     tags = sorted(repository.tags())
     protected = repository.protected()
     runs = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))

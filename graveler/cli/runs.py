@@ -6,6 +6,7 @@ import typer
 
 from graveler.cli.failure import UsageError
 from graveler.cli.output import printable
+from graveler.cli.paging import LimitOption
 from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import commit_shape, run_shape
@@ -41,8 +42,12 @@ def _list(
     live: Annotated[
         bool, typer.Option("--live", help="Only those that are not over: open or parked.")
     ] = False,
+    limit: LimitOption = None,
+    after: Annotated[
+        str, typer.Option(metavar="KEY", help="Only runs that come after this one.")
+    ] = "",
 ) -> None:
-    """List the runs, by key."""
+    """List the runs, the one opened last first."""
     from graveler.runs import RunState  # noqa: PLC0415 - only when a verb needs it
 
     wanted = state.upper()
@@ -50,8 +55,8 @@ def _list(
     if wanted and wanted not in states:
         raise UsageError(f"--state {state!r}: give one of {', '.join(states).lower()}")
     out = session.out
-    for record in sorted(
-        session.repository.runs.list(wanted or None, live=live), key=lambda run: run.key
+    for record in session.repository.runs.list(
+        wanted or None, live=live, limit=limit, after=after or None
     ):
         shown = out.style(f"{record.state:10}", _COLORS.get(record.state, ""))
         where = f"  on {record.branch}" if record.state in _ON_ITS_BRANCH else ""
@@ -119,10 +124,14 @@ def _reap(
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="So many at the most.")
     ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Look at every run and branch, not only at what is due."),
+    ] = False,
 ) -> None:
     """Clear up after runs that nobody ends: past their lease, or parked past their time to live."""
     out = session.out
-    for reaped in session.repository.runs.reap(dry_run=not yes, limit=limit):
+    for reaped in session.repository.runs.reap(dry_run=not yes, limit=limit, everything=everything):
         out.show(
             {
                 "key": reaped.key,

@@ -89,6 +89,7 @@ def run_shape(record: "RunRecord") -> dict[str, Any]:
         "verdicts": [asdict(verdict) for verdict in record.verdicts],
         "metadata": dict(record.metadata),
         "created": moment(record.created),
+        "opened": moment(record.opened),
         "updated": moment(record.updated),
     }
 

@@ -16,14 +16,11 @@ def collector(repository: "Repository") -> GarbageCollector:
     repository.check_kv()  # what it has forgotten would be taken for garbage
     lake = repository.lake
 
-    def runs() -> Iterator[str]:
-        for record in repository.runs.list():
-            if record.live:
-                yield from filter(None, (record.base, record.head, record.candidate))
-
     def neighbours() -> Iterator[tuple[str, str]]:
         for name in lake.repositories():
             if name != repository.name:
                 yield name, lake.repository(name).storage
 
-    return GarbageCollector(repository.stores, runs=runs, neighbours=neighbours)
+    return GarbageCollector(
+        repository.stores, runs=repository.runs.needed_commits, neighbours=neighbours
+    )

@@ -59,7 +59,7 @@ def settle_publish(stores: Stores, records: RunRecords, record: RunRecord) -> Ru
         record = records.update(record.key, change)
         if record.state is RunState.PUBLISHED:
             drop_branches(stores, record)
-            records.forget(record.branch, record.lease_until)
+            records.index.forget(record)
     return record
 
 
@@ -117,11 +117,9 @@ def renew(
         FencedError: The attempt is over.
     """
     inputs = tuple(inputs)
-    earlier: RunRecord | None = None
 
     def change(there: RunRecord | None) -> RunRecord:
-        nonlocal earlier
-        there = earlier = _own(there, run)
+        there = _own(there, run)
         if there.state in _BRANCHLESS:
             return there
         if not there.live or there.state is RunState.PARKED:
@@ -133,14 +131,9 @@ def renew(
         read = folded((*there.inputs, *inputs)) if inputs else there.inputs
         if until == there.lease_until and read == there.inputs:
             return there
-        if until != there.lease_until:
-            records.expect(there.branch, until)
         return replace(there, lease_until=until, inputs=read)
 
-    record = records.update(run.key, change)
-    if earlier is not None and earlier.lease_until != record.lease_until:
-        records.forget(record.branch, earlier.lease_until)
-    return record
+    return records.update(run.key, change)
 
 
 def _own(there: RunRecord | None, run: RunHandle) -> RunRecord:
@@ -287,7 +280,7 @@ def abandon(  # noqa: PLR0913 - who gives up, and on what condition
     record = records.update(key, change)
     if not left:
         drop_branches(stores, record)
-        records.forget(record.branch, record.lease_until)
+        records.index.forget(record)
     return record
 
 

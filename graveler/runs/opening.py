@@ -109,6 +109,7 @@ def opened(
         into=terms.into,
         base=target.commit_id,
         created=now,
+        opened=now,
         updated=now,
         lease_until=now + terms.lease,
         born=fence,
@@ -118,7 +119,6 @@ def opened(
         ttl=terms.ttl,
         on_failure=terms.on_failure,
     )
-    records.expect(fresh.branch, fresh.lease_until)
     if record is None:
         return fresh
     ended = record.owner and record.owner != terms.owner

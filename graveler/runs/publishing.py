@@ -128,7 +128,7 @@ def _publish(
         result = None if landed is None else work.close(landed)
         if result is not None:
             drop_branches(stores, record)
-            records.forget(record.branch, record.lease_until)
+            records.index.forget(record)
         return result
 
     return retry(stores.clock, stores.ids, f"the target of run {run.key!r}", attempt)

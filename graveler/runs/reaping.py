@@ -9,21 +9,29 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
-from graveler.errors import FencedError, GravelerError, RunStateError
+from graveler.errors import (
+    FencedError,
+    GravelerError,
+    OutcomeUnknownError,
+    RetryableError,
+    RunStateError,
+)
 from graveler.model import BranchRecord
 from graveler.refs import is_ancestor
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
 from graveler.runs.record import LEASE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
+from graveler.runs.run_index import Appointment
 from graveler.runs.state import RunState
 
 __all__ = ["Reaped", "reap", "reap_due"]
 
 _LOOKED_AT: Final = 8
+_OUTDATED: Final = timedelta(days=1)
 _log = logging.getLogger(__name__)
 
 
@@ -47,96 +55,147 @@ class Reaped:
 
 
 def reap(
-    stores: Stores, records: RunRecords, *, dry_run: bool, now: datetime, limit: int | None
+    stores: Stores,
+    records: RunRecords,
+    *,
+    dry_run: bool,
+    now: datetime,
+    limit: int | None,
+    everything: bool,
 ) -> list[Reaped]:
     """Reap every run whose time is over, and the branches of runs that are over.
 
     What fails is left for the next time; the first error is raised when all were looked at.
     """
-    over: dict[str, RunRecord] = {}
     errors: list[GravelerError] = []
-    found = chain(
-        _reap_all(stores, records, over, errors, dry_run=dry_run, now=now),
-        _drop_left_behind(stores, over, dry_run=dry_run),
-    )
+    if everything:
+        found = _reap_all(stores, records, errors, dry_run=dry_run, now=now)
+    else:
+        found = _reap_due(stores, records, errors, dry_run=dry_run, now=now)
     done = list(islice(found, None if limit is None else max(limit, 0)))
     if errors:
         raise errors[0]
     return done
 
 
-def _reap_all(
+def reap_due(stores: Stores, records: RunRecords, *, but: str) -> None:
+    """Look at the first few runs whose time has come; for those who come by, so it never fails.
+
+    The run of the branch `but` is left alone, however short its lease. One that is damaged is put
+    off, so that it does not hide those after it; where the store fails, all are left as they are.
+    """
+    now = stores.clock.now()
+    try:
+        for appointment in list(islice(records.index.due(now), _LOOKED_AT)):
+            if appointment.branch == but:
+                continue
+            try:
+                list(_keep(stores, records, appointment, now))
+            except (RetryableError, OutcomeUnknownError):
+                raise
+            except GravelerError as error:
+                _log.warning("the run of branch %s is overdue: %s", appointment.branch, error)
+                records.index.put_off(appointment, now + LEASE)
+    except GravelerError as error:
+        _log.warning("runs that are overdue could not be looked at: %s", error)
+
+
+def _reap_due(
     stores: Stores,
     records: RunRecords,
-    over: dict[str, RunRecord],
     errors: list[GravelerError],
     *,
     dry_run: bool,
     now: datetime,
 ) -> Iterator[Reaped]:
-    """Reap the runs that are due; fill in those that are over, and what went wrong."""
-    for record in records.each():
-        if isinstance(record, GravelerError):
-            errors.append(record)
-        elif not record.live:
-            over[record.branch] = record
-        elif _is_due(record, now):
-            try:
-                found = (
-                    _foreseen(stores, record) if dry_run else _reap(stores, records, record, now)
-                )
-            except GravelerError as error:
-                errors.append(error)
-                continue
-            if found is not None:
-                yield found
+    """Look at the runs whose time has come, and at no others."""
+    seen: set[str] = set()
+    for appointment in records.index.due(now):
+        try:
+            if not dry_run:
+                yield from _keep(stores, records, appointment, now)
+            elif appointment.branch not in seen:
+                seen.add(appointment.branch)
+                record = records.find_branch(appointment.branch)
+                yield from _look(stores, records, record, now, dry_run=True)
+        except GravelerError as error:
+            errors.append(error)
 
 
-def _drop_left_behind(
-    stores: Stores, over: dict[str, RunRecord], *, dry_run: bool
+def _reap_all(
+    stores: Stores,
+    records: RunRecords,
+    errors: list[GravelerError],
+    *,
+    dry_run: bool,
+    now: datetime,
 ) -> Iterator[Reaped]:
-    for branch, record in _left_behind(stores, over):
-        if not dry_run:
-            lifecycle.drop_branch(stores, branch.name, up_to=record.attempt)
-        reason = f"branch left behind when the run became {record.state}"
-        yield _told(Reaped(record.key, branch.name, record.state, record.state, reason))
+    """Look at all runs, and at all branches and rows that runs have left."""
+    for record in records.each():
+        try:
+            if isinstance(record, GravelerError):
+                raise record
+            if record.live:
+                yield from _look(stores, records, record, now, dry_run=dry_run)
+        except GravelerError as error:
+            errors.append(error)
+    for branch in stores.refs.branches.of_runs(""):
+        owner = records.owner_of(branch.name)
+        if owner is not None:
+            yield from _drop(stores, owner, branch, dry_run=dry_run)
+    if not dry_run:
+        records.drop_outdated_rows(now - _OUTDATED)
 
 
-def reap_due(stores: Stores, records: RunRecords, *, but: str) -> None:
-    """Look at the first few runs whose time has come; for those who come by, so it never fails.
+def _keep(
+    stores: Stores, records: RunRecords, appointment: Appointment, now: datetime
+) -> Iterator[Reaped]:
+    """Look at a run whose time has come, and say when to look again.
 
-    The run of the branch `but` is left alone, however short its lease.
-
-    Each is looked at again when its time comes anew. One that cannot be reaped is put off, lest
-    it hide those after it.
+    An opener writes the appointment before the record. One of a run that is over is kept for a
+    while longer, for an opener that is as slow as that.
     """
-    now = stores.clock.now()
-    try:
-        for at, branch in list(records.due(now, _LOOKED_AT)):
-            if branch == but:
-                continue
-            again = _look(stores, records, branch, now)
-            if again is not None:
-                records.expect(branch, again)
-            records.forget(branch, at)
-    except GravelerError as error:
-        _log.warning("runs that are overdue could not be looked at: %s", error)
+    record = records.find_branch(appointment.branch)
+    yield from _look(stores, records, record, now, dry_run=False)
+    record = records.find_branch(appointment.branch)
+    expires = None if record is None else record.expires
+    if record is None or expires is None:
+        if appointment.last:
+            records.index.settle(appointment)
+        else:
+            records.index.put_off(appointment, now + LEASE, last=True)
+        return
+    again = expires + _grace(record)
+    # else somebody else is at it
+    records.index.put_off(appointment, again if again > now else now + LEASE)
 
 
-def _look(stores: Stores, records: RunRecords, branch: str, now: datetime) -> datetime | None:
-    """Reap the run of that branch if it is due; return when to look again, None for never."""
-    try:
-        record = records.find_branch(branch)
-        if record is not None and _is_due(record, now):
-            _reap(stores, records, record, now)
-            record = records.find_branch(branch)
-    except GravelerError as error:
-        _log.warning("the run of branch %s is overdue and could not be reaped: %s", branch, error)
-        return now + LEASE
-    if record is None or record.expires is None:
-        return None
-    again = record.expires + _grace(record)
-    return again if again > now else now + LEASE  # somebody else is at it
+def _look(
+    stores: Stores, records: RunRecords, record: RunRecord | None, now: datetime, *, dry_run: bool
+) -> Iterator[Reaped]:
+    """Reap a run if it is due; if it is over, remove the branches that it has left."""
+    if record is None:
+        return
+    if not record.live:
+        for branch in stores.refs.branches.of_runs(record.branch):
+            if records.owner_of(branch.name) == record:
+                yield from _drop(stores, record, branch, dry_run=dry_run)
+    elif _is_due(record, now):
+        done = _foreseen(stores, record) if dry_run else _reap(stores, records, record, now)
+        if done is not None:
+            yield done
+
+
+def _drop(
+    stores: Stores, record: RunRecord, branch: BranchRecord, *, dry_run: bool
+) -> Iterator[Reaped]:
+    """Remove a branch that its run has left, which is over, as one does that dies at its end."""
+    if record.live or not branch.fence or branch.attempt > record.attempt:
+        return
+    if not dry_run:
+        lifecycle.drop_branch(stores, branch.name, up_to=record.attempt)
+    reason = f"branch left behind when the run became {record.state}"
+    yield _told(Reaped(record.key, branch.name, record.state, record.state, reason))
 
 
 def _grace(record: RunRecord) -> timedelta:
@@ -227,19 +286,6 @@ def _reason(record: RunRecord) -> str:
         f"attempt {record.attempt} gave no sign of life: its lease ran out at "
         f"{record.lease_until:%Y-%m-%d %H:%M:%S} UTC"
     )
-
-
-def _left_behind(
-    stores: Stores, over: dict[str, RunRecord]
-) -> Iterator[tuple[BranchRecord, RunRecord]]:
-    """Yield the branches that runs which are over have left, as one does that dies at its end."""
-    for branch in stores.refs.branches.of_runs(""):
-        name = branch.name
-        while name not in over and "." in name:
-            name = name.rpartition(".")[0]
-        record = over.get(name)
-        if record is not None and branch.fence and branch.attempt <= record.attempt:
-            yield branch, record
 
 
 def _told(reaped: Reaped) -> Reaped:

@@ -11,14 +11,15 @@ from graveler.gates import Verdict
 from graveler.records import decode_json, encode_json
 from graveler.runs.state import RunState
 
-__all__ = ["LEASE", "TTL", "Input", "Refusal", "RunHandle", "RunRecord"]
+__all__ = ["LEASE", "LIVE", "TTL", "Input", "Refusal", "RunHandle", "RunRecord"]
 
 LEASE: Final = timedelta(minutes=15)
 """How long an attempt may be silent before it counts as dead."""
 TTL: Final = timedelta(days=14)
 """How long a parked run is kept for a newer attempt."""
 
-_LIVE: Final = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
+LIVE: Final = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
+"""The states of a run that is not over."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,6 +75,7 @@ class RunRecord:
         owner: Who opened the present attempt, where several processes are one opener.
         owners: Who opened earlier ones; their time is over.
         created: First opening.
+        opened: When the present attempt was opened.
         updated: Last change.
         lease: How long the attempt may be silent.
         lease_until: Until when it counts as alive, unless it is renewed.
@@ -94,6 +96,7 @@ class RunRecord:
     into: str
     base: str
     created: datetime
+    opened: datetime
     updated: datetime
     lease_until: datetime
     head: str = ""
@@ -124,7 +127,7 @@ class RunRecord:
     @property
     def live(self) -> bool:
         """Whether the run is not over: open, publishing or parked."""
-        return self.state in _LIVE
+        return self.state in LIVE
 
     @property
     def expires(self) -> datetime | None:

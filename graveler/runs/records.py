@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Final
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
-    CorruptionError,
     FencedError,
     GravelerError,
     InvalidInputError,
@@ -23,24 +21,24 @@ from graveler.identity import unix_us
 from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.names import run_branch
-from graveler.records import decode_json, encode_json, from_unix_us, read_key
+from graveler.records import decode_json, encode_json
 from graveler.refs import backoff
 from graveler.runs.inputs import read_inputs
 from graveler.runs.record import Refusal, RunRecord
+from graveler.runs.run_index import RunIndex, opened_key
 from graveler.runs.state import RunState
 
 __all__ = ["RunRecords"]
 
 _RUN: Final = b"run/"
 _STEP: Final = b"step/"
-_DUE: Final = b"due/"
 _ATTEMPTS: Final = 200
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def _encode(record: RunRecord) -> bytes:
     raw = {item.name: getattr(record, item.name) for item in fields(record)}
-    for name in ("created", "updated", "lease_until"):
+    for name in ("created", "opened", "updated", "lease_until"):
         raw[name] = unix_us(raw[name])
     for name in ("lease", "ttl"):
         raw[name] //= _MICROSECOND
@@ -65,6 +63,7 @@ def _decode(raw: bytes) -> RunRecord:
         into=fields.name("into"),
         base=fields.digest("base"),
         created=fields.moment("created"),
+        opened=fields.moment("opened"),
         updated=fields.moment("updated"),
         lease_until=fields.moment("lease_until"),
         head=fields.digest("head", ""),
@@ -92,18 +91,6 @@ def _decode(raw: bytes) -> RunRecord:
     )
 
 
-def _due_key(branch: str, at: datetime) -> bytes:
-    return _DUE + f"{unix_us(at):016x}/{branch}".encode()
-
-
-def _read_due(key: bytes) -> tuple[datetime, str]:
-    at, _, branch = read_key(key[len(_DUE) :], "appointment of a run").partition("/")
-    try:
-        return from_unix_us(int(at, 16)), branch
-    except (ValueError, OverflowError) as error:
-        raise CorruptionError(f"appointment of a run: {key!r} names no time") from error
-
-
 @dataclass(frozen=True, slots=True)
 class _Try:
     """The newest try of a step: of which attempt of the run, which one, and its fence."""
@@ -125,9 +112,10 @@ class RunRecords:
     """The run records of one repository: key-value partition ``runs:<uid>``.
 
     ``run/<branch name>`` holds a record, ``step/<branch name>`` counts the tries of a step.
-    ``due/<time>/<branch name>`` says when somebody should look whether a run is still alive:
-    written before the record, so that there is no live run without it, and ordered by time, so
-    that nobody has to look at the runs that are over. A line too many does no harm.
+    Which runs were opened last, and which somebody must look at, is told by `index`.
+
+    Attributes:
+        index: Is kept by `update`.
     """
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
@@ -135,6 +123,7 @@ class RunRecords:
         self._partition = f"runs:{uid}"
         self._clock = clock
         self._ids = ids
+        self.index = RunIndex(kv, self._partition)
 
     def now(self) -> datetime:
         """Return the time, by the repository's clock."""
@@ -186,6 +175,7 @@ class RunRecords:
                 return changed
             new = replace(changed, updated=self._clock.now(), nonce=self._ids.unique())
             predicate = ABSENT if stored is None else stored.predicate
+            self.index.prepare(record, new)
             try:
                 self._kv.set_if(self._partition, name, _encode(new), predicate)
             except PreconditionFailedError:
@@ -195,6 +185,7 @@ class RunRecords:
                 now = self.find(key)
                 if now is None or now.nonce != new.nonce:
                     continue
+            self.index.clear(record, new)
             return new
         raise ThrottledError(f"run {key!r} is busy: lost {_ATTEMPTS} races; try again")
 
@@ -221,21 +212,34 @@ class RunRecords:
         names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
         return next((found for name in names if (found := self.find_branch(name))), None)
 
-    def expect(self, branch: str, at: datetime) -> None:
-        """Have somebody look at the run of that branch at a time."""
-        self._kv.set(self._partition, _due_key(branch, at), b"1")
+    def latest(self, after: RunRecord | None = None) -> Iterator[RunRecord]:
+        """Yield every run, the one opened last first; reads no more of them than are taken.
 
-    def forget(self, branch: str, at: datetime) -> None:
-        """Take such an appointment back."""
-        self._kv.delete(self._partition, _due_key(branch, at))
+        Args:
+            after: Only those that come after this one.
+        """
+        for row, branch in self.index.latest(after):
+            record = self.find_branch(branch)
+            if record is not None and opened_key(record) == row:
+                yield record
 
-    def due(self, now: datetime, limit: int) -> Iterator[tuple[datetime, str]]:
-        """Yield the first appointments whose time has come: when, and the branch."""
-        until = _due_key("", now)
-        for key, _ in islice(self._kv.scan(self._partition, _DUE), limit):
-            if key >= until or not key.startswith(_DUE):
-                return
-            yield _read_due(key)
+    def live(self, after: RunRecord | None = None) -> Iterator[RunRecord]:
+        """Yield the runs that are not over, the one opened last first; reads no others.
+
+        Args:
+            after: Only those that come after this one.
+        """
+        found = (self.find_branch(branch) for branch in self.index.expected())
+        ordered = sorted((opened_key(one), one) for one in found if one is not None and one.live)
+        start = b"" if after is None else opened_key(after)
+        return (record for key, record in ordered if key > start)
+
+    def drop_outdated_rows(self, before: datetime) -> None:
+        """Take away what openers left behind that lost a race, or died, before that time."""
+        for row, branch in self.index.older(before):
+            record = self.find_branch(branch)
+            if record is None or opened_key(record) != row:
+                self.index.drop(row)
 
     def next_try(self, step_branch: str, run_attempt: int) -> tuple[int, str]:
         """Count a try of a step; return its number and its fence, both unique to it.

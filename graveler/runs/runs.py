@@ -1,9 +1,11 @@
 """The runs of a repository: open, attach, find, list."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import islice
 
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate
@@ -14,7 +16,7 @@ from graveler.runs.attaching import open_or_attach
 from graveler.runs.attempt import Attempt
 from graveler.runs.opening import open_run
 from graveler.runs.reaping import Reaped, reap, reap_due
-from graveler.runs.record import LEASE, TTL, RunHandle, RunRecord
+from graveler.runs.record import LEASE, LIVE, TTL, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.rollback import Rollback, readers, rollback
 from graveler.runs.run import Run
@@ -123,17 +125,43 @@ class Runs:
         return self._records.get(key)
 
     def list(
-        self, state: RunState | str | None = None, *, live: bool = False
+        self,
+        state: RunState | str | None = None,
+        *,
+        live: bool = False,
+        limit: int | None = None,
+        after: RunRecord | str | None = None,
     ) -> Iterator[RunRecord]:
-        """Yield the records of all runs, or of those in one state.
+        """Yield the records of all runs, or of those in one state, the one opened last first.
+
+        Reads no more than it yields, runs of other states between them aside. Those that are not
+        over are read alone.
 
         Args:
             state: Only those in it.
             live: Only those that are not over: open, publishing or parked.
+            limit: At most so many.
+            after: Only those that come after this one, the last one of the page before: its
+                record, or its key. One that was opened again since has another place; its
+                record stands for the old one.
+
+        Raises:
+            RunNotFoundError: There is no run of the key in `after`.
         """
+        place = self._records.get(after) if isinstance(after, str) else after
+        source = self._records.live if live or state in LIVE else self._records.latest
+        found = (record for record in source(place) if state is None or record.state == state)
+        return islice(found, None if limit is None else max(limit, 0))
+
+    def states(self) -> Mapping[RunState, int]:
+        """Return how many runs are in each state; reads all of them."""
+        return Counter(record.state for record in self._records.list())
+
+    def needed_commits(self) -> Iterator[str]:
+        """Yield the commits that runs which are not over need; reads all runs."""
         for record in self._records.list():
-            if (state is None or record.state == state) and (record.live or not live):
-                yield record
+            if record.live:
+                yield from filter(None, (record.base, record.head, record.candidate))
 
     def park(
         self, key: str, *, owner: str | None = None, attempt: int | None = None, reason: str = ""
@@ -187,7 +215,12 @@ class Runs:
         return record
 
     def reap(
-        self, *, dry_run: bool = True, now: datetime | None = None, limit: int | None = None
+        self,
+        *,
+        dry_run: bool = True,
+        now: datetime | None = None,
+        limit: int | None = None,
+        everything: bool = False,
     ) -> Sequence[Reaped]:
         """Clear up after runs whose orchestrator does not: it died, or was told to forget them.
 
@@ -196,14 +229,18 @@ class Runs:
         its time to live is given up. Each in one compare-and-set that an opener or the attempt
         itself may win; no other branch is touched.
 
+        It reads the runs whose time has come, and no others.
+
         Args:
             dry_run: Only say what would be done.
             now: The time to go by; where not given, this machine's. A third of a lease is added
                 to it, so that clocks may differ by that.
             limit: Do so many at the most.
+            everything: Look at every run and every branch of one, also for what a process left
+                that died while its run was ended by another one.
 
         Returns:
-            What was done, or would be, by branch name.
+            What was done, or would be.
         """
         return reap(
             self._repository,
@@ -211,6 +248,7 @@ class Runs:
             dry_run=dry_run,
             now=self._repository.clock.now() if now is None else now,
             limit=limit,
+            everything=everything,
         )
 
     def rollback(

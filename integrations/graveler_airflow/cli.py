@@ -65,7 +65,7 @@ def runs(args: "Namespace") -> None:
                 "changed": f"{record.updated:%Y-%m-%d %H:%M:%S}",
                 "reason": record.reason,
             }
-            for record in sorted(repository.runs.list(state), key=lambda record: record.key)
+            for record in repository.runs.list(state)
         ]
     _print(rows, args.output)
 

@@ -60,6 +60,8 @@ def test_branches_are_made_listed_and_deleted(cli, history):
     assert cli("branch", "create", "old", "--exist-ok").code == 0
     lines = cli("branch", "list").out.splitlines()
     assert [line.split()[1] for line in lines] == ["dev", "main", "old"]
+    page = cli("branch", "list", "--after", "dev", "-n", "1").out.splitlines()
+    assert page == lines[1:2]
     assert cli("branch", "delete", "old", "--json").json == {"deleted": "old"}
     assert cli("branch", "delete", "old").code == 1
     assert cli("branch", "delete", "main").code == 1
@@ -139,10 +141,13 @@ def test_tags_are_made_listed_and_deleted(cli, history):
 
 def test_runs_are_listed_with_state_and_reason(cli, runs):
     lines = cli("run", "list").out.splitlines()
-    assert [line.split()[0] for line in lines] == ["PUBLISHED", "PARKED"]
-    assert f"hour 06  on {runs.runs.get('hour 06').branch}: " in lines[1]
-    assert "0 rows, 9 landed" in lines[1]
-    assert lines[0].endswith("hour 05")
+    assert [line.split()[0] for line in lines] == ["PARKED", "PUBLISHED"]
+    assert f"hour 06  on {runs.runs.get('hour 06').branch}: " in lines[0]
+    assert "0 rows, 9 landed" in lines[0]
+    assert lines[1].endswith("hour 05")
+    assert cli("run", "list", "--limit", "1").out.splitlines() == lines[:1]
+    assert cli("run", "list", "-n", "1", "--after", "hour 06").out.splitlines() == lines[1:]
+    assert cli("run", "list", "--after", "hour 07", "--json").error["code"] == "run-not-found"
     (parked,) = cli("run", "list", "--state", "parked", "--json").lines
     assert (parked["key"], parked["state"], parked["attempt"]) == ("hour 06", "PARKED", 1)
     assert "fence" not in parked

@@ -43,3 +43,89 @@ def test_branches_are_paged_by_the_name_of_the_last_one():
     kv.reset()
     assert names(repo.branches(limit=2, after="user0100")) == ["user0101", "user0102"]
     assert kv.rows <= 3
+
+
+def with_runs(count):
+    """Runs that were published one after the other, each opened a second after the one before."""
+    repo, kv = counted_repo()
+    for number in range(count):
+        repo.stores.clock.sleep(1)
+        with repo.run(f"hour {number}") as run:
+            run.put("x", b"%d" % number)
+    kv.reset()
+    return repo, kv
+
+
+def keys(page):
+    return [record.key for record in page]
+
+
+def test_a_page_of_runs_reads_that_page_alone():
+    repo, kv = with_runs(300)
+    page = list(repo.runs.list(limit=PAGE))
+    assert keys(page) == [f"hour {number}" for number in range(299, 249, -1)]
+    assert len(kv.calls) <= 1 + PAGE
+    assert kv.rows <= PAGE + 1
+    kv.reset()
+    assert keys(repo.runs.list(limit=2, after=page[-1])) == ["hour 249", "hour 248"]
+    assert keys(repo.runs.list(limit=2, after="hour 250")) == ["hour 249", "hour 248"]
+    assert kv.rows <= 6
+    assert keys(repo.runs.list()) == [f"hour {number}" for number in range(299, -1, -1)]
+
+
+def test_a_run_that_is_opened_again_comes_first_and_once():
+    repo, _ = with_runs(6)
+    page = list(repo.runs.list(limit=3))
+    repo.stores.clock.sleep(1)
+    again = repo.runs.open("hour 3")
+    assert keys(repo.runs.list()) == [f"hour {number}" for number in (3, 5, 4, 2, 1, 0)]
+    assert keys(repo.runs.list(after=page[-1])) == ["hour 2", "hour 1", "hour 0"]
+    again.abandon()
+    assert keys(repo.runs.list()) == [f"hour {number}" for number in (3, 5, 4, 2, 1, 0)]
+
+
+def test_runs_that_are_not_over_are_listed_without_the_others():
+    repo, kv = with_runs(100)
+    for number in (3, 4, 5):
+        repo.stores.clock.sleep(1)
+        repo.runs.open(f"hour {number}")
+    repo.runs.park("hour 4")
+    kv.reset()
+    assert keys(repo.runs.list(live=True)) == ["hour 5", "hour 4", "hour 3"]
+    assert keys(repo.runs.list("PARKED")) == ["hour 4"]
+    assert keys(repo.runs.list(live=True, after="hour 5", limit=1)) == ["hour 4"]
+    assert len(kv.calls) <= 3 * 4 + 1
+
+
+def test_reaping_costs_what_is_due():
+    repo, kv = with_runs(200)
+    for number in range(50):
+        repo.runs.open(f"live {number}")
+    kv.reset()
+    assert repo.runs.reap(dry_run=False) == []
+    assert kv.calls == ["scan"]
+    assert kv.rows <= 1
+    repo.stores.clock.sleep(1_000)
+    kv.reset()
+    assert repo.runs.reap(dry_run=False) == []
+    assert len(kv.calls) <= 1 + 50 * 4  # their leases are over, their time to be reaped is not
+    repo.stores.clock.sleep(300)
+    assert len(repo.runs.reap(dry_run=False, limit=7)) == 7
+    kv.reset()
+    assert keys(repo.runs.reap(dry_run=False, limit=1)) == ["live 7"]
+    assert len(kv.calls) < 40
+
+
+def test_rows_of_lost_races_are_passed_over_and_dropped_by_a_look_at_everything():
+    repo, kv = with_runs(3)
+    partition = f"runs:{repo.stores.uid}"
+    rows = [key for key, _ in kv.scan(partition, b"opened/") if key.startswith(b"opened/")]
+    for key in rows:
+        time, _, branch = key.removeprefix(b"opened/").partition(b"/")
+        kv.set(partition, b"opened/%016x/%s" % (int(time, 16) - 1, branch), b"1")
+    kv.set(partition, b"opened/%016x/run-none-00000000" % (2**63 - 10**15), b"1")
+    assert keys(repo.runs.list()) == ["hour 2", "hour 1", "hour 0"]
+    repo.runs.reap(everything=True, dry_run=False)  # they are too young to be sure
+    repo.stores.clock.sleep(2 * 86_400)
+    repo.runs.reap(everything=True, dry_run=False)
+    assert [key for key, _ in kv.scan(partition, b"opened/") if key.startswith(b"opened/")] == rows

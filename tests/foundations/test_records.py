@@ -71,6 +71,7 @@ RUN = RunRecord(
     into="main",
     base="1" * 64,
     created=WHEN,
+    opened=WHEN,
     updated=WHEN,
     lease_until=WHEN,
     owners=("a", "b"),

@@ -44,7 +44,8 @@ from graveler.refs.tags import _commit_id
 from graveler.repository.witness import _decoded as decode_witness
 from graveler.runs.record import RunHandle
 from graveler.runs.records import _decode as decode_run
-from graveler.runs.records import _decode_try, _read_due
+from graveler.runs.records import _decode_try
+from graveler.runs.run_index import _read_due, _read_opened
 from graveler.sstable.reader import TableReader
 from tests.fuzz.mutations import damaged_bytes, damaged_json
 from tests.fuzz.specimens import build, opened
@@ -134,6 +135,7 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "run": ("runs:|run/", _plain(decode_run), False),
     "try of a step": ("runs:|step/", _plain(_decode_try), False),
     "appointment": ("runs:|due/", lambda key, _: _read_due(key), True),
+    "opening": ("runs:|opened/", lambda key, _: _read_opened(key), True),
     "verdict": (
         "verdicts:|verdict/",
         _plain(lambda raw: read_verdict(Fields(decode_json(raw, "verdict"), "verdict"))),

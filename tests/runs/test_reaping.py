@@ -1,6 +1,7 @@
 """The reaper: what nobody ends is ended by lease and by time to live, and nothing else is touched."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -151,12 +152,49 @@ def test_what_a_publisher_left_that_died_at_its_end_is_removed():
             continue
         seen += 1
         (branch,) = hidden(repo)
-        planned = repo.runs.reap()
+        assert repo.runs.reap() == []  # its lease is not over: somebody may be at it
+        planned = repo.runs.reap(everything=True)
         assert [one.branch for one in planned] == [branch]
-        assert repo.runs.reap(dry_run=False) == planned
+        assert repo.runs.reap(now=later(repo)) == planned
+        assert repo.runs.reap(now=later(repo), dry_run=False) == planned
         assert hidden(repo) == []
-        assert repo.runs.reap(dry_run=False) == []
+        assert repo.runs.reap(everything=True) == []
     assert seen
+
+
+def test_what_a_slow_process_leaves_of_a_run_that_is_over_is_found_by_a_look_at_everything():
+    world = World()
+    repo = world.repo(scripted=False)
+    run = ready(repo)
+    lost = repo.stores.refs.branches.get(run.branch)
+    run.abandon()
+    repo.stores.refs.branches.create(replace(lost, moves=()))  # its maker has died since
+    assert repo.runs.reap(now=later(repo, STALE), dry_run=False) == []
+    (reaped,) = repo.runs.reap(everything=True, dry_run=False)
+    assert reaped.branch == run.branch
+    assert hidden(repo) == []
+
+
+def test_an_appointment_outlives_an_opener_that_is_as_slow_as_a_lease():
+    world = World()
+    repo = world.repo(scripted=False)
+    clock, kv, partition = repo.stores.clock, repo.stores.kv, f"runs:{repo.stores.uid}"
+    slow = world.repo()
+
+    def meanwhile(_):
+        clock.sleep(2)
+        repo.runs.reap(dry_run=False)
+
+    for number in count(1):
+        world.script.arm(number, meanwhile)
+        with suppress(FencedError):  # reaped as soon as it was there
+            slow.runs.open(f"run {number}", lease=timedelta(seconds=1))
+        struck = world.script.disarm()
+        due = b"".join(key for key, _ in kv.scan(partition, b"due/"))
+        assert all(record.branch.encode() in due for record in repo.runs.list() if record.live)
+        if not struck:
+            assert number > 5
+            return
 
 
 def published_by_the_dead():

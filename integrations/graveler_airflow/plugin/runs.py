@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from heapq import nlargest
+from heapq import merge
 from itertools import islice, product
 from typing import Final
 
@@ -17,6 +17,7 @@ from graveler_airflow.plugin.lakes import Place, opened
 __all__ = ["RunView", "StepView", "recent_runs", "runs_of"]
 
 _LATEST: Final = 200
+_LOOKED_AT: Final = 2_000
 _STEPS: Final = 200
 
 
@@ -83,18 +84,26 @@ def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
 
 
 def recent_runs(place: Place, dag_ids: set[str]) -> list[RunView]:
-    """Return the latest runs of a lake that DAG runs of these DAGs made."""
+    """Return the latest runs of a lake that DAG runs of these DAGs made.
+
+    Of those opened last, by whatever DAG, so many are looked at: a page must not read them all.
+    """
     with opened(place) as repositories:
-        return nlargest(
-            _LATEST,
-            (
-                RunView(place.conn_id, repository.name, record)
-                for repository in repositories
-                for record in repository.runs.list()
-                if record.metadata.get("airflow.dag_id") in dag_ids
-            ),
-            key=lambda view: view.record.updated,
+        latest = merge(
+            *(_views(place, repository) for repository in repositories),
+            key=lambda view: view.record.opened,
+            reverse=True,
         )
+        mine = (
+            view
+            for view in islice(latest, _LOOKED_AT)
+            if view.record.metadata.get("airflow.dag_id") in dag_ids
+        )
+        return list(islice(mine, _LATEST))
+
+
+def _views(place: Place, repository: Repository) -> Iterator[RunView]:
+    return (RunView(place.conn_id, repository.name, record) for record in repository.runs.list())
 
 
 def _look(repository: Repository, view: RunView) -> None:
