@@ -18,6 +18,9 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     folder = "cache"                     # ranges kept on local disk
     max_bytes = 1073741824
 
+    [limits]
+    no_progress_seconds = 30             # after which a call on a remote store ends
+
     [splitting]                          # of new repositories
     min_bytes = 0
     max_bytes = 20971520
@@ -45,6 +48,7 @@ from graveler.errors import (
     NewerFormatError,
     NotFoundError,
 )
+from graveler.retries import NO_PROGRESS_S
 from graveler.uris import is_uri, shown_uri
 
 __all__ = [
@@ -70,12 +74,14 @@ _LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
 _OBJECT_SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "http", "https")
 KV_URI: Final = "sqlite://kv.sqlite3"
 STORAGE_URI: Final = "file://objects"
+_LONGEST_WAIT_S: Final = 86_400
 _GIB: Final = 2**30
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "kv": frozenset({"uri"}),
     "storage": frozenset({"uri"}),
     "s3": frozenset({"endpoint_url", "region", "access_key", "secret_key", "path_style"}),
     "cache": frozenset({"folder", "max_bytes"}),
+    "limits": frozenset({"no_progress_seconds"}),
     "splitting": frozenset({"min_bytes", "max_bytes", "raggedness"}),
 }
 
@@ -92,6 +98,7 @@ class LakeConfig:
         cache_folder: Where ranges are cached.
         cache_max_bytes: Bound of that cache.
         splitting: ``min_bytes``, ``max_bytes``, ``raggedness`` of new repositories, where given.
+        no_progress_s: Seconds without progress after which a call on a remote store ends.
     """
 
     location: str
@@ -101,6 +108,7 @@ class LakeConfig:
     cache_folder: Path | None = None
     cache_max_bytes: int = _GIB
     splitting: Mapping[str, int] = field(default_factory=dict)
+    no_progress_s: float = NO_PROGRESS_S
 
 
 def environment(name: str, default: str = "") -> str:
@@ -214,12 +222,22 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             cache_folder=folder / cache_folder if cache_folder else None,
             cache_max_bytes=int(cache.get("max_bytes", _GIB)),
             splitting={name: int(value) for name, value in tables.get("splitting", {}).items()},
+            no_progress_s=_seconds(tables.get("limits", {}).get("no_progress_seconds")),
         )
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{file}: a setting is of the wrong kind ({error}): give texts for uri and folder, "
             "whole numbers for sizes"
         ) from None
+
+
+def _seconds(value: Any) -> float:
+    if value is None:
+        return NO_PROGRESS_S
+    seconds = float(value)
+    if not 0 < seconds <= _LONGEST_WAIT_S:
+        raise ValueError(f"no_progress_seconds {seconds:g}: give more than 0, up to a day")
+    return seconds
 
 
 def _text(value: Any) -> str:

@@ -35,6 +35,7 @@ from graveler.kv.store import (
     check_value,
 )
 from graveler.kv.turns import Turns
+from graveler.retries import NO_PROGRESS_S
 
 __all__ = ["DynamoDBKVStore"]
 
@@ -64,6 +65,7 @@ class DynamoDBKVStore(KVStore):
             that of AWS. Credentials come from the usual AWS settings.
         clock: Where pauses come from.
         ids: Where the jitter of the pauses comes from.
+        no_progress_s: Seconds without progress after which a call ends.
 
     Raises:
         InvalidInputError: The URI cannot be read, or the table is none of graveler's.
@@ -72,14 +74,19 @@ class DynamoDBKVStore(KVStore):
     """
 
     def __init__(
-        self, uri: str, *, clock: Clock | None = None, ids: IdSource | None = None
+        self,
+        uri: str,
+        *,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        no_progress_s: float = NO_PROGRESS_S,
     ) -> None:
         self._table = Table.parse(uri)
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         self._turns = Turns()
         self._closed = False
-        self._client = DynamoDBClient(self._table, self._clock, self._ids)
+        self._client = DynamoDBClient(self._table, self._clock, self._ids, no_progress_s)
         try:
             self._prepare()
         except BaseException:

@@ -23,6 +23,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.forking import abandon, held_off, watch
+from graveler.retries import NO_PROGRESS_S, Retrier
 
 try:
     import boto3
@@ -35,7 +36,7 @@ except ImportError as error:
 
 __all__ = ["ConditionFailed", "DynamoDBClient", "Table", "pause"]
 
-_ATTEMPTS: Final = 8
+_TRIES: Final = 8
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 
@@ -112,10 +113,18 @@ class Table(NamedTuple):
 class DynamoDBClient:
     """Calls for one table. Threads share it; a forked child gets connections of its own."""
 
-    def __init__(self, table: Table, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self, table: Table, clock: Clock, ids: IdSource, no_progress_s: float = NO_PROGRESS_S
+    ) -> None:
         self._table = table
-        self._clock = clock
-        self._ids = ids
+        self._retrier = Retrier(
+            clock,
+            ids,
+            limit_s=no_progress_s,
+            tries=_TRIES,
+            first_wait_s=_FIRST_PAUSE,
+            longest_wait_s=_LONGEST_PAUSE,
+        )
         self._making = Lock()
         self._client: Any = None
         watch(self)
@@ -132,11 +141,11 @@ class DynamoDBClient:
             ConditionFailed: The service says so.
             OutcomeUnknownError: A conditional one was sent, and what became of it is not known.
         """
-        attempt = 1
+        attempts = self._retrier.attempts(f"{operation} on DynamoDB table {self._table.name}")
         while True:
             try:
                 with held_off:
-                    return getattr(self._connected(), operation)(**parameters)
+                    reply = getattr(self._connected(), operation)(**parameters)
             except (
                 boto.BotoCoreError,
                 boto.HTTPClientError,
@@ -145,10 +154,14 @@ class DynamoDBClient:
             ) as error:
                 failure = self._translated(operation, error, conditional=conditional)
                 again = isinstance(failure, BackendUnavailableError | ThrottledError)
-                if not again or attempt == _ATTEMPTS:
+                if not again:
+                    attempts.gave_up()
                     raise failure from error
-            pause(attempt, self._clock, self._ids)
-            attempt += 1
+                if not attempts.again(failure):
+                    raise failure from error
+            else:
+                attempts.succeeded()
+                return reply
 
     def close(self) -> None:
         """Close the connections."""
@@ -179,8 +192,8 @@ class DynamoDBClient:
                     region_name=self._table.region or None,
                     config=Config(
                         retries={"mode": "standard", "total_max_attempts": 1},
-                        connect_timeout=10,
-                        read_timeout=30,
+                        connect_timeout=self._retrier.try_s,
+                        read_timeout=self._retrier.try_s,
                         max_pool_connections=32,
                     ),
                 )

@@ -21,6 +21,7 @@ from graveler.errors import (
     StorageFullError,
     ThrottledError,
 )
+from graveler.retries import NO_PROGRESS_S
 
 try:
     from pymysql.connections import Connection as PyMySQLConnection
@@ -46,10 +47,6 @@ except ImportError as error:
 __all__ = ["MySQLKVStore"]
 
 _CONNECT: Final[dict[str, Any]] = {
-    "connect_timeout": 10,
-    # Above the server's own bound, so that it is the server who ends a statement.
-    "read_timeout": 70,
-    "write_timeout": 70,
     "charset": "utf8mb4",
     "binary_prefix": True,  # else the server reads a value as text, and complains
     "program_name": "graveler",
@@ -58,12 +55,12 @@ _SESSION: Final = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     # No locks on the gaps between rows: writers of neighbours do not meet.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    "SET SESSION innodb_lock_wait_timeout = 15",
-    "SET SESSION lock_wait_timeout = 30",
+    "SET SESSION innodb_lock_wait_timeout = {lock:.0f}",
+    "SET SESSION lock_wait_timeout = {lock:.0f}",
 )
-_BOUND_MARIADB: Final = "SET SESSION max_statement_time = 60"
-_BOUND_MYSQL: Final = "SET SESSION max_execution_time = 60000"  # reads; writes: lock waits
-_LONGEST_TURN_WAIT: Final = 50.0  # below the bounds above
+_BOUND_MARIADB: Final = "SET SESSION max_statement_time = {statement:g}"
+_BOUND_MYSQL: Final = "SET SESSION max_execution_time = {milliseconds:.0f}"  # reads; writes: locks
+_LONGEST_TURN_WAIT: Final = 20.0  # below the bounds above
 
 # The rows lie in the order of the key: a scan reads neighbours. The key's 2,048 bytes are
 # within the 3,072 that InnoDB indexes. VARBINARY compares bytes, to the last one.
@@ -143,6 +140,7 @@ class MySQLKVStore(SQLKVStore):
             acknowledged.
         clock: Where pauses come from.
         ids: Where the jitter of the pauses comes from.
+        no_progress_s: Seconds without an answer after which a call ends.
 
     Raises:
         InvalidInputError: The URL cannot be read, there is no such database, or the server is
@@ -179,7 +177,12 @@ class MySQLKVStore(SQLKVStore):
     )
 
     def __init__(
-        self, url: str, *, clock: Clock | None = None, ids: IdSource | None = None
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        no_progress_s: float = NO_PROGRESS_S,
     ) -> None:
         try:
             self._url = make_url(url).set(drivername="mysql+pymysql")
@@ -199,10 +202,28 @@ class MySQLKVStore(SQLKVStore):
             SessionLocks(_take_turn, _give_turn),
             clock=clock,
             ids=ids,
+            no_progress_s=no_progress_s,
         )
 
-    def _new_engine(self, patience: int) -> Engine:
-        arguments = {name: value for name, value in _CONNECT.items() if name not in self._url.query}
+    def _new_engine(self, patience: float) -> Engine:
+        silence, limit = self._retrier.try_s, self._retrier.limit_s
+        bounds = {"connect_timeout": silence, "read_timeout": silence, "write_timeout": limit}
+        given = {**bounds, **_CONNECT}
+        arguments = {name: value for name, value in given.items() if name not in self._url.query}
+
+        def on_connect(connection: Any, _record: Any) -> None:
+            if "read_timeout" not in self._url.query:
+                connection._read_timeout = limit  # the server has greeted, and bounds the rest
+            mariadb = "MariaDB" in connection.get_server_info()
+            statement = 0.8 * limit
+            with connection.cursor() as cursor:
+                for line in (*_SESSION, _BOUND_MARIADB if mariadb else _BOUND_MYSQL):
+                    cursor.execute(
+                        line.format(
+                            lock=max(silence, 1), statement=statement, milliseconds=1000 * statement
+                        )
+                    )
+
         engine = create_engine(
             self._url,
             isolation_level="AUTOCOMMIT",
@@ -210,7 +231,7 @@ class MySQLKVStore(SQLKVStore):
             connect_args=arguments,
             **POOL,
         )
-        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "connect", on_connect)
         event.listen(engine, "checkout", _on_checkout)
         return engine
 
@@ -284,13 +305,6 @@ def _give_turn(connection: Connection, name: str) -> None:
 def _short(name: str) -> str:
     # The server's names have 64 characters, of which the database's take 32.
     return sha256(name.encode()).hexdigest()[:32]
-
-
-def _on_connect(connection: Any, _record: Any) -> None:
-    bound = _BOUND_MARIADB if "MariaDB" in connection.get_server_info() else _BOUND_MYSQL
-    with connection.cursor() as cursor:
-        for statement in (*_SESSION, bound):
-            cursor.execute(statement)
 
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:

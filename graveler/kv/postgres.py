@@ -1,5 +1,7 @@
 """PostgreSQL, through SQLAlchemy and psycopg: many hosts on one lake."""
 
+from collections.abc import Generator
+from time import monotonic
 from typing import Any, Final
 
 from graveler.clock import Clock, IdSource
@@ -13,6 +15,7 @@ from graveler.errors import (
     StorageFullError,
     ThrottledError,
 )
+from graveler.retries import NO_PROGRESS_S
 
 try:
     import psycopg
@@ -39,7 +42,8 @@ __all__ = ["PostgresKVStore"]
 
 _CREATION_LOCK: Final = 0x67726176656C6572  # "graveler", for pg_advisory_xact_lock
 _SESSION: Final = (
-    "SELECT set_config('statement_timeout', '60s', false), set_config('lock_timeout', '30s', false)"
+    "SELECT set_config('statement_timeout', '{statement:.0f}ms', false),"
+    " set_config('lock_timeout', '{lock:.0f}ms', false)"
 )
 # Whatever the database or the role says: a commit is acknowledged once it is on the disk.
 _WAITING: Final = (
@@ -47,12 +51,10 @@ _WAITING: Final = (
     " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
 )
 _CONNECT: Final[dict[str, Any]] = {
-    "connect_timeout": 10,
-    # A peer that vanished without a word is given up after a minute, not after hours.
+    # A peer that vanished while nothing was asked of it is found out after a minute, not hours.
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
-    "tcp_user_timeout": 60_000,
     "application_name": "graveler",
 }
 
@@ -110,6 +112,35 @@ class _BinaryCursor(psycopg.Cursor[Any]):
         self.format = psycopg.pq.Format.BINARY
 
 
+class _Connection(psycopg.Connection[Any]):
+    """A connection that gives a server up which does not answer.
+
+    The server bounds its statements itself; a server that was stopped, or a network that drops
+    everything, cannot.
+    """
+
+    answer_s: float = NO_PROGRESS_S
+
+    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+        return super().wait(self._bounded(gen), *arguments, **options)
+
+    def _bounded(self, gen: Any) -> Generator[Any, Any, Any]:
+        """Go on with psycopg's generator until nothing has arrived or left for too long."""
+        last = monotonic()
+        try:
+            state = next(gen)
+            while True:
+                ready = yield state
+                if ready:
+                    last = monotonic()
+                elif monotonic() - last > self.answer_s:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"no answer for {self.answer_s:g} s")
+                state = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
 class PostgresKVStore(SQLKVStore):
     """A key-value store in the table ``graveler_kv``, made when missing.
 
@@ -119,6 +150,7 @@ class PostgresKVStore(SQLKVStore):
             has acknowledged.
         clock: Where pauses come from.
         ids: Where the jitter of the pauses comes from.
+        no_progress_s: Seconds without an answer after which a call ends.
 
     Raises:
         InvalidInputError: The URL cannot be read, or the server is not durable.
@@ -164,7 +196,12 @@ class PostgresKVStore(SQLKVStore):
     )
 
     def __init__(
-        self, url: str, *, clock: Clock | None = None, ids: IdSource | None = None
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        no_progress_s: float = NO_PROGRESS_S,
     ) -> None:
         try:
             self._url = make_url(url).set(drivername="postgresql+psycopg")
@@ -182,10 +219,13 @@ class PostgresKVStore(SQLKVStore):
             SessionLocks(_take_turn, _give_turn),
             clock=clock,
             ids=ids,
+            no_progress_s=no_progress_s,
         )
 
-    def _new_engine(self, patience: int) -> Engine:
-        arguments = {name: value for name, value in _CONNECT.items() if name not in self._url.query}
+    def _new_engine(self, patience: float) -> Engine:
+        seconds = max(2, round(self._retrier.try_s))  # libpq knows no shorter time
+        given = {**_CONNECT, "connect_timeout": seconds}
+        arguments = {name: value for name, value in given.items() if name not in self._url.query}
         engine = create_engine(
             self._url,
             isolation_level="AUTOCOMMIT",
@@ -193,7 +233,17 @@ class PostgresKVStore(SQLKVStore):
             connect_args={**arguments, "cursor_factory": _BinaryCursor},
             **POOL,
         )
-        event.listen(engine, "connect", _on_connect if self._durable else _on_connect_as_it_is)
+        limit = self._retrier.limit_s
+        session = _SESSION.format(statement=800 * limit, lock=1000 * self._retrier.try_s)
+        session += _WAITING if self._durable else ""
+
+        def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+            made = _Connection.connect(*arguments, **options)
+            made.answer_s = limit
+            return made
+
+        event.listen(engine, "do_connect", connect)
+        event.listen(engine, "connect", lambda made, _record: made.execute(session))
         event.listen(engine, "checkout", _on_checkout)
         return engine
 
@@ -240,14 +290,6 @@ def _take_turn(connection: Connection, name: str, patience: float) -> bool:
 
 def _give_turn(connection: Connection, name: str) -> None:
     connection.execute(_GIVE_TURN, {"name": name})
-
-
-def _on_connect(connection: Any, _record: Any) -> None:
-    connection.execute(_SESSION + _WAITING)
-
-
-def _on_connect_as_it_is(connection: Any, _record: Any) -> None:
-    connection.execute(_SESSION)
 
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:

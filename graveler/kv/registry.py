@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from graveler.errors import InvalidInputError
 from graveler.kv.store import KVStore
+from graveler.retries import NO_PROGRESS_S
 
 __all__ = ["open_kv"]
 
@@ -26,33 +27,33 @@ def _driver(module: str, name: str) -> Callable[..., KVStore]:
     return driver
 
 
-def _memory(uri: str) -> KVStore:
+def _memory(uri: str, **_: float) -> KVStore:
     if uri != "mem://":
         raise InvalidInputError(f"{uri!r}: memory has no names, give 'mem://'")
     return _driver("memory", "MemoryKVStore")()
 
 
-def _sqlite(uri: str) -> KVStore:
+def _sqlite(uri: str, **_: float) -> KVStore:
     return _driver("sqlite", "SQLiteKVStore")(_path(uri))
 
 
-def _rocksdb(uri: str) -> KVStore:
+def _rocksdb(uri: str, **_: float) -> KVStore:
     return _driver("rocksdb", "RocksDBKVStore")(_path(uri))
 
 
-def _postgres(uri: str) -> KVStore:
-    return _driver("postgres", "PostgresKVStore")(uri)
+def _postgres(uri: str, **bounds: float) -> KVStore:
+    return _driver("postgres", "PostgresKVStore")(uri, **bounds)
 
 
-def _mysql(uri: str) -> KVStore:
-    return _driver("mysql", "MySQLKVStore")(uri)
+def _mysql(uri: str, **bounds: float) -> KVStore:
+    return _driver("mysql", "MySQLKVStore")(uri, **bounds)
 
 
-def _dynamodb(uri: str) -> KVStore:
-    return _driver("dynamodb", "DynamoDBKVStore")(uri)
+def _dynamodb(uri: str, **bounds: float) -> KVStore:
+    return _driver("dynamodb", "DynamoDBKVStore")(uri, **bounds)
 
 
-_DRIVERS: Final[dict[str, Callable[[str], KVStore]]] = {
+_DRIVERS: Final[dict[str, Callable[..., KVStore]]] = {
     "mem": _memory,
     "sqlite": _sqlite,
     "rocksdb": _rocksdb,
@@ -65,7 +66,7 @@ _DRIVERS: Final[dict[str, Callable[[str], KVStore]]] = {
 }
 
 
-def open_kv(uri: str) -> KVStore:
+def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
     """Open the key-value store at `uri`; what is not there yet is made.
 
     Args:
@@ -73,6 +74,7 @@ def open_kv(uri: str) -> KVStore:
             ``rocksdb:///folder``, ``postgresql://user@host/database``,
             ``mysql://user@host/database`` or ``dynamodb://table?region=name``. Paths are
             absolute and may be percent-encoded, as ``Path.as_uri`` gives them.
+        no_progress_s: Seconds without an answer after which a call on a server ends.
 
     Raises:
         InvalidInputError: No driver of that name, or the path is not usable.
@@ -89,4 +91,4 @@ def open_kv(uri: str) -> KVStore:
             f"no key-value driver for {scheme if separator else uri!r}: give one of "
             + ", ".join(f"{name}://" for name in _DRIVERS)
         )
-    return driver(uri)
+    return driver(uri, no_progress_s=no_progress_s)

@@ -41,6 +41,7 @@ from graveler.kv.store import (
     check_partition,
     check_value,
 )
+from graveler.retries import Retrier
 
 __all__ = [
     "POOL",
@@ -59,9 +60,8 @@ POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_paramet
 """Connections kept, and those beyond that many threads at once may open for a while; and no
 values in the messages of errors."""
 
-_PATIENCE: Final = 30  # seconds that a thread waits for a connection
-_ATTEMPTS: Final = 4
-_LONGEST_PAUSE: Final = 0.1
+_TRIES: Final = 4
+_FIRST_PAUSE: Final = 0.1
 _DROP_AT_ONCE: Final = 10_000
 _DURABILITY: Final = "durability"
 _AS_CONFIGURED: Final = "server"
@@ -156,19 +156,34 @@ class SQLKVStore(KVStore):
         locks: The server's locks for turns.
         clock: Where pauses come from.
         ids: Where the jitter of the pauses comes from.
+        no_progress_s: Seconds without an answer after which a call ends.
     """
 
     _sql: Statements
 
     def __init__(
-        self, name: str, locks: SessionLocks, *, clock: Clock | None, ids: IdSource | None
+        self,
+        name: str,
+        locks: SessionLocks,
+        *,
+        clock: Clock | None,
+        ids: IdSource | None,
+        no_progress_s: float,
     ) -> None:
         self._name = name
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         self._closed = False
+        self._retrier = Retrier(
+            self._clock,
+            self._ids,
+            limit_s=no_progress_s,
+            tries=_TRIES,
+            first_wait_s=_FIRST_PAUSE,
+            whole=True,
+        )
         try:
-            self._engine = self._new_engine(_PATIENCE)
+            self._engine = self._new_engine(no_progress_s)
         except (AttributeError, TypeError, ValueError) as error:
             raise bad_option(name, error) from None
         self._turns = ServerTurns(lambda: self._new_engine(0), locks)
@@ -283,10 +298,10 @@ class SQLKVStore(KVStore):
     def after_fork_in_child(self) -> None:
         """Leave the parent's connections to it."""
         abandon(self._engine)
-        self._engine = self._new_engine(_PATIENCE)
+        self._engine = self._new_engine(self._retrier.limit_s)
 
     @abstractmethod
-    def _new_engine(self, patience: int) -> Engine:
+    def _new_engine(self, patience: float) -> Engine:
         """Return an engine whose pool lets a thread wait so many seconds for a connection."""
 
     @abstractmethod
@@ -323,7 +338,7 @@ class SQLKVStore(KVStore):
 
     def _run(self, work: Callable[[Connection], _T], *, conditional: bool = False) -> _T:
         """Do `work`, again where that is harmless and may help."""
-        attempt = 1
+        attempts = self._retrier.attempts(self._name)
         while True:
             self._check_open()
             sent = False
@@ -331,7 +346,9 @@ class SQLKVStore(KVStore):
                 with held_off, self._engine.connect() as connection:
                     sent = True
                     try:
-                        return work(connection)
+                        done = work(connection)
+                        attempts.succeeded()
+                        return done
                     finally:
                         if self._closed:
                             # The pool that would have closed it is gone.
@@ -346,11 +363,10 @@ class SQLKVStore(KVStore):
                 failure = self._failure(error)
                 message = f"{self._name}: {error.orig or error}"
                 if conditional and sent and failure.lost:
+                    attempts.gave_up()
                     raise OutcomeUnknownError(
                         f"{message}: the reply was lost, read back"
                     ) from error
-                if attempt == _ATTEMPTS or not failure.repeat:
+                if not failure.repeat or not attempts.again(error.orig or error):
                     way_out = f": {failure.way_out}" if failure.way_out else ""
                     raise failure.kind(message + way_out) from error
-            self._clock.sleep(self._ids.jitter() * _LONGEST_PAUSE * attempt)
-            attempt += 1

@@ -99,7 +99,7 @@ def connect(
     clock = clock or SystemClock()
     return Lake(
         config,
-        open_kv(config.kv_uri),
+        open_kv(config.kv_uri, no_progress_s=config.no_progress_s),
         clock=clock,
         ids=ids or RandomIds(clock),
         background=background or OneThread(),

@@ -60,7 +60,8 @@ class FromConfig:
         )
 
     def _objects(self, uri: str) -> ObjectStore:
-        return open_store(uri, self.config.storage_options if uri.startswith("s3") else {})
+        options = self.config.storage_options if uri.startswith("s3") else {}
+        return open_store(uri, options, no_progress_s=self.config.no_progress_s)
 
 
 def elsewhere(

@@ -345,7 +345,13 @@ class Lake:
         store = self._stores.get(uri)
         if store is None:
             options = self._config.storage_options if uri.startswith("s3") else {}
-            opened = open_store(uri, options, clock=self._clock, ids=self._ids)
+            opened = open_store(
+                uri,
+                options,
+                clock=self._clock,
+                ids=self._ids,
+                no_progress_s=self._config.no_progress_s,
+            )
             store = self._stores.setdefault(uri, opened)
             if store is not opened:  # another thread was quicker
                 opened.close()

@@ -8,6 +8,7 @@ from graveler.clock import Clock, IdSource
 from graveler.errors import InvalidInputError
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
+from graveler.retries import NO_PROGRESS_S
 
 __all__ = ["open_store"]
 
@@ -23,6 +24,7 @@ def open_store(
     *,
     clock: Clock | None = None,
     ids: IdSource | None = None,
+    no_progress_s: float = NO_PROGRESS_S,
 ) -> ObjectStore:
     """Open the object store below a root.
 
@@ -39,6 +41,7 @@ def open_store(
             ``path_style`` ("true" or "false"; unset: "true" with an endpoint_url).
         clock: Where times come from.
         ids: Where unique names and the spread of retries come from.
+        no_progress_s: Seconds without progress after which a call on a remote store ends.
 
     Raises:
         InvalidInputError: The scheme or an option is unknown, or the URI incomplete.
@@ -51,7 +54,8 @@ def open_store(
         case "s3" | "s3a":
             from graveler.objects.s3 import S3Settings, S3Store  # noqa: PLC0415 - loads boto3
 
-            return S3Store(uri, S3Settings.parse(options or {}), clock=clock, ids=ids)
+            settings = S3Settings.parse(options or {})
+            return S3Store(uri, settings, clock=clock, ids=ids, no_progress_s=no_progress_s)
         case "file":
             from graveler.objects.local import LocalStore  # noqa: PLC0415 - needs POSIX locks
 

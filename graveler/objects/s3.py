@@ -18,12 +18,12 @@ from graveler.errors import (
     PreconditionFailedError,
 )
 from graveler.objects.keys import check_key, check_prefix, check_range, folder_of_prefix
-from graveler.objects.retrying import Retrier
 from graveler.objects.s3_client import S3Client, S3Settings
 from graveler.objects.s3_errors import PastTheEndError, s3_errors
 from graveler.objects.s3_stream import READ_AHEAD_BYTES, RangedFile
 from graveler.objects.s3_write import PART_BYTES, Writer, Written
 from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.retries import NO_PROGRESS_S, Retrier
 
 __all__ = ["S3Settings", "S3Store"]
 
@@ -46,10 +46,11 @@ class S3Store(ObjectStore):
         clock: Clock | None = None,
         ids: IdSource | None = None,
         part_bytes: int = PART_BYTES,
+        no_progress_s: float = NO_PROGRESS_S,
     ) -> None:
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
-        self._retrier = Retrier(self._clock, self._ids)
+        self._retrier = Retrier(self._clock, self._ids, limit_s=no_progress_s)
         self._part_bytes = part_bytes
         self._root = uri.rstrip("/")
         bucket, _, prefix = self._root.partition("://")[2].partition("/")
@@ -58,7 +59,7 @@ class S3Store(ObjectStore):
         if prefix:
             check_key(prefix)
         self._prefix = f"{prefix}/" if prefix else ""
-        self._client = S3Client(bucket, settings)
+        self._client = S3Client(bucket, settings, self._retrier.try_s)
 
     @property
     def root(self) -> str:
@@ -83,7 +84,7 @@ class S3Store(ObjectStore):
             ) from error
 
     def get(self, key: str) -> bytes:
-        return self._retrier.run(partial(self._read, key))
+        return self._retrier.run(f"read {self.uri(key)}", partial(self._read, key))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         check_range(start, length)
@@ -102,7 +103,8 @@ class S3Store(ObjectStore):
 
     def head(self, key: str) -> ObjectInfo:
         name = self._name(key)
-        there = self._retrier.run(partial(self._call, "read", key, "head_object", Key=name))
+        ask = partial(self._call, "read", key, "head_object", Key=name)
+        there = self._retrier.run(f"read {self.uri(key)}", ask)
         return ObjectInfo(
             key, there["ContentLength"], there["ETag"], there["LastModified"].astimezone(UTC)
         )
@@ -110,7 +112,8 @@ class S3Store(ObjectStore):
     def delete(self, key: str) -> None:
         name = self._name(key)
         try:
-            self._retrier.run(partial(self._call, "delete", key, "delete_object", Key=name))
+            remove = partial(self._call, "delete", key, "delete_object", Key=name)
+            self._retrier.run(f"delete {self.uri(key)}", remove)
         except ObjectNotFoundError:
             return  # some stores tell
 
@@ -141,13 +144,14 @@ class S3Store(ObjectStore):
         ask = partial(
             self._call, "list", prefix, "list_objects_v2", Prefix=f"{self._prefix}{prefix}"
         )
-        page = self._retrier.run(ask)
+        what = f"list {self.uri(prefix)}"
+        page = self._retrier.run(what, ask)
         while True:
             yield from page.get("Contents", ())
             if not page.get("IsTruncated"):
                 return
             token = page["NextContinuationToken"]
-            page = self._retrier.run(partial(ask, ContinuationToken=token))
+            page = self._retrier.run(what, partial(ask, ContinuationToken=token))
 
     def _range(self, key: str, start: int, length: int, **condition: str) -> bytes:
         if not length:
@@ -155,7 +159,8 @@ class S3Store(ObjectStore):
             return b""
         wanted = f"bytes={start}-{start + length - 1}"
         try:
-            return self._retrier.run(partial(self._read, key, Range=wanted, **condition))
+            read = partial(self._read, key, Range=wanted, **condition)
+            return self._retrier.run(f"read {self.uri(key)}", read)
         except PastTheEndError:
             return b""
 

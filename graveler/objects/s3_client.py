@@ -19,8 +19,6 @@ from graveler.objects.s3_errors import s3_errors
 
 __all__ = ["S3Client", "S3Settings"]
 
-_CONNECT_TIMEOUT_S: Final = 10
-_READ_TIMEOUT_S: Final = 60
 _CONNECTIONS: Final = 32  # kept open; threads beyond these open and close their own
 
 _making = Lock()
@@ -71,9 +69,16 @@ class S3Settings:
 
 
 class S3Client:
-    """Calls for one bucket. Threads share it; a forked child gets connections of its own."""
+    """Calls for one bucket. Threads share it; a forked child gets connections of its own.
 
-    def __init__(self, bucket: str, settings: S3Settings) -> None:
+    Args:
+        bucket: Its name.
+        settings: Where and as whom.
+        silence_s: Seconds for which a connection may be silent.
+    """
+
+    def __init__(self, bucket: str, settings: S3Settings, silence_s: float) -> None:
+        self._silence_s = silence_s
         self._bucket = bucket
         self._settings = settings
         self._client = self._connect()
@@ -102,7 +107,7 @@ class S3Client:
         # boto3.client, not a session of our own: what the program has set up for boto3 holds
         # here too, and the second client costs 4 ms, not 60. Making one is not thread-safe.
         with held_off, _making, s3_errors(f"connect to S3 for bucket {self._bucket}"):
-            return boto3.client(
+            client = boto3.client(
                 "s3",
                 endpoint_url=settings.endpoint_url or None,
                 region_name=settings.region or None,
@@ -116,8 +121,15 @@ class S3Client:
                     # many stores that speak S3 refuse the newer checksums; we send MD5
                     request_checksum_calculation="when_required",
                     response_checksum_validation="when_required",
-                    connect_timeout=_CONNECT_TIMEOUT_S,
-                    read_timeout=_READ_TIMEOUT_S,
+                    connect_timeout=self._silence_s,
+                    read_timeout=self._silence_s,
                     max_pool_connections=_CONNECTIONS,
                 ),
             )
+            client.meta.events.register_last("before-call.s3", _send_at_once)
+            return client
+
+
+def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
+    # what a stream sends, the library else holds back until the store has said that it may come
+    params["headers"].pop("Expect", None)

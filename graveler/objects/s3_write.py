@@ -6,7 +6,8 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from io import BytesIO
+from typing import Any, Final, TypeVar
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -17,13 +18,14 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.objects.body import BodyReader
-from graveler.objects.retrying import Retrier
 from graveler.objects.s3_client import S3Client
 from graveler.objects.s3_errors import lost_reply, may_have_landed
 from graveler.objects.store import Body
+from graveler.retries import Retrier
 
 __all__ = ["PART_BYTES", "Writer", "Written", "part_bytes"]
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 PART_BYTES: Final = 64 << 20
@@ -97,7 +99,7 @@ class Writer:
 
     def _write_parts(self, first: bytes, reader: BodyReader) -> str:
         start = partial(self._call, "create_multipart_upload", Metadata={_WRITE_ID: self.write_id})
-        upload = self.retrier.run(start)["UploadId"]
+        upload = self._run(start)["UploadId"]
         try:
             parts: list[dict[str, Any]] = []
             piece = first
@@ -111,7 +113,7 @@ class Writer:
                     Body=piece,
                     ContentMD5=_md5(piece),
                 )
-                parts.append({"PartNumber": number, "ETag": self.retrier.run(send)["ETag"]})
+                parts.append({"PartNumber": number, "ETag": self._run(send)["ETag"]})
                 piece = reader.read(part_bytes(number + 1, len(first)))
             return self._settled(
                 partial(
@@ -128,7 +130,7 @@ class Writer:
 
     def _abort(self, upload: str) -> None:
         try:
-            self.retrier.run(partial(self._call, "abort_multipart_upload", UploadId=upload))
+            self._run(partial(self._call, "abort_multipart_upload", UploadId=upload))
         except GravelerError as error:
             log.warning(
                 "parts of an unfinished upload stay at %s (%s); "
@@ -158,14 +160,17 @@ class Writer:
                 raise
 
         try:
-            return self.retrier.run(attempt)
+            return self._run(attempt)
         except (BackendUnavailableError, ThrottledError) as error:
             if lost and self.condition:
                 raise OutcomeUnknownError(
-                    f"write {self.uri}: no reply after {self.retrier.tries} tries ({error}); "
+                    f"write {self.uri}: no reply, however often it was tried ({error}); "
                     "it may be there or not: read it back"
                 ) from error
             raise
+
+    def _run(self, send: Callable[[], T]) -> T:
+        return self.retrier.run(f"write {self.uri}", send)
 
     def _own_etag(self) -> str:
         try:
@@ -175,6 +180,8 @@ class Writer:
         return str(there["ETag"]) if there["Metadata"].get(_WRITE_ID) == self.write_id else ""
 
     def _call(self, operation: str, **parameters: Any) -> Any:
+        if "Body" in parameters:  # of bytes all would have to leave within the time of silence
+            parameters["Body"] = BytesIO(parameters["Body"])
         return self.client.call(f"write {self.uri}", operation, Key=self.name, **parameters)
 
 

@@ -92,8 +92,8 @@ def test_a_connection_is_set_up_with_its_bounds(store: MySQLKVStore) -> None:
             )
         ).one()
         raw = connection.connection.dbapi_connection
-    assert tuple(row) == (15, 30, 60, 1, "READ-COMMITTED")
-    assert (raw._read_timeout, raw._write_timeout, raw.connect_timeout) == (70, 70, 10)  # type: ignore[union-attr]
+    assert tuple(row) == (9, 9, 24, 1, "READ-COMMITTED")
+    assert (raw._read_timeout, raw._write_timeout, raw.connect_timeout) == (30, 30, 9)  # type: ignore[union-attr]
 
 
 def test_the_url_overrides_the_bounds(mysql_url: str) -> None:

@@ -90,10 +90,11 @@ def _end_all_connections(url: str) -> None:
 
 def test_a_connection_is_set_up_with_its_bounds(store: PostgresKVStore) -> None:
     with store._engine.connect() as connection:
-        assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "1min"
+        assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "24s"
+        assert connection.execute(text("SHOW lock_timeout")).scalar_one() == "9s"
         parameters = connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
-    assert parameters["connect_timeout"] == "10"
-    assert parameters["tcp_user_timeout"] == "60000"
+        assert connection.connection.dbapi_connection.answer_s == 30  # type: ignore[union-attr]
+    assert parameters["connect_timeout"] == "9"
 
 
 def test_the_url_overrides_the_bounds(postgres_url: str) -> None:

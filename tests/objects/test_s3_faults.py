@@ -13,8 +13,8 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.objects import open_store
-from graveler.objects.retrying import Retrier
 from graveler.objects.s3 import S3Settings, S3Store
+from graveler.retries import Retrier
 from graveler.testing.s3_server import Fault, moto_s3
 
 TRIES = Retrier(FakeClock(), SequenceIds()).tries
@@ -253,9 +253,9 @@ def test_waits_grow_are_spread_and_end():
     def fail():
         raise ThrottledError("slow down")
 
-    retrier = Retrier(Watched(), SequenceIds(seed=1), tries=12)
+    retrier = Retrier(Watched(), SequenceIds(seed=1), limit_s=300, tries=12)
     with pytest.raises(ThrottledError):
-        retrier.run(fail)
+        retrier.run("it", fail)
     longest = [min(5.0, 0.1 * 2**n) for n in range(11)]
     assert len(waits) == 11
     assert all(0 <= wait <= most for wait, most in zip(waits, longest, strict=True))
