@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
-from graveler.fields import Fields, from_unix_us
+from graveler.fields import Fields, from_unix_us, row
 from graveler.identity import entry_identity, record_id, unix_us
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
 
@@ -77,6 +77,10 @@ _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _MAX_VARINT_BYTES: Final = 5
 _UNSTAMPED: Final = 1
+_ENTRY: Final = (
+    "address", "size", "checksum", "content_type", "mtime", "metadata", "version", "computed",
+)  # fmt: skip
+_RANGE: Final = ("min_key", "count", "size")
 _SEALED_ORDER: Final = "oldest-first"
 
 _to_json = json.JSONEncoder(
@@ -218,23 +222,19 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
 
 def decode_entry(key: bytes, raw: bytes) -> Entry:
     """Return the entry of a key and its value record, or raise CorruptionError."""
-    data = decode_value(raw)[1]
-    fields = decode_json(data, f"entry at {key!r}")
-    try:
-        address, size, checksum, content_type, mtime, metadata, version, computed = fields
-        return Entry(
-            path=key.decode("utf-8"),
-            address=address,
-            size=size,
-            checksum=checksum,
-            content_type=content_type,
-            mtime=None if mtime is None else from_unix_us(mtime),
-            metadata=metadata,
-            version=version,
-            computed=computed,
-        )
-    except (ValueError, TypeError, OverflowError) as error:
-        raise CorruptionError(f"entry at {key!r} cannot be read: {data[:80]!r}") from error
+    what = f"entry at {key!r}"
+    fields = row(decode_json(decode_value(raw)[1], what), _ENTRY, what)
+    return Entry(
+        path=read_key(key, what),
+        address=fields.text("address"),
+        size=fields.number("size"),
+        checksum=fields.text("checksum"),
+        content_type=fields.text("content_type"),
+        mtime=None if fields.value("mtime") is None else fields.moment("mtime"),
+        metadata=fields.pairs("metadata"),
+        version=fields.text("version"),
+        computed=fields.flag("computed"),
+    )
 
 
 def encode_range_info(info: RangeInfo) -> bytes:
@@ -244,13 +244,14 @@ def encode_range_info(info: RangeInfo) -> bytes:
 
 def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
     """Return the range of a metarange's key and value, or raise CorruptionError."""
+    what = f"range ending at {key!r}"
     identity, data = decode_value(raw)
-    fields = decode_json(data, f"range ending at {key!r}")
-    try:
-        first, count, size = fields
-        return RangeInfo(identity, bytes.fromhex(first), key, int(count), int(size))
-    except (ValueError, TypeError, OverflowError) as error:
-        raise CorruptionError(f"range ending at {key!r} cannot be read: {data[:80]!r}") from error
+    if len(identity) != RECORD_ID_BYTES:
+        raise CorruptionError(f"{what} has an id of {len(identity)} bytes")
+    fields = row(decode_json(data, what), _RANGE, what)
+    return RangeInfo(
+        identity, fields.binary("min_key"), key, fields.number("count"), fields.number("size")
+    )
 
 
 class Replacement(NamedTuple):

@@ -12,7 +12,13 @@ from typing import Any
 
 from graveler.committed.table_check import TableKind, check_table
 from graveler.config import load_config
-from graveler.errors import CorruptionError, GravelerError, InvalidInputError, NewerFormatError
+from graveler.errors import (
+    CorruptionError,
+    GravelerError,
+    InvalidInputError,
+    NewerFormatError,
+    OlderFormatError,
+)
 from graveler.fields import Fields
 from graveler.gates.judgement import Judgement
 from graveler.gates.named import NamedGate
@@ -51,7 +57,7 @@ from tests.fuzz.mutations import damaged_bytes, damaged_json
 from tests.fuzz.specimens import build, opened
 
 Damage = Callable[[bytes, Random], bytes]
-STORED = (CorruptionError, NewerFormatError)
+STORED = (CorruptionError, NewerFormatError, OlderFormatError)
 GIVEN = (InvalidInputError, NewerFormatError)
 
 
