@@ -14,13 +14,13 @@ from graveler.gates.fingerprint import fingerprint
 from graveler.gates.history import Seen
 from graveler.judging import judging
 
-__all__ = ["Answer", "Check", "ask", "died"]
+__all__ = ["LONGEST_REASON", "Answer", "Check", "ask", "died"]
 
 Check = Callable[[Candidate], bool | str | None]
 """Passes by returning None or True. False, a text (the reason), an AssertionError or any
 other exception is a refusal."""
 
-_LONGEST_REASON: Final = 4000
+LONGEST_REASON: Final = 4000
 _COMPARES: Final = frozenset({"COMPARE_OP", "CONTAINS_OP", "IS_OP"})
 
 
@@ -47,7 +47,7 @@ class Answer:
 
 def died(reason: str) -> Answer:
     """Return the answer of a check that failed to give one."""
-    return Answer(False, shortened(reason, _LONGEST_REASON), died=True)
+    return Answer(False, shortened(reason, LONGEST_REASON), died=True)
 
 
 def ask(name: str, check: Check, candidate: Candidate) -> Answer:
@@ -57,7 +57,7 @@ def ask(name: str, check: Check, candidate: Candidate) -> Answer:
             said: Any = check(candidate)
             answer = _read(said, check)
     except AssertionError as refusal:
-        answer = Answer(False, shortened(_assertion(refusal), _LONGEST_REASON))
+        answer = Answer(False, shortened(_assertion(refusal), LONGEST_REASON))
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - it died, of whatever
         answer = died(f"{type(error).__name__}: {error}")
     return replace(
@@ -93,7 +93,7 @@ def _read(said: Any, check: Check) -> Answer:
     if said is False:
         return Answer(False, "it returned False")
     if isinstance(said, str):
-        return Answer(False, shortened(said, _LONGEST_REASON))
+        return Answer(False, shortened(said, LONGEST_REASON))
     return died(
         f"it returned {type(said).__name__} {shortened(repr(said), 80)}: return None or True to "
         "pass, False or a text that says why not to refuse"

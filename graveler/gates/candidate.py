@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, BinaryIO, Final, Self, cast
 
@@ -12,7 +12,7 @@ from graveler.gates.declared import ANYTHING, CONTENT, EVERYTHING, HISTORY, Decl
 from graveler.gates.facts import plain
 from graveler.gates.footers import Footer
 from graveler.gates.history import Past
-from graveler.gates.source import AFTER, BEFORE, Source, StoreSource
+from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source, StoreSource
 from graveler.gates.statistics import Statistics, brought, statistics
 from graveler.model import Change, ChangeKind, Commit, Entry
 from graveler.names import path_key
@@ -98,7 +98,12 @@ class Tree(View):
         """Give the tree below `prefix`; it never changes, so nothing is copied."""
         del start
         self._check_whole(prefix.decode())
-        return nullcontext(lambda at: self._source.scan(self._tree, at, prefix))
+        return nullcontext(lambda at: self.rows(at, prefix))
+
+    def rows(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record) from `start` on below `prefix`."""
+        self._check_whole(prefix.decode())
+        return self._source.scan(self._tree, start, prefix)
 
     def get(self, path: str) -> bytes:
         """Return the bytes of the file at `path`."""
@@ -119,18 +124,22 @@ class Tree(View):
         """Return the physical URI of an entry's file, for other programs."""
         return self._source.uri(entry.address)
 
+    def differences(self, prefix: bytes) -> Iterator[Difference]:
+        """Yield the keys below `prefix` that the tree changes, with both value records."""
+        self._declared.check_prefix(prefix.decode())
+        if self._tree != AFTER:
+            self._declared.check(HISTORY)
+        return self._source.changes(self._tree, prefix)
+
     def changes(self, prefix: str = "") -> Iterator[Change]:
         """Yield what publishing would change on the target, below `prefix`.
 
         Of the target's own commits, for a gate that declares ``history``: what they changed.
         """
-        self._declared.check_prefix(prefix)
-        if self._tree != AFTER:
-            self._declared.check(HISTORY)
-        return self._changes(path_key(prefix) if prefix else b"")
+        return self._changes(self.differences(path_key(prefix) if prefix else b""))
 
-    def _changes(self, prefix: bytes) -> Iterator[Change]:
-        for key, before, after in self._source.changes(self._tree, prefix):
+    def _changes(self, differences: Iterator[Difference]) -> Iterator[Change]:
+        for key, before, after in differences:
             self._changing.add(key)
             yield _change(key, before, after)
 
@@ -235,7 +244,7 @@ class Candidate(Tree):
     @property
     def before(self) -> Tree:
         """The target as it is now."""
-        return Tree(self._source, BEFORE, self._declared)
+        return self.tree(BEFORE)
 
     @property
     def restores(self) -> bool:
@@ -275,10 +284,8 @@ class Candidate(Tree):
             limit: Of at most so many commits, the latest first, those that brought no file
                 there left out; found among the latest 1,000.
         """
-        self._declared.check(HISTORY)
-        self._declared.check_prefix(prefix)
         found: list[Past] = []
-        for earlier in self._source.past(prefix) if limit > 0 else ():
+        for earlier in self.earlier(prefix) if limit > 0 else ():
             stats = (
                 self._learn(earlier.commit, prefix)
                 if earlier.stats is None
@@ -290,9 +297,34 @@ class Candidate(Tree):
                 break
         return found
 
+    def earlier(self, prefix: str) -> Iterator[Earlier]:
+        """Yield the earlier commits that may have touched a prefix, the latest first."""
+        self._declared.check(HISTORY)
+        self._declared.check_prefix(prefix)
+        return self._source.past(prefix)
+
+    def tree(self, name: str) -> Tree:
+        """Return a tree by the name that the source has for it."""
+        return self if name == AFTER else Tree(self._source, name, self._declared)
+
+    def told(self) -> dict[str, dict[str, Any]]:
+        """Return what the gate may know of commit, target and run, by field."""
+        return {
+            name: {
+                field.name: getattr(record, field.name)
+                for field in fields(record)
+                if self._declared.has(inputs.get(field.name) or inputs[""])
+            }
+            for name, record, inputs in (
+                ("commit", self._commit, _OF_COMMIT),
+                ("target", self._target, _OF_TARGET),
+                ("run", self._run, _OF_RUN),
+            )
+        }
+
     def _learn(self, commit: str, prefix: str) -> Statistics | None:
         """Return what a commit brought; None where its data is gone, or never was what it said."""
-        tree = Tree(self._source, commit, self._declared)
+        tree = self.tree(commit)
         with suppress(NotFoundError, CorruptionError):
             found = statistics(tree, brought(tree.changes(prefix)), {})
             self.seen[commit, prefix] = found

@@ -1,162 +1,94 @@
-"""Messages between the publisher and the process of a gate, and a key-value store over them.
+"""Messages between the publisher and the process of a gate.
 
-A message is four bytes of length, big end first, and JSON. The gate's process holds no key-value
-store, nor credentials of one: it asks the publisher, who answers reads and nothing else.
+A message is four bytes of length of its JSON, four of its payload, both big end first, the JSON,
+which is an object, and the payload, which are bytes of a file.
 """
-
-# What the methods of the store do is said once, at the port.
-# ruff: noqa: D102
 
 import json
 import socket
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from itertools import islice
-from threading import RLock
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
-from graveler.errors import BackendUnavailableError, ReadOnlyError
-from graveler.kv.store import KVStore, Predicate, Stored
+__all__ = ["Message", "MessageReader", "send"]
 
-__all__ = ["AskingKVStore", "MessageReader", "answer_read", "send"]
-
-_LONGEST: Final = 64 << 20
-_HEAD: Final = 4
-_PAGE: Final = 500
+_LENGTH: Final = 4
+_HEAD: Final = 2 * _LENGTH
 _PIECE: Final = 1 << 16
 
 
-def send(channel: socket.socket, message: dict[str, Any]) -> None:
+class Message(NamedTuple):
+    """What one side tells the other."""
+
+    said: dict[str, Any]
+    payload: bytes = b""
+
+
+def send(channel: socket.socket, said: dict[str, Any], payload: bytes = b"") -> None:
     """Send one message."""
-    raw = json.dumps(message).encode()
-    channel.sendall(len(raw).to_bytes(_HEAD, "big") + raw)
+    raw = json.dumps(said).encode()
+    head = len(raw).to_bytes(_LENGTH, "big") + len(payload).to_bytes(_LENGTH, "big")
+    channel.sendall(head + raw + payload)
 
 
 class MessageReader:
-    """Puts messages together from what arrives.
+    """Puts messages together from what arrives, and believes none of it.
 
     Args:
         channel: Where they arrive.
+        longest: Bytes that a message may have, without its payload.
+        payload: Bytes that its payload may have.
     """
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, longest: int, payload: int) -> None:
         self._channel = channel
+        self._limits = (longest, payload)
         self._buffer = bytearray()
 
-    def read(self) -> dict[str, Any] | None:
-        """Return the next message, None where the other side is gone.
+    def receive(self) -> bool:
+        """Take a piece of what has arrived; return whether the other side is still there.
 
         Raises:
-            TimeoutError: The channel's timeout was over before it was whole; it may be read on.
+            TimeoutError: Nothing arrived within the channel's timeout.
+        """
+        piece = self._channel.recv(_PIECE)
+        self._buffer += piece
+        return bool(piece)
+
+    def take(self) -> Message | None:
+        """Return the first message that is here whole, None while there is none.
+
+        Raises:
             ValueError: What arrived is no message.
         """
-        while (message := self._whole()) is None:
-            piece = self._channel.recv(_PIECE)
-            if not piece:
+        head = self._buffer[:_HEAD]
+        if len(head) < _HEAD:
+            return None
+        lengths = int.from_bytes(head[:_LENGTH], "big"), int.from_bytes(head[_LENGTH:], "big")
+        if any(length > most for length, most in zip(lengths, self._limits, strict=True)):
+            raise ValueError(f"a message of {lengths[0]} and {lengths[1]} bytes")
+        end, last = _HEAD + lengths[0], _HEAD + sum(lengths)
+        if len(self._buffer) < last:
+            return None
+        raw, payload = bytes(self._buffer[_HEAD:end]), bytes(self._buffer[end:last])
+        del self._buffer[:last]
+        return Message(_decoded(raw), payload)
+
+    def read(self) -> Message | None:
+        """Return the next message, None where the other side is gone."""
+        while (message := self.take()) is None:
+            if not self.receive():
                 return None
-            self._buffer += piece
-        return message
-
-    def _whole(self) -> dict[str, Any] | None:
-        if len(self._buffer) < _HEAD:
-            return None
-        length = int.from_bytes(self._buffer[:_HEAD], "big")
-        if length > _LONGEST:
-            raise ValueError(f"a message of {length} bytes")
-        if len(self._buffer) < _HEAD + length:
-            return None
-        raw = bytes(self._buffer[_HEAD : _HEAD + length])
-        del self._buffer[: _HEAD + length]
-        message = json.loads(raw)
-        if not isinstance(message, dict):
-            raise ValueError("a message that is no object")  # noqa: TRY004 - damage, not a type
         return message
 
 
-def answer_read(kv: KVStore, question: dict[str, Any]) -> dict[str, Any]:
-    """Return what a store says to the question of an `AskingKVStore`."""
+def _decoded(raw: bytes) -> dict[str, Any]:
     try:
-        match question["read"]:
-            case ["get", str(partition), str(key)]:
-                stored = kv.get(partition, bytes.fromhex(key))
-                return {"value": None if stored is None else stored.value.hex()}
-            case ["scan", str(partition), str(start)]:
-                page = islice(kv.scan(partition, bytes.fromhex(start)), _PAGE)
-                return {"items": [[key.hex(), value.hex()] for key, value in page]}
-            case ["partitions", str(prefix)]:
-                return {"names": list(kv.partitions(prefix))}
-            case other:
-                return {"error": f"not a question: {other!r}"}
-    except Exception as error:  # noqa: BLE001 - it is the asker's to raise
-        return {"error": f"{type(error).__name__}: {error}"}
+        said = json.loads(raw, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("a message that is nested too deeply") from None
+    if type(said) is not dict:
+        raise ValueError("a message that is no object")
+    return said
 
 
-class AskingKVStore(KVStore):
-    """A key-value store at the other end of a channel; it can only be read.
-
-    Args:
-        channel: To the publisher.
-        reader: Of the same channel.
-    """
-
-    def __init__(self, channel: socket.socket, reader: MessageReader) -> None:
-        self._channel = channel
-        self._reader = reader
-        self._lock = RLock()
-
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        value = self._ask("get", partition, key.hex())["value"]
-        # a predicate that no store has made: nothing can be written by it
-        return None if value is None else Stored(bytes.fromhex(value), object())
-
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        return [self.get(partition, key) for partition in partitions]
-
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        while True:
-            items = self._ask("scan", partition, start.hex())["items"]
-            for key, value in items:
-                yield bytes.fromhex(key), bytes.fromhex(value)
-            if len(items) < _PAGE:
-                return
-            start = bytes.fromhex(items[-1][0]) + b"\0"
-
-    def partitions(self, prefix: str) -> Iterator[str]:
-        return iter(self._ask("partitions", prefix)["names"])
-
-    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        _refuse()
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        _refuse()
-
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        _refuse()
-
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
-        _refuse()
-
-    def delete(self, partition: str, key: bytes) -> None:
-        _refuse()
-
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        _refuse()
-
-    def drop(self, partition: str) -> None:
-        _refuse()
-
-    def close(self) -> None:
-        """Do nothing: the channel belongs to somebody else."""
-
-    def _ask(self, *question: str) -> dict[str, Any]:
-        with self._lock:
-            send(self._channel, {"read": list(question)})
-            answer = self._reader.read()
-        if answer is None or "error" in answer:
-            said = "it is gone" if answer is None else answer["error"]
-            raise BackendUnavailableError(f"the publisher could not read for this gate: {said}")
-        return answer
-
-
-def _refuse() -> NoReturn:
-    raise ReadOnlyError("the process of a gate has no key-value store to write to")
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"a message that holds {name}")

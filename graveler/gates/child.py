@@ -6,19 +6,19 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Final, NoReturn
+from types import SimpleNamespace
+from typing import Any, Final, NoReturn, cast
 
 from graveler.gates.answer import Answer, Check, ask, died
-from graveler.gates.candidate import Candidate, RunContext
-from graveler.gates.channel import AskingKVStore, MessageReader, send
+from graveler.gates.asking import AskingSource
+from graveler.gates.candidate import Candidate
+from graveler.gates.channel import send
 from graveler.judging import only_judging
-from graveler.model import Commit
-from graveler.repository.stores import Elsewhere, Stores
 
 __all__ = ["Task", "main", "run_forked"]
 
@@ -28,35 +28,29 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One check and what it judges, as it travels to the process.
+    """One check and what it judges, as it travels to the process: no store, and no credentials.
 
     Attributes:
         name: The gate's name.
         check: The check.
-        commit: The candidate.
-        target: The present head of the branch.
-        into: The branch.
-        run: The run that publishes.
-        action: What would move the branch.
-        seconds: How long the check may take.
-        memory: Bytes the process may take beyond what it has when the check begins.
         prefixes: Where the gate reads.
         reads: What it reads.
-        elsewhere: How the repository is opened; None: the one that a fork brought along.
+        told: What it may know of commit, target and run, by field.
+        into: The branch.
+        action: What would move it.
+        seconds: How long the check may take.
+        memory: Bytes the process may take beyond what it has when the check begins.
     """
 
     name: str
     check: Check
-    commit: Commit
-    target: Commit
+    prefixes: tuple[str, ...]
+    reads: tuple[str, ...]
+    told: Mapping[str, Mapping[str, Any]]
     into: str
-    run: RunContext
     action: str
     seconds: float
     memory: int | None
-    prefixes: tuple[str, ...]
-    reads: tuple[str, ...]
-    elsewhere: Elsewhere | None
 
 
 def main() -> NoReturn:
@@ -70,28 +64,26 @@ def main() -> NoReturn:
             raise TypeError(f"no task: {loaded!r}")
         return loaded
 
-    _run(load, socket.socket(fileno=channel), life, None)
+    _run(load, socket.socket(fileno=channel), life)
 
 
-def run_forked(task: Task, channel: socket.socket, life: int, stores: Stores) -> NoReturn:
+def run_forked(task: Task, channel: socket.socket, life: int) -> NoReturn:
     """Be the process of a gate, right after a fork."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         with suppress(ValueError, OSError):
             signal.signal(number, signal.SIG_DFL)
     with suppress(OSError):
         os.setsid()
-    _run(lambda: task, channel, life, stores)
+    _run(lambda: task, channel, life)
 
 
-def _run(
-    load: Callable[[], Task], channel: socket.socket, life: int, stores: Stores | None
-) -> NoReturn:
+def _run(load: Callable[[], Task], channel: socket.socket, life: int) -> NoReturn:
     """Judge and end the process: not a line of what would clean up after the parent runs."""
     try:
         Thread(target=_end_with_publisher, args=(life,), daemon=True).start()
         channel.settimeout(None)
         try:
-            answer = _judge(load(), channel, stores)
+            answer = _judge(load(), channel)
         except BaseException as error:  # noqa: BLE001 - it is told, and the process ends
             answer = died(f"{type(error).__name__}: {error}")
         _tell(channel, answer)
@@ -110,14 +102,13 @@ def _end_with_publisher(life: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _judge(task: Task, channel: socket.socket, stores: Stores | None) -> Answer:
-    kv = AskingKVStore(channel, MessageReader(channel))
-    if task.elsewhere is not None:
-        stores = task.elsewhere.open(kv)
-    if stores is None:
-        raise TypeError(f"gate {task.name!r}: nothing says how to open its repository")
+def _judge(task: Task, channel: socket.socket) -> Answer:
+    commit, target, run = (
+        cast(Any, SimpleNamespace(**task.told[name])) for name in ("commit", "target", "run")
+    )
+    source = AskingSource(channel)
     candidate = Candidate(
-        stores, task.commit, target=task.target, into=task.into, run=task.run, action=task.action
+        source, commit, target=target, into=task.into, run=run, action=task.action
     )
     only_judging(task.name)
     if task.memory is not None:
@@ -148,7 +139,11 @@ def _tell(channel: socket.socket, answer: Answer) -> None:
         "reason": answer.reason,
         "died": answer.died,
         "facts": dict(answer.facts),
-        "seen": [[*place, found.encode()] for place, found in answer.seen.items()],
+        "seen": [
+            [prefix, found.encode()]
+            for (commit, prefix), found in answer.seen.items()
+            if not commit
+        ],
         "rule": answer.rule,
     }
     with suppress(OSError):

@@ -2,42 +2,60 @@
 
 import math
 from collections.abc import Mapping
+from itertools import count, islice
 from typing import Any, Final
 
 __all__ = ["plain", "shortened"]
 
 _MOST: Final = 64
+_MOST_VALUES: Final = 1_000
+_DEEPEST: Final = 4
 _LONGEST: Final = 500
 _LARGEST: Final = 2**53
+_LEFT_OUT: Final = "…"
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Return a text that fits in a record, its end cut off where it is too long."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    """Return a text that fits in a record and is valid, its end cut off where it is too long."""
+    valid = text[:longest].encode("utf-8", "replace").decode()
+    return valid if len(text) <= longest else f"{valid[: longest - 1]}…"
 
 
 def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts as JSON has them, at most 64, texts cut at 500 characters."""
-    chosen = list(facts.items())[:_MOST]
-    return {shortened(str(name)): _plain(value) for name, value in chosen}
+    """Return facts as JSON has them.
+
+    At most 64, each list and mapping at most 64 items and four levels deep, 1,000 values
+    altogether; texts are cut at 500 characters.
+    """
+    return _mapping(facts, 0, count())
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
+def _mapping(facts: Mapping[str, Any], depth: int, counted: "count[int]") -> dict[str, Any]:
+    chosen = islice(facts.items(), _MOST)
+    return {shortened(str(name)): _plain(value, depth, counted) for name, value in chosen}
+
+
+def _plain(value: Any, depth: int, counted: "count[int]") -> Any:
+    if next(counted) >= _MOST_VALUES:
+        return _LEFT_OUT
     number = getattr(value, "item", None)
     if callable(number) and getattr(value, "ndim", 1) == 0:
         value = number()  # one of numpy's
+    if isinstance(value, (Mapping, set, frozenset, list, tuple)):
+        return _LEFT_OUT if depth >= _DEEPEST else _several(value, depth + 1, counted)
     match value:
         case None | bool():
             return value
         case int():
-            return int(value) if abs(value) <= _LARGEST else str(value)
+            return int(value) if abs(value) <= _LARGEST else shortened(str(value))
         case float():
             return float(value) if math.isfinite(value) else str(float(value))
-        case Mapping():
-            return plain(value)
-        case set() | frozenset():
-            return _plain(sorted(value, key=repr))
-        case list() | tuple():
-            return [_plain(item) for item in value[:_MOST]]
         case _:
             return shortened(str(value))
+
+
+def _several(value: Any, depth: int, counted: "count[int]") -> Any:
+    if isinstance(value, Mapping):
+        return _mapping(value, depth, counted)
+    items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+    return [_plain(item, depth, counted) for item in items[:_MOST]]

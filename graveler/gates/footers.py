@@ -63,6 +63,12 @@ class RangedFile(io.RawIOBase):
         self._position = max(start + offset, 0)
         return self._position
 
+    def readall(self) -> bytes:
+        """Return the rest of the file."""
+        rest = self._files.read(self._path, self._position, max(self._size - self._position, 0))
+        self._position += len(rest)
+        return rest
+
     def readinto(self, buffer: Any) -> int:
         """Read into a buffer."""
         view = memoryview(buffer).cast("B")

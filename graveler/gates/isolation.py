@@ -21,20 +21,28 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final
 
+from graveler.config import environment
+from graveler.errors import CorruptionError
 from graveler.forking import watch
 from graveler.gates.answer import Answer, died
 from graveler.gates.candidate import Candidate
-from graveler.gates.channel import MessageReader, answer_read, send
+from graveler.gates.channel import MessageReader, send
 from graveler.gates.child import Task, run_forked
+from graveler.gates.facts import shortened
 from graveler.gates.gate import Gate
-from graveler.gates.statistics import Statistics
+from graveler.gates.serving import Reads, read_answer
 from graveler.gates.transport import pickled
-from graveler.repository.stores import Stores
 
-__all__ = ["ask_elsewhere"]
+__all__ = ["Conversation", "Process", "ask_elsewhere"]
 
-_START_S: Final = 120.0
+_START_S: Final = 60.0
 _LOOK_S: Final = 0.2
+_LAST_LOOK_S: Final = 0.01
+_LONGEST: Final = 4 << 20
+_ENVIRONMENT: Final = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ"),
+    *("PYTHONHASHSEED", "PYTHONHOME", "PYTHONPATH", "PYTHONUTF8", "PYTHONWARNINGS", "VIRTUAL_ENV"),
+)
 _LOOKS: Final = 20
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -42,30 +50,27 @@ _PROGRAM: Final = (
 )
 
 
-def ask_elsewhere(gate: Gate, candidate: Candidate, stores: Stores) -> Answer:
+def ask_elsewhere(gate: Gate, candidate: Candidate) -> Answer:
     """Have a gate judge in a process of its own; return what it said, or how it ended.
 
     Args:
         gate: The gate.
-        candidate: What it judges.
-        stores: The repository, to read for the gate what lies in the key-value store.
+        candidate: What it judges; the process reads it through this one.
     """
+    view = gate.view(candidate)
     task = Task(
         name=gate.name,
         check=gate.check,
-        commit=candidate.commit,
-        target=candidate.target,
+        prefixes=gate.prefixes,
+        reads=gate.inputs,
+        told=view.told(),
         into=candidate.into,
-        run=candidate.run,
         action=candidate.action,
         seconds=gate.seconds,
         memory=gate.memory,
-        prefixes=gate.prefixes,
-        reads=gate.inputs,
-        elsewhere=stores.elsewhere,
     )
-    with _started(task, stores) as (process, channel):
-        return _listen(task, process, channel, stores)
+    with _started(task) as (process, channel):
+        return Conversation(task, process, channel, Reads(view)).hold()
 
 
 class _Starting:
@@ -82,7 +87,7 @@ class _Starting:
 _starting: Final = _Starting()
 
 
-class _Process(ABC):
+class Process(ABC):
     """The process of a gate, leader of its group."""
 
     pid: int
@@ -100,7 +105,7 @@ class _Process(ABC):
         self.ended(wait=True)
 
 
-class _Fresh(_Process):
+class _Fresh(Process):
     """A fresh interpreter."""
 
     def __init__(self, task: bytes, theirs: socket.socket, life: int) -> None:
@@ -118,6 +123,7 @@ class _Fresh(_Process):
                     *(str(number) for number in given),
                 ],
                 stdin=subprocess.DEVNULL,
+                env=_environment(),
                 pass_fds=given,
                 start_new_session=True,
             )
@@ -127,7 +133,7 @@ class _Fresh(_Process):
         return self._popen.wait() if wait else self._popen.poll()
 
 
-class _Forked(_Process):
+class _Forked(Process):
     """A fork of this process."""
 
     def __init__(
@@ -136,7 +142,6 @@ class _Forked(_Process):
         ours: socket.socket,
         theirs: socket.socket,
         life: tuple[int, int],
-        stores: Stores,
     ) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -147,7 +152,7 @@ class _Forked(_Process):
         if not self.pid:
             os.close(life[1])
             ours.close()
-            run_forked(task, theirs, life[0], stores)
+            run_forked(task, theirs, life[0])
         self._code: int | None = None
 
     def ended(self, *, wait: bool) -> int | None:
@@ -165,13 +170,18 @@ def _search_path() -> str:
     return json.dumps([part or str(Path.cwd()) for part in sys.path])
 
 
+def _environment() -> dict[str, str]:
+    """Return what a fresh process has of our environment, in which credentials may lie."""
+    return {name: value for name in _ENVIRONMENT if (value := environment(name))}
+
+
 @contextmanager
-def _started(task: Task, stores: Stores) -> Iterator[tuple[_Process, socket.socket]]:
-    raw = None if task.elsewhere is None else pickled(task)
+def _started(task: Task) -> Iterator[tuple[Process, socket.socket]]:
+    raw = pickled(task)
     ours, theirs = socket.socketpair()
     life: tuple[int, ...] = ()
     try:
-        process: _Process
+        process: Process
         # one at a time: two forked children that each hold the other's pipe would never see
         # that the publisher is gone
         with _starting.lock:
@@ -179,7 +189,7 @@ def _started(task: Task, stores: Stores) -> Iterator[tuple[_Process, socket.sock
             if raw is not None:
                 process = _Fresh(raw, theirs, life[0])
             else:
-                process = _Forked(task, ours, theirs, life, stores)
+                process = _Forked(task, ours, theirs, life)
         try:
             theirs.close()
             yield process, ours
@@ -192,64 +202,78 @@ def _started(task: Task, stores: Stores) -> Iterator[tuple[_Process, socket.sock
             os.close(descriptor)
 
 
-def _listen(task: Task, process: _Process, channel: socket.socket, stores: Stores) -> Answer:
-    reader = MessageReader(channel)
-    deadline = time.monotonic() + _START_S
-    begun = False
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return _late(task, begun=begun)
-        channel.settimeout(min(left, _LOOK_S))
+class Conversation:
+    """What the publisher and the process of a gate say to each other, until the gate answers.
+
+    Whatever the process does, asks or sends, it ends at its time.
+    """
+
+    def __init__(self, task: Task, process: Process, channel: socket.socket, reads: Reads) -> None:
+        self._task = task
+        self._process = process
+        self._channel = channel
+        self._reads = reads
+        self._reader = MessageReader(channel, _LONGEST, 0)
+        self._begun = False
+        self._deadline = time.monotonic() + _START_S
+
+    def hold(self) -> Answer:
+        """Answer what the process asks; return what it said in the end, or how it ended."""
+        while (left := self._deadline - time.monotonic()) > 0:
+            try:
+                message = self._reader.take()
+                answer = self._receive(left) if message is None else self._heard(message.said, left)
+            except TimeoutError:
+                continue  # it does not read what it asked for
+            except (OSError, ValueError) as error:
+                return died(f"its process cannot be understood: {error}")
+            if answer is not None:
+                return answer
+        return self._late()
+
+    def _receive(self, left: float) -> Answer | None:
+        self._channel.settimeout(min(left, _LOOK_S))
         try:
-            message = reader.read()
+            there = self._reader.receive()
         except TimeoutError:
-            if process.ended(wait=False) is None:
-                continue
-            message = _last_words(reader, channel)
-        except (OSError, ValueError) as error:
-            return died(f"its process cannot be understood: {error}")
-        match message:
-            case None:
-                return _gone(process)
-            case {"begun": True}:
-                begun = True
-                deadline = time.monotonic() + task.seconds
-            case {"read": _}:
-                with suppress(OSError):
-                    channel.settimeout(_START_S)
-                    send(channel, answer_read(stores.kv, message))
-            case {"answer": said}:
-                return _answer(said)
+            if self._process.ended(wait=False) is None:
+                return None
+            # it has ended, and its children keep the channel open: what was its last word?
+            self._channel.settimeout(_LAST_LOOK_S)
+            with suppress(TimeoutError):
+                if self._reader.receive():
+                    return None
+            there = False
+        except ConnectionError:
+            there = False
+        return None if there else _gone(self._process)
+
+    def _heard(self, said: dict[str, Any], left: float) -> Answer | None:
+        match said:
+            case {"begun": True} if not self._begun:
+                self._begun = True
+                self._deadline = time.monotonic() + self._task.seconds
+            case {"ask": question} if self._begun:
+                answer = self._reads.answer(question)
+                self._channel.settimeout(left)
+                with suppress(ConnectionError):  # who is gone is heard of next
+                    send(self._channel, *answer)
+            case {"answer": answered}:
+                try:
+                    return read_answer(answered)
+                except CorruptionError as error:
+                    return died(f"its process gave no answer that can be read: {error}")
             case _:
-                return died(f"its process said what it should not: {str(message)[:200]}")
-
-
-def _last_words(reader: MessageReader, channel: socket.socket) -> dict[str, Any] | None:
-    """Return what a process that has ended had said, while its children keep the channel open."""
-    channel.settimeout(0.0)
-    try:
-        return reader.read()
-    except (OSError, ValueError):
+                return died(f"its process said what it should not: {shortened(repr(said), 200)}")
         return None
 
-
-def _answer(said: Any) -> Answer:
-    try:
-        seen = {(commit, prefix): Statistics.decode(one) for commit, prefix, one in said["seen"]}
-        passed, reason = said["passed"] is True, str(said["reason"])
-        return Answer(**{**said, "passed": passed, "reason": reason, "seen": seen})
-    except (KeyError, TypeError) as error:
-        return died(f"its process gave no answer that can be read: {error}")
+    def _late(self) -> Answer:
+        if not self._begun:
+            return died(f"its process did not start within {_START_S:g} s")
+        return died(f"it took longer than its timeout of {self._task.seconds:g} s, and was stopped")
 
 
-def _late(task: Task, *, begun: bool) -> Answer:
-    if not begun:
-        return died(f"its process did not start within {_START_S:g} s")
-    return died(f"it took longer than its timeout of {task.seconds:g} s, and was stopped")
-
-
-def _gone(process: _Process) -> Answer:
+def _gone(process: Process) -> Answer:
     pause = Event()
     code = process.ended(wait=False)
     for _ in range(_LOOKS):

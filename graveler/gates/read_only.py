@@ -133,5 +133,4 @@ def read_only(stores: Stores) -> Stores:
         refs=Refs(kv, stores.uid, clock=stores.clock, ids=stores.ids),
         open_store=lambda root: ReadOnlyObjects(stores.open_store(root)),
         judge=None,
-        elsewhere=None,
     )

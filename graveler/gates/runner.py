@@ -99,7 +99,7 @@ def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> tuple[Verdict, str
     if gate.has_own_process:
         from graveler.gates.isolation import ask_elsewhere  # noqa: PLC0415 - few gates need it
 
-        answer = ask_elsewhere(gate, candidate, stores)
+        answer = ask_elsewhere(gate, candidate)
     else:
         answer = ask(gate.name, gate.check, gate.view(candidate))
     own = candidate.commit_id

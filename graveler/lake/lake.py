@@ -24,7 +24,6 @@ from graveler.errors import (
 from graveler.fields import Fields, row
 from graveler.gates.enforcing import enforce
 from graveler.kv.store import ABSENT, KVStore
-from graveler.lake.gating import elsewhere
 from graveler.lake.repository import Repository
 from graveler.lake.rescuing import rescuer
 from graveler.model import BranchRecord
@@ -285,7 +284,6 @@ class Lake:
             ids=self._ids,
             open_store=self._open_store,
             judge=enforce,
-            elsewhere=elsewhere(self._config, name, storage, settings),
         )
         return Repository(self, stores, witness)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from graveler.clock import Clock, IdSource
 from graveler.committed import RangeStore, Splitting
@@ -13,18 +12,11 @@ from graveler.objects.store import ObjectStore
 from graveler.refs import Refs
 from graveler.staging import StagingArea
 
-__all__ = ["Elsewhere", "Judge", "Stores"]
+__all__ = ["Judge", "Stores"]
 
 Judge = Callable[["Stores", str, str, Commit, Commit], None]
 """Called with the repository, what would be done (``merge``, …), the branch that would move, the
 commit it would move to and its present head; raises GateFailedError where it must not."""
-
-
-class Elsewhere(Protocol):
-    """How another process opens the same repository; it can be pickled."""
-
-    def open(self, kv: KVStore) -> "Stores":
-        """Return the repository over the same objects, and a key-value store that is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,6 @@ class Stores:
         ids: Unique names.
         open_store: Opens the object store of another root, for linked files.
         judge: Asks the gates that the repository requires of a branch; None: there are none.
-        elsewhere: How another process opens it; None for one that lives in this process.
     """
 
     name: str
@@ -63,7 +54,6 @@ class Stores:
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
     judge: Judge | None = None
-    elsewhere: Elsewhere | None = None
 
     @property
     def storage(self) -> str:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import graveler
+from graveler.gates.channel import send
 
 # ruff: noqa: TID251 - what they do is waste real time
 
@@ -169,3 +170,80 @@ def few_files(candidate):
 def opens_a_file(candidate):
     with open(os.devnull) as file:  # noqa: PTH123 - what is tested
         return not file.read()
+
+
+def told(candidate, message):
+    """Send the publisher a message that no gate sends."""
+    send(candidate._source._channel, message)
+
+
+@graveler.gate(timeout=1)
+def asks_and_reads_no_answer(candidate):
+    while True:
+        told(candidate, {"ask": ["read", "candidate", "large", 0, 1 << 22]})
+
+
+@graveler.gate(timeout=1)
+def says_a_byte_at_a_time(candidate):
+    channel = candidate._source._channel
+    channel.sendall(b"\0\x20\0\0\0\0\0\0")
+    while True:
+        channel.sendall(b" ")
+        time.sleep(0.05)
+
+
+@graveler.gate(timeout=1)
+def begins_again_and_again(candidate):
+    while True:
+        told(candidate, {"begun": True})
+        time.sleep(0.05)
+
+
+@graveler.gate(timeout=1)
+def asks_all_the_time(candidate):
+    while True:
+        list(candidate.entries())
+
+
+@graveler.gate(isolated=True)
+def looks_around(candidate):
+    reasons = []
+    for look in (
+        lambda: candidate.repository,
+        lambda: candidate._source.stores,
+        lambda: candidate._source._ask("get", "refs", b"branch/main".hex()),
+        lambda: candidate._source._ask("scan", "refs", "", ""),
+        lambda: candidate._source.find("0" * 64, b"settled"),
+        lambda: list(candidate._source.past("")),
+        candidate._source.now,
+    ):
+        try:
+            look()
+        except graveler.errors.InvalidInputError as error:
+            reasons.append(str(error)[:60])
+    candidate.report(reasons=reasons, environment=sorted(os.environ))
+
+
+@graveler.gate(isolated=True, reads="anything")
+def reads_anything(candidate):
+    assert candidate.now().year > 2000
+    assert candidate.run.key
+    assert candidate.commit.message
+    assert candidate.get("large") == candidate.open("large").read()
+    assert candidate.before.exists("settled")
+    assert [change.path for change in candidate.changes()] == ["large"]
+    assert len(list(candidate.entries())) == 2
+    assert candidate.paths("large") == [candidate.uri(candidate.stat("large"))]
+    assert not candidate.restores
+    return "no repository" if candidate.repository else ""
+
+
+HELD = ""
+
+
+def reaches(candidate):
+    candidate.report(
+        memory=HELD == "secret",
+        environment=os.environ.get("MY_TOKEN") == "secret",
+        file=(lake_of(candidate) / "graveler.toml").exists(),
+    )

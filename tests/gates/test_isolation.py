@@ -163,10 +163,11 @@ def test_it_ends_when_its_publisher_is_killed(tmp_path):
     assert gone(pid)
 
 
-def test_a_lake_in_memory_is_forked(repo):
+def test_a_lake_in_memory_is_read_through_the_publisher(repo):
     with repo.run("hour 05", gates=[samples.counts]) as run:
         run.put("a/1", b"seven")
-    assert run.result.verdicts[0].facts["text"] == "seven"
+    facts = run.result.verdicts[0].facts
+    assert (facts["text"], facts["forked"]) == ("seven", False)
 
 
 def test_a_store_that_one_process_holds_is_read_through_the_publisher(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import graveler
 from graveler import checks
 from graveler.errors import GateFailedError
-from graveler.gates import Candidate, RequiredGates
+from graveler.gates import Candidate, Gate, RequiredGates
 from graveler.gates.footers import RangedFile, read_footer
 from graveler.gates.statistics import Statistics, statistics
 from graveler.model import Entry
@@ -180,8 +180,19 @@ def test_a_gate_of_its_own_process_looks_back_as_well(disk):
         publish(disk, hour, 10 + hour)
     publish(disk, 2, 1, [replace(look, isolated=True)])
     assert past_of(disk, 2) == [["hour 1", 11, 1], ["hour 0", 10, 1]]
-    kept = [key for key, _ in disk.stores.kv.scan(f"stats:{disk.stores.uid}")]
-    assert len(kept) == 2
+    assert not list(disk.stores.kv.scan(f"stats:{disk.stores.uid}"))
+
+
+def adds(candidate):
+    candidate.history("t/")
+    candidate.report(rows=candidate.added("t/").rows)
+
+
+def test_a_gate_of_its_own_process_keeps_statistics_of_its_candidate_only(disk):
+    publish(disk, 0, 10)
+    publish(disk, 1, 5, [Gate("adds", adds, reads="history", isolated=True)])
+    (key,) = (key.decode() for key, _ in disk.stores.kv.scan(f"stats:{disk.stores.uid}"))
+    assert key.split("/")[1] == disk.commit("main").id
 
 
 def test_the_dump_of_refs_brings_required_gates_along(repo, memory_lake, tmp_path):

@@ -1,0 +1,162 @@
+"""The side of a gate's process: it holds no store, and asks the publisher for all that it reads."""
+
+import socket
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from io import BufferedReader
+from threading import Lock
+from typing import Any, BinaryIO, Final, NoReturn, cast
+
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    InvalidInputError,
+    ObjectNotFoundError,
+)
+from graveler.fields import from_unix_us
+from graveler.gates.channel import Message, MessageReader, send
+from graveler.gates.footers import RangedFile
+from graveler.gates.serving import LONGEST_PIECE
+from graveler.gates.source import Difference, Earlier, Source
+from graveler.names import path_key
+from graveler.records import decode_entry
+from graveler.repository.stores import Stores
+
+__all__ = ["AskingSource"]
+
+_LONGEST_ANSWER: Final = 1 << 30
+_BUFFER: Final = 1 << 20
+
+
+class AskingSource(Source):
+    """A candidate that the publisher reads.
+
+    Args:
+        channel: To the publisher.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._reader = MessageReader(channel, _LONGEST_ANSWER, LONGEST_PIECE)
+        self._lock = Lock()
+        self._done: list[int] = []
+
+    @property
+    def stores(self) -> Stores:
+        """Refused: there are none in this process."""
+        raise InvalidInputError(
+            "a gate in a process of its own has no repository, only the candidate: read through "
+            "the candidate, or run the gate without timeout, memory and isolated"
+        )
+
+    def find(self, tree: str, key: bytes) -> bytes | None:
+        """Return the value record at a key of a tree, or None."""
+        return _bytes(self._ask("find", tree, key.hex()).said["value"])
+
+    def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record) of a tree from `start` on below `prefix`."""
+        for key, value in self._list("scan", tree, start.hex(), prefix.hex()):
+            yield bytes.fromhex(key), bytes.fromhex(value)
+
+    def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
+        """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
+        for key, before, after in self._list("changes", tree, prefix.hex()):
+            yield bytes.fromhex(key), _bytes(before), _bytes(after)
+
+    def open(self, tree: str, path: str) -> BinaryIO:
+        """Return a readable, seekable stream of a file of a tree."""
+        key = path_key(path)
+        value = self.find(tree, key)
+        if value is None:
+            raise ObjectNotFoundError(f"nothing at {path!r} in the {tree}")
+        ranged = RangedFile(_Files(self, tree), path, decode_entry(key, value).size)
+        return cast(BinaryIO, BufferedReader(ranged, _BUFFER))
+
+    def get(self, tree: str, path: str) -> bytes:
+        """Return the bytes of a file of a tree."""
+        with self.open(tree, path) as file:
+            return file.read()
+
+    def read(self, tree: str, path: str, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of a file of a tree, from `start` on."""
+        pieces: list[bytes] = []
+        while length > 0:
+            piece = self._ask("read", tree, path, start, length).payload
+            if not piece:
+                break
+            pieces.append(piece)
+            start += len(piece)
+            length -= len(piece)
+        return b"".join(pieces)
+
+    def uri(self, address: str) -> str:
+        """Return an address as other programs know it."""
+        return str(self._ask("uri", address).said["value"])
+
+    def past(self, prefix: str) -> Iterator[Earlier]:
+        """Yield the earlier commits that may have touched a prefix, the latest first."""
+        for commit, created, run, stats in self._list("past", prefix):
+            yield Earlier(commit, from_unix_us(created), run, stats)
+
+    def goes_back(self) -> bool:
+        """Return whether the candidate is in the history of the target."""
+        return bool(self._ask("restores").said["value"])
+
+    def now(self) -> datetime:
+        """Return the time, by the repository's clock."""
+        return datetime.fromisoformat(self._ask("now").said["value"])
+
+    def _list(self, *question: Any) -> Iterator[Any]:
+        """Yield what a listing holds, page by page."""
+        page = self._ask(*question).said
+        try:
+            while page["listing"] is not None:
+                yield from page["items"]
+                with self._lock:
+                    done, self._done = self._done, []
+                page = self._ask("next", page["listing"], done).said
+            yield from page["items"]
+        finally:
+            # told with the next question: this may run in the middle of one
+            if page["listing"] is not None:
+                self._done.append(page["listing"])
+
+    def _ask(self, *question: Any) -> Message:
+        with self._lock:
+            send(self._channel, {"ask": question})
+            answer = self._reader.read()
+        if answer is None:
+            raise BackendUnavailableError("the publisher is gone")
+        if "error" in answer.said:
+            _raise(*answer.said["error"])
+        return answer
+
+
+class _Files:
+    """The files of a tree, to be read by ranges."""
+
+    def __init__(self, source: AskingSource, tree: str) -> None:
+        self._source = source
+        self._tree = tree
+
+    def get(self, path: str) -> bytes:
+        return self._source.get(self._tree, path)
+
+    def open(self, path: str) -> BinaryIO:
+        return self._source.open(self._tree, path)
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        return self._source.read(self._tree, path, start, length)
+
+
+def _bytes(value: str | None) -> bytes | None:
+    return None if value is None else bytes.fromhex(value)
+
+
+def _raise(name: str, said: str) -> NoReturn:
+    """Raise the publisher's error here."""
+    kind = vars(sys.modules[GravelerError.__module__]).get(name)
+    if isinstance(kind, type) and issubclass(kind, GravelerError):
+        raise kind(said)
+    raise BackendUnavailableError(f"the publisher could not read for this gate: {name}: {said}")

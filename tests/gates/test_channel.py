@@ -1,0 +1,310 @@
+"""What the process of a gate may do to its publisher: nothing but be refused, and in time."""
+
+import json
+import random
+import socket
+import time
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from graveler.background import Inline
+from graveler.clock import FakeClock, SequenceIds
+from graveler.config import LakeConfig
+from graveler.gates import Candidate, Gate
+from graveler.gates.channel import send
+from graveler.gates.child import Task
+from graveler.gates.isolation import Conversation, Process
+from graveler.gates.serving import Reads
+from graveler.gates.transport import pickled
+from graveler.lake.factory import connect
+from tests.gates import samples
+
+ANSWER = {"passed": True, "reason": "", "died": False, "facts": {}, "seen": [], "rule": None}
+STATISTICS: dict[str, Any] = {"files": 1, "bytes": 2, "rows": None, "columns": {}}
+DEEP = 5_000
+GIVEN = Gate("g", lambda _: None, prefix="s", reads={"history"})
+
+
+class Ended(Process):
+    """A process that has ended."""
+
+    def ended(self, *, wait: bool) -> int:
+        return 0
+
+
+def candidate_of(repo):
+    branch = repo.create_branch("dev")
+    branch.put("small", b"12345")
+    commit = branch.commit("small")
+    return Candidate(repo.stores, commit, target=repo.commit("main"), into="main")
+
+
+@pytest.fixture
+def candidate(repo):
+    return candidate_of(repo)
+
+
+def converse(candidate, sent):
+    """The answer of a gate whose process sends these bytes and is gone."""
+    task = Task("g", GIVEN.check, GIVEN.prefixes, GIVEN.inputs, {}, "main", "publish", 5.0, None)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+        theirs.sendall(sent)
+        theirs.shutdown(socket.SHUT_WR)
+        return Conversation(task, Ended(), ours, Reads(GIVEN.view(candidate))).hold()
+
+
+def framed(raw, payload=b""):
+    return len(raw).to_bytes(4, "big") + len(payload).to_bytes(4, "big") + raw + payload
+
+
+def said(message):
+    return framed(json.dumps(message).encode())
+
+
+def answered(**fields):
+    return said({"begun": True}) + said({"answer": {**ANSWER, **fields}})
+
+
+def test_an_answer_is_taken(candidate):
+    assert converse(candidate, answered()).passed
+    refusal = converse(candidate, answered(passed=False, reason="too few"))
+    assert (refusal.reason, refusal.died) == ("too few", False)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        framed(b"[" * DEEP + b"]" * DEEP),
+        framed(b'{"a":' * DEEP + b"1" + b"}" * DEEP),
+        framed(b"no json"),
+        framed(b"\xff\xfe"),
+        framed(b"[]"),
+        framed(b'{"answer": NaN}'),
+        framed(b'{"answer": ' + b"9" * 5_000 + b"}"),
+        b"\xff" * 8,
+        framed(b"{}", b"payload"),
+        said({}),
+        said({"ask": ["now"]}),
+        said({"begun": True}) * 2,
+        answered(facts=[1]),
+        answered(facts="x"),
+        answered(seen={"k": 1}),
+        answered(seen=[1]),
+        answered(seen=[["t/", {}]]),
+        answered(seen=[["t/", {**STATISTICS, "files": "1"}]]),
+        answered(seen=[["t/", STATISTICS]] * 100),
+        answered(seen=[["t/", {**STATISTICS, "columns": {"x" * 300_000: {}}}]]),
+        answered(passed=1),
+        answered(reason=None),
+        answered(rule=7),
+        said({"answer": {"passed": True}}),
+        said({"answer": None}),
+        b"",
+    ],
+)
+def test_what_is_no_answer_is_a_refusal(candidate, sent):
+    answer = converse(candidate, sent)
+    assert answer.died
+    assert not answer.passed
+    assert answer.reason
+
+
+def nested(depth):
+    return {"a": nested(depth - 1)} if depth else {}
+
+
+def test_facts_of_whatever_size_and_depth_are_kept_small(candidate):
+    answer = converse(
+        candidate,
+        answered(
+            facts={"deep": nested(200), "wide": {str(n): list(range(64)) for n in range(64)}},
+            reason="\ud800" + "x" * 9_000,
+        ),
+    )
+    assert answer.passed
+    assert len(json.dumps(answer.facts)) < 30_000
+    assert len(answer.reason.encode()) < 5_000
+
+
+def test_statistics_are_of_the_candidate_whatever_is_said(candidate):
+    answer = converse(candidate, answered(seen=[["\ud800", STATISTICS]]))
+    assert [commit for commit, _ in answer.seen] == [""]
+
+
+QUESTIONS = [
+    ["find", "candidate", b"small".hex()],
+    ["scan", "candidate", b"s".hex(), b"s".hex()],
+    ["scan", "target", b"s".hex(), b"s".hex()],
+    ["changes", "candidate", b"s".hex()],
+    ["past", "s"],
+    ["next", 0, [1]],
+    ["read", "candidate", "small", 0, 10],
+    ["uri", "data/x"],
+    ["restores"],
+    ["now"],
+]
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    1 << 70,
+    0.5,
+    "",
+    "\ud800",
+    "../x",
+    "zz",
+    "0" * 64,
+    [],
+    {},
+    [[]],
+    {"a": []},
+]
+
+
+def mutated(dice, message):
+    """The bytes of a message with something in it, or of its frame, put otherwise."""
+    for _ in range(dice.choice([0, 0, 1, 2])):
+        holder, key = dice.choice(list(places(message)))
+        holder[key] = deepcopy(dice.choice(ODD))
+    raw = bytearray(said(message))
+    for _ in range(dice.choice([0] * 10 + [1, 3])):
+        raw[dice.randrange(len(raw))] = dice.randrange(256)
+    if dice.random() < 0.02:
+        del raw[dice.randrange(len(raw)) :]
+    return bytes(raw)
+
+
+def places(value):
+    """Where something else could be: each holder, and its key."""
+    keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
+    for key in keys:
+        yield value, key
+        if isinstance(value[key], (dict, list)):
+            yield from places(value[key])
+
+
+def fuzz(candidate, seed, count):
+    """Send a publisher messages that were altered; all that it may do is answer, or refuse.
+
+    Returns:
+        How many of them ended in an answer that passed.
+    """
+    dice = random.Random(seed)
+    passed = 0
+    for _ in range(count):
+        sent = [mutated(dice, {"ask": deepcopy(dice.choice(QUESTIONS))}) for _ in range(5)]
+        answer = {**ANSWER, "facts": {"a": 1}, "seen": [["s", dict(STATISTICS)]]}
+        last = mutated(dice, {"answer": answer})
+        passed += converse(candidate, said({"begun": True}) + b"".join(sent) + last).passed
+    return passed
+
+
+def fuzz_channel(seed, count):
+    """As `fuzz`, over a lake of its own."""
+    config = LakeConfig("fuzz", "mem://", f"mem://channel-{seed}", cache_folder=None)
+    with connect(config, clock=FakeClock(), ids=SequenceIds(), background=Inline()) as lake:
+        return fuzz(candidate_of(lake.create_repository("flights")), seed, count)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_altered_message_raises_in_the_publisher(seed):
+    passed = fuzz_channel(seed, 250)
+    assert 0 < passed < 250
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        samples.asks_and_reads_no_answer,
+        samples.says_a_byte_at_a_time,
+        samples.begins_again_and_again,
+        samples.asks_all_the_time,
+    ],
+    ids=lambda gate: gate.name,
+)
+def test_its_time_bounds_whatever_it_does(disk, gate):
+    run = disk.runs.open("hour")
+    run.put("large", bytes(8 << 20))
+    run.commit_staged()
+    began = time.monotonic()
+    (verdict,) = run.judge([gate])
+    assert verdict.died
+    assert time.monotonic() - began < 8
+    assert "timeout of 1 s" in verdict.reason or "should not" in verdict.reason
+
+
+def test_it_has_no_credentials_and_reads_the_candidate_alone(disk, monkeypatch):
+    for name in ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "GRAVELER_LAKE", "MY_TOKEN"):
+        monkeypatch.setenv(name, "secret")
+    with disk.run("hour", gates=[samples.looks_around]) as run:
+        run.put("a/1", b"1")
+    (verdict,) = run.result.verdicts
+    refused, names = verdict.facts["reasons"], verdict.facts["environment"]
+    assert len(refused) == 7
+    assert refused[2].startswith("not a question: ['get', 'refs'")
+    assert not {"AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "GRAVELER_LAKE", "MY_TOKEN"} & set(names)
+    assert "PATH" in names
+
+
+def test_no_setting_of_the_lake_travels(disk, monkeypatch):
+    sent = []
+
+    def keeps(task):
+        sent.append(pickled(task))
+        return sent[-1]
+
+    monkeypatch.setattr("graveler.gates.isolation.pickled", keeps)
+    with disk.run("hour", gates=[samples.counts]) as run:
+        run.put("a/1", b"1")
+    (raw,) = sent
+    assert raw is not None
+    assert b"sqlite" not in raw
+    assert disk.stores.uid.encode() not in raw
+    assert disk.stores.location.encode() not in raw
+
+
+def test_a_gate_that_declares_anything_reads_all_but_the_repository(disk):
+    run = disk.runs.open("hour")
+    run.put("large", random.Random(0).randbytes(9 << 20))
+    run.commit_staged()
+    (verdict,) = run.judge([samples.reads_anything])
+    assert verdict.reason.startswith("InvalidInputError: a gate in a process of its own has no")
+
+
+def test_a_file_elsewhere_is_read_through_the_publisher(repo, tmp_path):
+    """A store in memory, which no other process has."""
+    repo.stores.open_store("mem://elsewhere").put("x", b"seven")
+    with repo.run("hour", gates=[samples.counts]) as run:
+        run.link("a/1", address="mem://elsewhere/x", size=5)
+    assert run.result.verdicts[0].facts["text"] == "seven"
+
+
+def test_what_a_publisher_sends_is_read_whatever_its_size(repo):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        send(ours, {"value": "x"}, b"payload")
+        ours.shutdown(socket.SHUT_WR)
+        raw = theirs.recv(1 << 16)
+    assert raw == framed(b'{"value": "x"}', b"payload")
+
+
+@pytest.mark.parametrize(
+    ("mode", "memory", "environment"),
+    [("publisher", True, True), ("fork", True, True), ("fresh", False, False)],
+)
+def test_what_each_mode_reaches(disk, monkeypatch, mode, memory, environment):
+    def in_a_fork(candidate):
+        samples.reaches(candidate)
+
+    monkeypatch.setenv("MY_TOKEN", "secret")
+    monkeypatch.setattr(samples, "HELD", "secret")
+    check = in_a_fork if mode == "fork" else samples.reaches
+    with disk.run("hour", gates=[Gate("reaches", check, isolated=mode != "publisher")]) as run:
+        run.put("a/1", b"1")
+    facts = run.result.verdicts[0].facts
+    assert facts == {"memory": memory, "environment": environment, "file": True}
