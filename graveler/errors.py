@@ -229,17 +229,22 @@ class MergeConflictError(ConflictError):
     """A merge found paths changed differently on both sides; nothing was merged.
 
     Attributes:
-        conflicts: Path and the three identities of each, in path order.
+        conflicts: The first 1,000, in path order: the entries of base and sides, and the commits
+            and runs that changed each side.
+        count: How many there are.
     """
 
     code = ErrorCode.MERGE_CONFLICT
 
-    def __init__(self, message: str, conflicts: "tuple[Conflict, ...]" = ()) -> None:
+    def __init__(
+        self, message: str, conflicts: "tuple[Conflict, ...]" = (), count: int | None = None
+    ) -> None:
         super().__init__(message)
         self.conflicts = conflicts
+        self.count = len(conflicts) if count is None else count
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return type(self), (str(self), self.conflicts)
+        return type(self), (str(self), self.conflicts, self.count)
 
 
 class GateFailedError(GravelerError):

@@ -10,6 +10,7 @@ __all__ = [
     "BranchRecord",
     "Change",
     "ChangeKind",
+    "ChangedBy",
     "Commit",
     "Conflict",
     "Entry",
@@ -83,20 +84,40 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedBy:
+    """What changed a path last on one side of a merge.
+
+    Attributes:
+        commit: Id of the commit on that side's own line.
+        run: Key of the run that made or published it, "" where no run did.
+    """
+
+    commit: str
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """A path that both sides of a merge changed, differently.
 
     Attributes:
         path: The path.
-        base: Identity (hex) in the merge base, None where the path is missing.
-        source: Identity in the merge source, None where missing.
-        dest: Identity in the merge destination, None where missing.
+        base: Its entry in what both started from, None where the path is missing.
+        source: Its entry in the merge source, None where missing.
+        dest: Its entry in the merge destination, None where missing.
+        bases_disagree: There are several merge bases, and what they have at the path cannot be
+            merged; `base` is None.
+        source_change: What changed it last on the source's side, None where that is not known.
+        dest_change: The same of the destination's side.
     """
 
     path: str
-    base: str | None
-    source: str | None
-    dest: str | None
+    base: Entry | None
+    source: Entry | None
+    dest: Entry | None
+    bases_disagree: bool = False
+    source_change: ChangedBy | None = None
+    dest_change: ChangedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)

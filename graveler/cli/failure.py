@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import typer
 
-from graveler.cli.output import printable, to_json
+from graveler.cli.conflicts import conflict_line
+from graveler.cli.output import to_json
+from graveler.cli.shapes import conflict_shape
 from graveler.config import environment
 from graveler.errors import (
     ErrorCode,
@@ -65,7 +67,8 @@ def _shape(error: Exception) -> dict[str, Any]:
     code = error.code if isinstance(error, GravelerError) else ErrorCode.INTERNAL
     shape: dict[str, Any] = {"code": str(code), "message": _message(error)}
     if isinstance(error, MergeConflictError):
-        shape["conflicts"] = [asdict(conflict) for conflict in error.conflicts]
+        shape["conflicts"] = [conflict_shape(conflict) for conflict in error.conflicts]
+        shape["conflict_count"] = error.count
     if isinstance(error, GateFailedError):
         shape["verdicts"] = [asdict(verdict) for verdict in error.verdicts]
     return shape
@@ -76,18 +79,10 @@ def _lines(error: Exception) -> list[str]:
     line = "error: " + " ".join(_message(error).splitlines())
     lines = [typer.style(line, fg="red") if color else line]
     if isinstance(error, MergeConflictError):
-        lines += [
-            f"  {printable(conflict.path)}  base {_short(conflict.base)}  "
-            f"source {_short(conflict.source)}  dest {_short(conflict.dest)}"
-            for conflict in error.conflicts
-        ]
+        lines += map(conflict_line, error.conflicts)
     if isinstance(error, GateFailedError):
         lines += [
             f"  {verdict.gate}: {'passed' if verdict.passed else verdict.reason or 'refused'}"
             for verdict in error.verdicts
         ]
     return lines
-
-
-def _short(identity: str | None) -> str:
-    return "(missing)" if identity is None else identity[:12]

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from graveler.model import Change, Commit, Entry
+from graveler.model import Change, Commit, Conflict, Entry
 
 if TYPE_CHECKING:
     from graveler.ingest import Hour, Quarantine, Refusal
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "change_shape",
     "commit_shape",
+    "conflict_shape",
     "entry_shape",
     "hour_shape",
     "moment",
@@ -61,6 +62,21 @@ def change_shape(change: Change) -> dict[str, Any]:
         "kind": str(change.kind),
         "before": None if change.before is None else entry_shape(change.before),
         "after": None if change.after is None else entry_shape(change.after),
+    }
+
+
+def conflict_shape(conflict: Conflict) -> dict[str, Any]:
+    """Return a conflict: path, the three entries, and what changed each side."""
+    entries = {"base": conflict.base, "source": conflict.source, "dest": conflict.dest}
+    changes = {
+        "source_change": conflict.source_change,
+        "dest_change": conflict.dest_change,
+    }
+    return {
+        "path": conflict.path,
+        **{side: None if entry is None else entry_shape(entry) for side, entry in entries.items()},
+        "bases_disagree": conflict.bases_disagree,
+        **{side: None if change is None else asdict(change) for side, change in changes.items()},
     }
 
 

@@ -1,8 +1,16 @@
 """Committed trees: ranges and metaranges, and how they are built, compared and merged."""
 
 from graveler.committed.apply import Applied, StagedChange, apply, keeping, reapply
+from graveler.committed.bases import CONFLICT, Base, Bases, BaseValues, Unresolved
 from graveler.committed.diff import RawChange, diff, same_records
-from graveler.committed.merge import CONFLICT, Earlier, Merged, Resolve, Unresolved, merge
+from graveler.committed.merge import (
+    Earlier,
+    Merged,
+    RawConflict,
+    Resolve,
+    merge,
+    merge_changes,
+)
 from graveler.committed.metarange import EMPTY_METARANGE, get, scan
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore, Rescue, StoreStats
@@ -15,6 +23,9 @@ __all__ = [
     "CONFLICT",
     "EMPTY_METARANGE",
     "Applied",
+    "Base",
+    "BaseValues",
+    "Bases",
     "Earlier",
     "Merged",
     "Problem",
@@ -22,6 +33,7 @@ __all__ = [
     "RangeStore",
     "RangeWriter",
     "RawChange",
+    "RawConflict",
     "Rescue",
     "Resolve",
     "Splitting",
@@ -34,6 +46,7 @@ __all__ = [
     "get",
     "keeping",
     "merge",
+    "merge_changes",
     "reapply",
     "same_records",
     "scan",

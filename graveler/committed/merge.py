@@ -1,51 +1,53 @@
-"""Three trees in, one out: what the source changed since the base, laid over the destination.
+"""Trees in, one tree out: what the source changed since the bases, laid over the destination.
 
-Only ranges that both sides changed are opened. There each key whose record the source
-changed is decided, by the first row that holds:
+Only ranges that both sides changed are opened. There each key at which the source's record is not
+that of every base is decided, by the first row that holds:
 
 ==================================================  ===================
-the destination's record is the base's              the source's
+the destination's record is that of every base      the source's
 source and destination have equal content           the destination's
 source and base have equal content                  the destination's
 base and destination have equal content             the source's
 else                                                conflict
 ==================================================  ===================
 
-A missing key counts as a content of its own, so the rows cover a file that both sides
-added, and a deletion against a change. The first row is what taking over a whole range
-that the destination has not changed does, too; so the result does not depend on where
-ranges end.
+A missing key counts as a content of its own, so the rows cover a file that both sides added, and a
+deletion against a change. The first row is what taking over a whole range that the destination has
+not changed does, too; so the result does not depend on where ranges end. What several bases have at
+a key is merged first: see `bases`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
-from operator import eq
+from heapq import merge as merge_sorted
+from itertools import groupby
+from operator import eq, itemgetter
 from typing import Final, Literal, NamedTuple
 
 from graveler.committed import metarange
+from graveler.committed.bases import CONFLICT, Bases, BaseValues, Unresolved
 from graveler.committed.diff import RawChange, diff_ranges, same_content
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.rewrite import rewrite
 from graveler.committed.splitting import Splitting
-from graveler.committed.sweep import Segment, pieces, same_ranges
+from graveler.committed.sweep import Segment, Side, pieces, same_ranges
 from graveler.committed.table import Record
 from graveler.errors import InvalidInputError
 from graveler.identity import record_id
-from graveler.model import Conflict, RangeInfo
-from graveler.records import value_identity
 
-__all__ = ["CONFLICT", "Earlier", "Merged", "Resolve", "Unresolved", "merge"]
+__all__ = [
+    "SHOWN",
+    "Earlier",
+    "Merged",
+    "RawConflict",
+    "Resolve",
+    "merge",
+    "merge_changes",
+]
 
-
-class Unresolved(Enum):
-    """What a `Resolve` answers where it has no answer."""
-
-    CONFLICT = "conflict"
-
-
-CONFLICT: Final = Unresolved.CONFLICT
+SHOWN: Final = 1_000
+"""Conflicts that are kept; those after them are counted."""
 
 Resolve = Callable[
     [bytes, bytes | None, bytes | None, bytes | None], "bytes | Literal[Unresolved.CONFLICT] | None"
@@ -66,22 +68,41 @@ class Earlier(NamedTuple):
     merged: str
 
 
+class RawConflict(NamedTuple):
+    """A key that both sides changed, differently.
+
+    Attributes:
+        key: The key.
+        base: Its value record in the base, None where it is missing, `CONFLICT` where several
+            bases do not agree on it.
+        source: Its value record in the source, None where it is missing.
+        dest: Its value record in the destination, None where it is missing.
+    """
+
+    key: bytes
+    base: bytes | Literal[Unresolved.CONFLICT] | None
+    source: bytes | None
+    dest: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class Merged:
     """What merging gave.
 
     Attributes:
         metarange: Id of the merged tree, "" where there are conflicts.
-        conflicts: In key order.
+        conflicts: The first `SHOWN`, in key order.
+        conflict_count: How many there are.
     """
 
     metarange: str
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[RawConflict, ...] = ()
+    conflict_count: int = 0
 
 
 def merge(  # noqa: PLR0913 - three trees and how to join them
     store: RangeStore,
-    base: str,
+    base: str | Bases,
     source: str,
     dest: str,
     *,
@@ -94,101 +115,216 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
 
     Args:
         store: Where the trees are.
-        base: Metarange id of what both sides started from.
+        base: What both sides started from: the metarange id of one tree, or all best bases.
         source: Metarange id.
         dest: Metarange id.
         splitting: Where new ranges end.
         strategy: ``source-wins`` or ``dest-wins``: the side that has its way in a conflict,
             its deletions included. None: neither.
-        resolve: Asked first about each conflict.
-        earlier: An earlier result for the same base and source, settled in the same way: where
+        resolve: Asked first about each conflict at a key on whose base value the bases agree.
+        earlier: An earlier result for the same bases and source, settled in the same way: where
             the destination has not changed since, it is taken over range by range, unopened.
 
     Raises:
         InvalidInputError: No such strategy.
     """
-    if strategy not in {None, "source-wins", "dest-wins"}:
-        raise InvalidInputError(f"merge strategy {strategy!r}: use source-wins, dest-wins or None")
-    if dest in {base, source}:
-        return Merged(source)
-    if source == base:
-        return Merged(dest)
-    trees = (base, source, dest) if earlier is None else (base, source, dest, *earlier)
-    sides = [metarange.read(store, tree) for tree in trees]
+    sides = _Sides(store, base, source, dest, earlier)
     judge = _Judge(strategy, resolve)
+    if sides.result is not None:
+        return Merged(sides.result)
     with RangeWriter(store, splitting, hold=True) as writer:
-        _merge_ranges(store, writer, sides, judge)
-        if judge.conflicts:
-            return Merged("", tuple(judge.conflicts))
+        sides.write(writer, judge)
+        if judge.conflict_count:
+            return Merged("", tuple(judge.conflicts), judge.conflict_count)
         infos = writer.finish()
     return Merged(metarange.write(store, infos))
 
 
-def _merge_ranges(
-    store: RangeStore, writer: RangeWriter, sides: list[tuple[RangeInfo, ...]], judge: "_Judge"
-) -> None:
-    for shared, segment in pieces(*sides):
-        writer.add_ranges(shared)
-        if segment is None:
+def merge_changes(
+    store: RangeStore,
+    base: str | Bases,
+    source: str,
+    dest: str,
+    *,
+    strategy: str | None = None,
+) -> Iterator[RawChange | RawConflict]:
+    """Yield what `merge` would change in `dest`, and its conflicts, in key order.
+
+    Nothing is written, and nothing is kept.
+
+    Raises:
+        InvalidInputError: No such strategy.
+    """
+    judge = _Judge(strategy, None)
+    sides = _Sides(store, base, source, dest, None)
+    return sides.changes(judge)
+
+
+class _Sides:
+    """The trees of one merge, side by side.
+
+    Attributes:
+        result: The merged tree where no range need be looked at to know it.
+    """
+
+    def __init__(
+        self,
+        store: RangeStore,
+        base: str | Bases,
+        source: str,
+        dest: str,
+        earlier: Earlier | None,
+    ) -> None:
+        self._store = store
+        bases = Bases.one(base) if isinstance(base, str) else base
+        trees = bases.trees
+        self._trees = (*trees, source, dest, *(earlier or ()))
+        self._count = len(trees)
+        self._places = [trees.index(each.tree) for each in bases.best]
+        self._values = BaseValues(store, bases)
+        self.result: str | None = None
+        if source == dest or trees == (source,):
+            self.result = dest
+        elif trees == (dest,):
+            self.result = source
+
+    def write(self, writer: RangeWriter, judge: "_Judge") -> None:
+        """Write the merged tree."""
+        for shared, segment in self._pieces():
+            writer.add_ranges(shared)
+            if segment is None:
+                return
+            dest, *earlier = segment[self._count + 1 :]
+            if earlier and same_ranges(earlier[0], dest):
+                writer.add_ranges(earlier[1])
+                continue
+            taken = self._taken(segment)
+            if taken is not None:
+                writer.add_ranges(taken)
+            else:
+                rewrite(self._store, writer, dest, self._candidates(segment), judge.settle)
+
+    def changes(self, judge: "_Judge") -> Iterator[RawChange | RawConflict]:
+        """Yield what the merged tree has otherwise than the destination, and the conflicts."""
+        if self._trees[-1] == self.result:
             return
-        _, _, dest, *earlier = segment
-        if earlier and same_ranges(earlier[0], dest):
-            writer.add_ranges(earlier[1])
-        else:
-            _merge_segment(store, writer, segment, judge)
+        for _, segment in self._pieces():
+            if segment is None:
+                return
+            dest = segment[self._count + 1]
+            taken = self._taken(segment)
+            if taken is not None:
+                yield from diff_ranges(self._store, dest, taken)
+                continue
+            for candidate in self._candidates(segment):
+                info = metarange.find(dest, candidate.key)
+                there = None if info is None else self._store.open(info.id).get(candidate.key)
+                chosen = judge.choose(candidate, there)
+                if chosen is CONFLICT:
+                    yield RawConflict(*candidate[:3], there)
+                elif not same_content(chosen, there):
+                    yield RawChange(candidate.key, there, chosen)
+
+    def _pieces(self) -> Iterator[tuple[Side, Segment | None]]:
+        return pieces(*(metarange.read(self._store, tree) for tree in self._trees))
+
+    def _taken(self, segment: Segment) -> Side | None:
+        """Return the side whose ranges are the result as they are, None where there is none."""
+        bases, (source, dest) = segment[: self._count], segment[self._count : self._count + 2]
+        if same_ranges(source, dest) or all(same_ranges(source, base) for base in bases):
+            return dest
+        return source if all(same_ranges(dest, base) for base in bases) else None
+
+    def _candidates(self, segment: Segment) -> Iterator["_Candidate"]:
+        """Yield the keys at which the source's record is not that of every base."""
+        bases, source = segment[: self._count], segment[self._count]
+        if len(bases) == 1:
+            for key, record, value in diff_ranges(self._store, bases[0], source, same=eq):
+                yield _Candidate(key, record, value, (record,))
+            return
+        diffs = (self._diff(place, base, source) for place, base in enumerate(bases))
+        for key, changes in groupby(merge_sorted(*diffs), key=itemgetter(0)):
+            found = {place: change for _, place, change in changes}
+            value = next(iter(found.values())).right_value
+            records = tuple(
+                found[place].left_value if place in found else value for place in range(len(bases))
+            )
+            base = self._values.merged(key, [records[place] for place in self._places])
+            yield _Candidate(key, base, value, records)
+
+    def _diff(self, place: int, base: Side, source: Side) -> Iterator[tuple[bytes, int, RawChange]]:
+        changes = diff_ranges(self._store, base, source, same=eq)
+        return ((change.key, place, change) for change in changes)
 
 
-def _merge_segment(
-    store: RangeStore, writer: RangeWriter, segment: Segment, judge: "_Judge"
-) -> None:
-    base, source, dest = segment[:3]
-    if same_ranges(source, base) or same_ranges(source, dest):
-        writer.add_ranges(dest)
-    elif same_ranges(dest, base):
-        writer.add_ranges(source)
-    else:
-        rewrite(store, writer, dest, diff_ranges(store, base, source, same=eq), judge.settle)
+class _Candidate(NamedTuple):
+    """A key that the source changed.
+
+    Attributes:
+        key: The key.
+        base: What the bases have there together.
+        source: What the source has.
+        records: What each tree among the bases has.
+    """
+
+    key: bytes
+    base: bytes | Literal[Unresolved.CONFLICT] | None
+    source: bytes | None
+    records: tuple[bytes | None, ...]
 
 
 class _Judge:
     """Decides key by key, and keeps the conflicts it could not decide."""
 
     def __init__(self, strategy: str | None, resolve: Resolve | None) -> None:
+        if strategy not in {None, "source-wins", "dest-wins"}:
+            raise InvalidInputError(
+                f"merge strategy {strategy!r}: use source-wins, dest-wins or None"
+            )
         self._strategy = strategy
         self._resolve = resolve
-        self.conflicts: list[Conflict] = []
+        self.conflicts: list[RawConflict] = []
+        self.conflict_count = 0
 
-    def settle(self, change: RawChange, found: Record | None) -> Record | None:
+    def settle(self, change: _Candidate, found: Record | None) -> Record | None:
         """Return the record to have at a key that the source changed; `found` is dest's."""
-        key, base, source = change
         dest = None if found is None else found[2]
-        if dest == base:
-            return None if source is None else (key, record_id(key, source), source)
-        if same_content(source, dest) or same_content(source, base):
+        chosen = self.choose(change, dest)
+        if chosen is CONFLICT:
+            self.conflict_count += 1
+            if self.conflict_count <= SHOWN:
+                self.conflicts.append(RawConflict(*change[:3], dest))
             return found
-        chosen: bytes | Literal[Unresolved.CONFLICT] | None = source
-        if not same_content(base, dest):
-            chosen = self._choose(key, base, source, dest)
-            if chosen is CONFLICT:
-                self.conflicts.append(_conflict(key, base, source, dest))
-        if chosen is CONFLICT or same_content(chosen, dest):
+        if chosen == dest:
             return found
         if chosen is None:
             return None
-        return key, record_id(key, chosen), chosen
+        return change.key, record_id(change.key, chosen), chosen
 
-    def _choose(
-        self, key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
+    def choose(
+        self, change: _Candidate, dest: bytes | None
     ) -> bytes | Literal[Unresolved.CONFLICT] | None:
-        if self._resolve is not None:
+        """Return the value to have at a key that the source changed, or `CONFLICT`."""
+        source, base = change.source, change.base
+        if all(dest == record for record in change.records):
+            return source
+        if same_content(source, dest):
+            return dest
+        if base is not CONFLICT:
+            if same_content(source, base):
+                return dest
+            if same_content(base, dest):
+                return source
+        return self._settled(change, dest)
+
+    def _settled(
+        self, change: _Candidate, dest: bytes | None
+    ) -> bytes | Literal[Unresolved.CONFLICT] | None:
+        key, base, source, _ = change
+        if base is not CONFLICT and self._resolve is not None:
             chosen = self._resolve(key, base, source, dest)
             if chosen is not CONFLICT:
-                return chosen
+                return dest if same_content(chosen, dest) else chosen
         if self._strategy is None:
             return CONFLICT
         return source if self._strategy == "source-wins" else dest
-
-
-def _conflict(key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None) -> Conflict:
-    identities = [None if v is None else value_identity(v).hex() for v in (base, source, dest)]
-    return Conflict(key.decode("utf-8", "backslashreplace"), *identities)

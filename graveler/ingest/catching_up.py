@@ -10,7 +10,8 @@ from typing import Final
 
 from graveler.ingest.line import CAUGHT_UP, INGEST
 from graveler.model import BranchRecord
-from graveler.refs import is_ancestor, merge_base
+from graveler.refs import is_ancestor, line_outside
+from graveler.repository.bases import find_bases
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merging import merge_trees
 from graveler.repository.stores import Stores
@@ -30,12 +31,8 @@ def is_behind(stores: Stores, branch: str, into: str) -> bool:
     )
     if target.generation - head.generation > FAR:
         return True
-    base = merge_base(commits, head.id, target.id)
-    while base is not None and target.parents and target.generation > base.generation:
-        if _REVERT in target.metadata:
-            return True
-        target = commits.get(target.parents[0])
-    return False
+    line = line_outside(commits, target.id, head.id)
+    return any(_REVERT in commit.metadata for commit in line)
 
 
 def catch_up(stores: Stores, branch: str, into: str) -> None:
@@ -50,12 +47,12 @@ def catch_up(stores: Stores, branch: str, into: str) -> None:
         target = refs.commits.get(refs.branches.get(into).commit_id)
         if is_ancestor(refs.commits, target.id, tip.head.id):
             return None
-        base = merge_base(refs.commits, target.id, tip.head.id)
-        if base is None:
+        bases = find_bases(stores, target, tip.head)
+        if bases is None:
             return None  # no history in common: publishing reports it
         tree = merge_trees(
             stores,
-            base=base.metarange,
+            base=bases,
             source=target.metarange,
             dest=tip.head.metarange,
             strategy="dest-wins",

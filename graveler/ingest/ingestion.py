@@ -22,6 +22,7 @@ from graveler.names import check_branch, check_caller_pairs
 from graveler.repository import branching
 from graveler.repository.branch import Branch
 from graveler.repository.diffing import uncommitted
+from graveler.repository.merging import check_strategy
 from graveler.repository.stores import Stores
 
 __all__ = ["Ingestion"]
@@ -176,6 +177,7 @@ class Ingestion:
             NotFoundError: No such quarantine.
             RefNotFoundError: Somebody has deleted its branch.
         """
+        check_strategy(strategy)
         chosen = self._gates if gates is None else tuple(as_gate(gate) for gate in gates)
         pairs = None if metadata is None else check_caller_pairs(f"release {name}", metadata)
         commit, already = self._releases.release(

@@ -8,6 +8,7 @@ was decided has landed before, in which case the decision is dropped, or never w
 from dataclasses import replace
 from itertools import count
 
+from graveler.committed import Bases
 from graveler.errors import (
     AlreadyExistsError,
     GateFailedError,
@@ -20,8 +21,9 @@ from graveler.ingest.record import Quarantine, Refusal, Standing
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import put_on, put_on_unless_changed, taken_off
 from graveler.model import BranchRecord, Commit
-from graveler.refs import is_ancestor, merge_base, move
+from graveler.refs import is_ancestor, merge_bases, move
 from graveler.repository import branching
+from graveler.repository.bases import find_bases
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.stores import Stores
 
@@ -39,13 +41,11 @@ def culprits(publisher: Publisher, point: Point, spec: CommitSpec) -> tuple[Comm
     stores = publisher.stores
     commits = stores.refs.commits
     target = commits.get(stores.refs.branches.get(publisher.into).commit_id)
-    base = merge_base(commits, point.commit.id, target.id) or target
+    bases = find_bases(stores, point.commit, target) or Bases.one(target.metarange)
     tree = target.metarange
     for change in point.changes:
         try:
-            tree = put_on_unless_changed(
-                stores, tree, change, base=base.metarange, target=target.metarange
-            )
+            tree = put_on_unless_changed(stores, tree, change, bases=bases, target=target.metarange)
             candidate = make_commit(stores, tree=tree, parents=(target,), spec=spec)
             publisher.judge(candidate, target, spec)
         except (GateFailedError, MergeConflictError):
@@ -123,7 +123,8 @@ class Quarantines:
         stores = self._stores
         commits = stores.refs.commits
         target = stores.refs.branches.get(self._into).commit_id
-        base = merge_base(commits, point.id, target) or commits.get(target)
+        # any of several will do: the quarantine holds the changes, whatever it is released upon
+        base = next(iter(merge_bases(commits, point.id, target)), commits.get(target))
         theirs = changes[-1].metadata.items()
         spec = CommitSpec(
             f"{self._branch} {', '.join(hours)}: refused",

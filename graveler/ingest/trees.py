@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from graveler.committed import CONFLICT, Unresolved, get
+from graveler.committed import CONFLICT, Bases, BaseValues, Unresolved, get
+from graveler.committed.diff import same_content
 from graveler.model import Commit
-from graveler.records import value_identity
 from graveler.repository.merging import merge_trees
 from graveler.repository.stores import Stores
 
@@ -32,7 +32,7 @@ def put_on(stores: Stores, tree: str, changes: Iterable[Commit]) -> str:
 
 
 def put_on_unless_changed(
-    stores: Stores, tree: str, change: Commit, *, base: str, target: str
+    stores: Stores, tree: str, change: Commit, *, bases: Bases, target: str
 ) -> str:
     """Return `tree` with one change made upon it, where the target left its paths alone.
 
@@ -40,20 +40,20 @@ def put_on_unless_changed(
         stores: The repository.
         tree: The target's, with other changes of the same branch upon it.
         change: A commit of the branch.
-        base: Tree that branch and target have in common.
+        bases: What branch and target have in common.
         target: The target's tree.
 
     Raises:
         MergeConflictError: The target has changed a path of it, differently.
     """
+    values = BaseValues(stores.ranges, bases)
 
     def settle(
         key: bytes, _base: bytes | None, source: bytes | None, _dest: bytes | None
     ) -> bytes | Literal[Unresolved.CONFLICT] | None:
-        then, now = (get(stores.ranges, each, key) for each in (base, target))
-        same = (then is None) == (now is None) and (
-            then is None or now is None or value_identity(then) == value_identity(now)
-        )
+        then = values.at(key)
+        now = get(stores.ranges, target, key)
+        same = then is not CONFLICT and same_content(then, now)
         return source if same else CONFLICT
 
     return merge_trees(

@@ -221,6 +221,7 @@ class Repository:
         Raises:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
         """
+        merging.check_strategy(strategy)
         return merging.merge_into(
             self.stores,
             resolve_to_name(self.stores.refs, source),
@@ -264,6 +265,7 @@ class Repository:
             NoChangesError: There is nothing to take back.
             InvalidInputError: A merge without `parent`.
         """
+        merging.check_strategy(strategy)
         return reverting.revert(
             self.stores,
             on,
@@ -306,6 +308,7 @@ class Repository:
             InvalidInputError: A merge without `parent`.
             RunStateError: The commit is work of a run that was not published.
         """
+        merging.check_strategy(strategy)
         return reverting.cherry_pick(
             self.stores,
             onto,

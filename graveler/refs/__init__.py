@@ -4,7 +4,7 @@ from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
 from graveler.refs.expecting import resolve_to_name, resolve_to_read
 from graveler.refs.expression import resolve
-from graveler.refs.history import is_ancestor, line_outside, log, merge_base, merge_bases, walk
+from graveler.refs.history import is_ancestor, line_outside, log, merge_bases, walk
 from graveler.refs.mover import advance, backoff, move, retry
 from graveler.refs.protection import Protection
 from graveler.refs.reflog import RefMove, all_moves, branch_moves, moves_ago, tag_moves
@@ -25,7 +25,6 @@ __all__ = [
     "is_ancestor",
     "line_outside",
     "log",
-    "merge_base",
     "merge_bases",
     "move",
     "moves_ago",

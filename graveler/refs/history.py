@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from graveler.model import Commit
 from graveler.refs.commits import Commits
 
-__all__ = ["Visit", "is_ancestor", "line_outside", "log", "merge_base", "merge_bases", "walk"]
+__all__ = ["Visit", "is_ancestor", "line_outside", "log", "merge_bases", "walk"]
 
 Visit = Callable[[Commit], tuple[bool, Sequence[str]]]
 """Says of a commit whether it is shown, and which of its parents are walked to."""
@@ -97,11 +97,6 @@ def merge_bases(
         for parent in commit.parents:
             heap.reach(parent, sides)
     return tuple(best)
-
-
-def merge_base(commits: Commits, left: str, right: str) -> Commit | None:
-    """Return one of the best common ancestors: of greatest generation, then of least id."""
-    return next(iter(merge_bases(commits, left, right)), None)
 
 
 class _Heap:

@@ -3,15 +3,12 @@
 from dataclasses import dataclass
 from typing import Final
 
-from graveler.committed import Earlier, Resolve, merge
-from graveler.errors import (
-    ConflictError,
-    InvalidInputError,
-    MergeConflictError,
-    RunStateError,
-)
-from graveler.model import BranchRecord, Commit, Conflict
-from graveler.refs import line_outside, merge_base
+from graveler.committed import Bases, Earlier, Resolve, merge
+from graveler.errors import ConflictError, InvalidInputError, RunStateError
+from graveler.model import BranchRecord, Commit
+from graveler.refs import line_outside, merge_bases
+from graveler.repository.bases import find_bases
+from graveler.repository.conflicts import conflict_error, describe
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.stores import Stores
 
@@ -19,13 +16,13 @@ __all__ = [
     "STRATEGIES",
     "MergeResult",
     "build_merge",
+    "check_strategy",
     "merge_into",
     "merge_trees",
     "refuse_unpublished",
 ]
 
 STRATEGIES: Final = (None, "source-wins", "dest-wins")
-_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +38,42 @@ class MergeResult:
     already: bool
 
 
+def check_strategy(strategy: str | None) -> None:
+    """Raise InvalidInputError for a strategy that does not exist."""
+    if strategy not in STRATEGIES:
+        raise InvalidInputError(f"strategy {strategy!r}: give source-wins, dest-wins or None")
+
+
 def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
     stores: Stores,
     *,
-    base: str,
+    base: str | Bases,
     source: str,
     dest: str,
     strategy: str | None,
     what: str,
     resolve: Resolve | None = None,
     earlier: Earlier | None = None,
+    lines: tuple[Commit | None, Commit | None] = (None, None),
 ) -> str:
     """Return the metarange of the merged tree.
 
+    Args:
+        stores: The repository.
+        base: What both sides started from: a metarange id, or all best bases.
+        source: Metarange id.
+        dest: Metarange id.
+        strategy: One of `STRATEGIES`.
+        what: What is done, for the error.
+        resolve: Asked first about each conflict.
+        earlier: What the same merge gave before the destination moved on.
+        lines: The commits from which it is looked up what changed a path in conflict last on the
+            side of the source, and of the destination; None: it is not looked up.
+
     Raises:
-        MergeConflictError: Both sides changed a path, differently; it lists them all.
+        MergeConflictError: Both sides changed a path, differently.
         InvalidInputError: An unknown strategy.
     """
-    if strategy not in STRATEGIES:
-        raise InvalidInputError(f"strategy {strategy!r}: give one of {STRATEGIES}")
     merged = merge(
         stores.ranges,
         base,
@@ -70,19 +84,10 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
         resolve=resolve,
         earlier=earlier,
     )
-    if merged.conflicts:
-        raise MergeConflictError(_conflict_message(what, merged.conflicts), merged.conflicts)
+    if merged.conflict_count:
+        conflicts = describe(stores, merged.conflicts, source=lines[0], dest=lines[1])
+        raise conflict_error(what, conflicts, merged.conflict_count)
     return merged.metarange
-
-
-def _conflict_message(what: str, conflicts: tuple[Conflict, ...]) -> str:
-    shown = ", ".join(repr(conflict.path) for conflict in conflicts[:_SHOWN])
-    more = f" and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
-    paths = "path was" if len(conflicts) == 1 else "paths were"
-    return (
-        f"{what}: {len(conflicts)} {paths} changed differently on both sides ({shown}{more}): "
-        "change one side, or merge with strategy source-wins or dest-wins"
-    )
 
 
 def build_merge(
@@ -100,33 +105,33 @@ def build_merge(
     moved on after that, give what was made as `earlier`: only what changed since is merged
     again.
     """
-    commits = stores.refs.commits
-    base = merge_base(commits, source.id, dest.id)
-    if base is None:
+    bases = find_bases(stores, source, dest)
+    if bases is None:
         raise ConflictError(f"{source.id[:12]} and {dest.id[:12]} have no history in common")
-    if base.id == source.id:
+    if [base.id for base in bases.best] == [source.id]:
         return None
     tree = merge_trees(
         stores,
-        base=base.metarange,
+        base=bases,
         source=source.metarange,
         dest=dest.metarange,
         strategy=strategy,
         what=spec.message,
-        earlier=_still_good(stores, earlier, source, base),
+        earlier=_still_good(stores, earlier, source, bases),
+        lines=(source, dest),
     )
     return make_commit(stores, tree=tree, parents=(dest, source), spec=spec)
 
 
 def _still_good(
-    stores: Stores, earlier: Commit | None, source: Commit, base: Commit
+    stores: Stores, earlier: Commit | None, source: Commit, bases: Bases
 ) -> Earlier | None:
-    """Return the trees of an earlier merge of `source`, if it started from the same base."""
+    """Return the trees of an earlier merge of `source`, if it started from the same bases."""
     if earlier is None or earlier.parents[1:] != (source.id,):
         return None
     dest = stores.refs.commits.get(earlier.parents[0])
-    then = merge_base(stores.refs.commits, source.id, dest.id)
-    if then is None or then.id != base.id:
+    then = merge_bases(stores.refs.commits, source.id, dest.id)
+    if [base.id for base in then] != [base.id for base in bases.best]:
         return None
     return Earlier(dest.metarange, earlier.metarange)
 
@@ -168,6 +173,7 @@ def merge_into(
         RunStateError: The commit is work of a run that was not published.
         ProtectedBranchError: The branch takes no merges.
         GateFailedError: A gate that the branch requires refuses; it did not move.
+        ExpiredError: The tree of a merge base was removed by garbage collection.
     """
     made: Commit | None = None
 

@@ -9,18 +9,24 @@ has, only that parent is walked to, so that a side branch is entered only where 
 came through the merge. A merge is shown where the path differs from each of its parents.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
-from graveler.committed import EMPTY_METARANGE, diff
+from graveler.committed import EMPTY_METARANGE, diff, get
 from graveler.committed.diff import same_content
 from graveler.committed.metarange import find, prefix_end, read
+from graveler.errors import ExpiredError
 from graveler.model import Commit
 from graveler.names import path_key
-from graveler.refs import walk
+from graveler.refs import log, walk
 from graveler.repository.stores import Stores
 
-__all__ = ["trace"]
+__all__ = ["last_changes", "trace"]
+
+_FAR: Final = 2_000
 
 
 def trace(
@@ -41,6 +47,53 @@ def trace(
     key = path_key(path or prefix)
     tracer = _Tracer(stores, key, exact=bool(path), first_parent=first_parent)
     return walk(stores.refs.commits, start.id, tracer.visit)
+
+
+def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[bytes, Commit]:
+    """Return, by key, the commit on the line of `start` that changed it last.
+
+    One walk for all keys, by first parents. A key is missing where that commit is further than
+    2,000 commits away, or its tree was removed by garbage collection.
+
+    Args:
+        stores: The repository.
+        start: Where to begin.
+        keys: In ascending order.
+    """
+    found: dict[bytes, Commit] = {}
+    left = list(keys)
+    commits = stores.refs.commits
+    for commit in islice(log(commits, start.id, first_parent=True), _FAR):
+        if not left:
+            break
+        touched = _touched(commit, left)
+        if not touched:
+            continue
+        parent = commits.get(commit.parents[0]) if commit.parents else None
+        try:
+            for one in (commit, parent):
+                if one is not None:
+                    stores.refs.expired.check_readable(one.id)
+        except ExpiredError:
+            break
+        before = EMPTY_METARANGE if parent is None else parent.metarange
+        for key in touched:
+            values = (get(stores.ranges, tree, key) for tree in (commit.metarange, before))
+            if not same_content(*values):
+                found[key] = commit
+        left = [key for key in left if key not in found]
+    return found
+
+
+def _touched(commit: Commit, keys: Sequence[bytes]) -> Sequence[bytes]:
+    """Return those of the sorted keys at which the commit can differ from its first parent."""
+    if commit.spans is None:
+        return keys
+    return [
+        key
+        for first, last in commit.spans
+        for key in keys[bisect_left(keys, first) : bisect_right(keys, last)]
+    ]
 
 
 @dataclass(frozen=True, slots=True)

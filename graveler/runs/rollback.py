@@ -187,12 +187,13 @@ def _revert(
             _changed_by(stores, record, published, conflict)
             for conflict in error.conflicts[:_NAMED]
         )
-        more = len(error.conflicts) - _NAMED
+        more = error.count - _NAMED
         raise MergeConflictError(
             f"run {record.key!r} cannot be rolled back: later changes overlap with it: {shown}"
             + (f" and {more} more" if more > 0 else "")
             + ": roll those back first, the latest before the others",
             error.conflicts,
+            error.count,
         ) from error
 
 

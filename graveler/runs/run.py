@@ -6,6 +6,7 @@ from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gate
 from graveler.gates.gate import Check
 from graveler.model import Commit
+from graveler.repository.merging import check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.inputs import encode_inputs
@@ -165,7 +166,9 @@ class Run(RunBranch):
             MergeConflictError: The target changed the same paths; the run is parked.
             FencedError: A newer attempt owns the run.
             StateError: Writes are staged but not committed.
+            InvalidInputError: An unknown strategy.
         """
+        check_strategy(strategy)
         self._attempt.work(self._reads)
         with self.renewing():
             self.result = publish(

@@ -10,6 +10,7 @@ from itertools import islice
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
+from graveler.repository.merging import check_strategy
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
 from graveler.runs.attaching import open_or_attach
@@ -331,6 +332,7 @@ class Runs:
             lease: How long the attempt may be silent before it counts as dead.
             ttl: How long the run is kept once it is parked.
         """
+        check_strategy(strategy)
         run = self.open(
             key, into=into, metadata=metadata, on_failure=on_failure, lease=lease, ttl=ttl
         )

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from graveler.committed import diff, get
+from graveler.committed.diff import same_content
 from graveler.errors import MergeConflictError
 from graveler.model import Commit, Conflict
-from graveler.records import value_identity
+from graveler.records import decode_entry
 from graveler.refs import log
 from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
@@ -94,16 +95,20 @@ def _lost(
     steps = list(_steps(stores, record, head))
     before = stores.refs.commits.get(published.parents[0])
     for change in diff(stores.ranges, before.metarange, published.metarange) if steps else ():
-        left = _identity(change.right_value)
+        left = change.right_value
 
-        def at(tree: str, key: bytes = change.key) -> str | None:
-            return _identity(get(stores.ranges, tree, key))
+        def has(tree: str, key: bytes = change.key, left: bytes | None = left) -> bool:
+            return same_content(get(stores.ranges, tree, key), left)
 
-        there = at(dest.metarange)
-        if there == left or at(head.metarange) != left:
+        if has(dest.metarange) or not has(head.metarange):
             continue
-        if any(at(start) != left and at(end) == left for start, end in steps):
-            yield Conflict(change.key.decode(), left, left, there)
+        if any(not has(start) and has(end) for start, end in steps):
+            there = get(stores.ranges, dest.metarange, change.key)
+            wrote, now = (
+                None if value is None else decode_entry(change.key, value)
+                for value in (left, there)
+            )
+            yield Conflict(change.key.decode(), wrote, wrote, now)
 
 
 def _steps(stores: Stores, record: RunRecord, head: Commit) -> Iterator[tuple[str, str]]:
@@ -118,7 +123,3 @@ def _steps(stores: Stores, record: RunRecord, head: Commit) -> Iterator[tuple[st
         if ends[0] is not None and ends[1] is not None:
             yield ends[0].metarange, ends[1].metarange
         commit = commits.get(commit.parents[0])
-
-
-def _identity(value: bytes | None) -> str | None:
-    return None if value is None else value_identity(value).hex()

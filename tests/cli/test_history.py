@@ -107,19 +107,23 @@ def test_a_merge_moves_the_branch_and_a_second_one_has_nothing_to_do(cli, histor
     )
 
 
-def test_a_conflict_names_path_and_three_identities_and_exits_with_3(cli, conflict):
+def test_a_conflict_names_path_entries_and_commits_and_exits_with_3(cli, conflict):
     before = conflict.commit("main")
     said = cli("merge", "dev", "main", "--json")
     assert (said.code, said.out, said.error["code"]) == (3, "", ErrorCode.MERGE_CONFLICT)
     (found,) = said.error["conflicts"]
     assert found["path"] == "readme.txt"
-    identities = {found["base"], found["source"], found["dest"]}
-    assert {len(identity) for identity in identities} == {64}
-    assert len(identities) == 3
+    assert said.error["conflict_count"] == 1
+    checksums = {found[side]["checksum"] for side in ("base", "source", "dest")}
+    assert len(checksums) == 3
+    assert found["bases_disagree"] is False
+    changes = [found["source_change"], found["dest_change"]]
+    heads = [conflict.commit(branch).id for branch in ("dev", "main")]
+    assert changes == [{"commit": head, "run": ""} for head in heads]
     human = cli("merge", "dev", "main")
     assert human.code == 3
-    for identity in identities:
-        assert identity[:12] in human.err
+    for head in heads:
+        assert head[:12] in human.err
     assert conflict.commit("main") == before
 
 

@@ -5,13 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graveler.committed.apply import apply
-from graveler.committed.merge import CONFLICT, Merged, merge
+from graveler.committed.bases import CONFLICT
+from graveler.committed.merge import Merged, RawConflict, merge
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.splitting import Splitting
 from graveler.committed.verify import verify_metarange
 from graveler.errors import InvalidInputError
-from graveler.model import Conflict
-from graveler.records import value_identity
 from tests.committed.trees import CRUMBS, WHOLE, Forest, between, contents, new_store, record, value
 
 STRATEGIES = (None, "source-wins", "dest-wins")
@@ -99,12 +98,12 @@ def test_without_a_strategy_every_conflict_is_named_and_nothing_is_written(alone
     store = forest.fresh()
     merged = merge(store, base, source, dest, splitting=WHOLE)
 
-    def identity(state):
-        return None if state == "X" else value_identity(value(state)).hex()
+    def raw(state):
+        return None if state == "X" else value(state)
 
     assert merged.metarange == ""
     assert list(merged.conflicts) == [
-        Conflict(key, *map(identity, states))
+        RawConflict(key.encode(), *map(raw, states))
         for key, states in sorted(COMBINATIONS.items())
         if oracle(states, None) == "conflict"
     ]
@@ -412,7 +411,7 @@ def test_a_resolver_is_asked_path_by_path_before_the_strategy():
     assert forest.ranges(merged.metarange) == ["a=new c=d d=s e=s"]
     assert asked == [(key, value("1"), value("s"), value("d")) for key in (b"a", b"b", b"c", b"d")]
     open_ended = merge(forest.fresh(), base, source, dest, resolve=resolve, splitting=WHOLE)
-    assert [conflict.path for conflict in open_ended.conflicts] == ["d"]
+    assert [conflict.key for conflict in open_ended.conflicts] == [b"d"]
 
 
 def test_an_unknown_strategy_is_refused():
@@ -453,7 +452,7 @@ def test_a_merge_is_what_three_dicts_say(states, splitting, strategy):
     merged = merge(store, first, ours, theirs, strategy=strategy, splitting=splitting)
     results = {key: oracle(state, strategy) for key, state in states.items()}
     conflicts = sorted(key for key, result in results.items() if result == "conflict")
-    assert [conflict.path for conflict in merged.conflicts] == conflicts
+    assert [conflict.key.decode() for conflict in merged.conflicts] == conflicts
     if conflicts:
         assert merged.metarange == ""
         assert {info.key for info in store.objects.list()} == before
@@ -495,7 +494,7 @@ def test_the_record_that_stays_does_not_depend_on_where_ranges_end(alone):
         )
         merged = merge(forest.fresh(), base, source, dest, splitting=WHOLE)
         if conflicts:
-            assert [one.path for one in merged.conflicts] == [
+            assert [one.key.decode() for one in merged.conflicts] == [
                 key for key in chosen if wanted[key] == "conflict"
             ]
             continue

@@ -14,7 +14,7 @@ from graveler.errors import GravelerError, MergeConflictError, NoChangesError, N
 from graveler.gc import fsck
 from graveler.lake.factory import connect
 from graveler.model import Entry
-from graveler.refs import merge_base
+from graveler.refs import merge_bases
 from graveler.refs.reflog import tag_moves
 from tests.engine.worlds import tree
 
@@ -146,9 +146,10 @@ def shown(repo):
             for pair in combinations(branches, 2)
         },
         "bases": {
-            (left, right): generation(
-                merge_base(commits, repo.commit(left).id, repo.commit(right).id)
-            )
+            (left, right): [
+                base.generation
+                for base in merge_bases(commits, repo.commit(left).id, repo.commit(right).id)
+            ]
             for left, right in combinations(branches, 2)
         },
         "tags": {name: commits.get(commit).message for name, commit in repo.tags().items()},
@@ -162,11 +163,6 @@ def shown(repo):
 
 def record(repo, name):
     return repo.stores.refs.branches.get(name)
-
-
-def generation(commit):
-    assert commit is not None
-    return commit.generation
 
 
 def contents(view):

@@ -144,9 +144,10 @@ def test_a_merge_decides_each_path_by_identity(repo):
     conflicts = {conflict.path: conflict for conflict in refused.value.conflicts}
     assert sorted(conflicts) == sorted(p for p, result in results.items() if result == "conflict")
     for path, conflict in conflicts.items():
-        found = [conflict.base, conflict.source, conflict.dest]
-        assert [identity is None for identity in found] == [part is None for part in cases[path]]
-        assert len(set(found)) == len(set(cases[path]))
+        entries = [conflict.base, conflict.source, conflict.dest]
+        assert [entry is None for entry in entries] == [part is None for part in cases[path]]
+        checksums = {None if entry is None else entry.checksum for entry in entries}
+        assert len(checksums) == len(set(cases[path]))
     for strategy, side in (("source-wins", 1), ("dest-wins", 2)):
         branch = repo.create_branch(f"by-{strategy}", source="dest")
         repo.merge("source", into=branch.name, strategy=strategy)

@@ -1,5 +1,7 @@
 """A repository beside a dict of dicts: whatever is done, both show the same."""
 
+from itertools import permutations
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -14,7 +16,6 @@ from graveler.errors import (
     NoChangesError,
 )
 from graveler.model import ChangeKind, Entry
-from graveler.refs import merge_base
 from tests.engine.worlds import World, tree
 
 PATHS = [f"{folder}{name}" for folder in ("", "a/", "b/c/") for name in "pqrst"]
@@ -23,6 +24,18 @@ BRANCHES = ["main", "dev", "fix"]
 paths = st.sampled_from(PATHS)
 contents = st.sampled_from(["1", "2", "3"])
 branches = st.sampled_from(BRANCHES)
+
+
+UNSURE = object()
+"""What merging has no answer for; it equals nothing."""
+
+
+def settled(base, one, other):
+    if UNSURE in (one, other):
+        return UNSURE
+    if one == other or base == other:
+        return one
+    return other if base == one else UNSURE
 
 
 def changes(left, right):
@@ -179,8 +192,7 @@ class RepositoryMachine(RuleBasedStateMachine):
             assert merged.already
             assert merged.commit.id == ours
             return
-        base = self.trees[self.base(theirs, ours)]
-        expected, conflicts = self.merged(base, self.trees[theirs], self.trees[ours], strategy)
+        expected, conflicts = self.merged(theirs, ours, strategy)
         if conflicts:
             with pytest.raises(MergeConflictError) as refused:
                 self.repo.merge(source, into, strategy=strategy)
@@ -191,28 +203,38 @@ class RepositoryMachine(RuleBasedStateMachine):
             assert done.commit.parents == (ours, theirs)
             self.moved(into, done.commit, expected)
 
-    def base(self, left, right):
-        """One of the best common ancestors; which one, where there are several, graveler says."""
-        common = self.ancestors(left) & self.ancestors(right)
-        best = {
+    def best(self, several, other):
+        """All best common ancestors of a merge of several commits, and of another one."""
+        common = self.ancestors(other) & set().union(*map(self.ancestors, several))
+        return [
             one for one in common if not any(one in self.ancestors(two) for two in common - {one})
-        }
-        chosen = merge_base(self.repo.stores.refs.commits, left, right)
-        assert chosen is not None
-        assert chosen.id in best
-        return chosen.id
+        ]
 
-    @staticmethod
-    def merged(base, source, dest, strategy):
+    def outcomes(self, several, path):
+        """What merging the commits gives at the path, for every order of them."""
+        if not several:
+            return {None}
+        found = set()
+        for first, *rest in permutations(several):
+            values, done = {self.trees[first].get(path)}, [first]
+            for commit in rest:
+                bases = self.outcomes(self.best(done, commit), path)
+                new = self.trees[commit].get(path)
+                values = {settled(base, one, new) for base in bases for one in values}
+                done.append(commit)
+            found |= values
+        return found
+
+    def merged(self, source, dest, strategy):
+        ours, theirs = self.trees[dest], self.trees[source]
+        bases = self.best([source], dest)
         result, conflicts = {}, []
-        for path in sorted(set(base) | set(source) | set(dest), key=str.encode):
-            was, theirs, ours = base.get(path), source.get(path), dest.get(path)
-            if theirs in (was, ours):
-                kept = ours
-            elif ours == was or strategy == "source-wins":
-                kept = theirs
-            else:
-                kept = ours
+        for path in sorted({*ours, *theirs}.union(*(self.trees[one] for one in bases))):
+            outcomes = self.outcomes(bases, path)
+            base = outcomes.pop() if len(outcomes) == 1 else UNSURE
+            kept = settled(base, theirs.get(path), ours.get(path))
+            if kept is UNSURE:
+                kept = (theirs if strategy == "source-wins" else ours).get(path)
                 if strategy is None:
                     conflicts.append(path)
             if kept is not None:

@@ -8,16 +8,20 @@ import pytest
 from graveler import errors
 from graveler.errors import ErrorCode, GateFailedError, GravelerError, MergeConflictError
 from graveler.gates import Verdict
-from graveler.model import Conflict
+from graveler.model import ChangedBy, Conflict, Entry
 
 CLASSES = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
-CONFLICTS = (Conflict("a", None, "1", "2"), Conflict("b", "0", None, "2"))
+ONE, TWO = Entry("a", "data/1", 1), Entry("a", "data/2", 2, metadata={"by": "me"})
+CONFLICTS = (
+    Conflict("a", None, ONE, TWO),
+    Conflict("b", None, None, TWO, bases_disagree=True, dest_change=ChangedBy("c0ffee", "hour 05")),
+)
 VERDICTS = (Verdict("g", False, "error", "no"), Verdict("h", True, "warn"))
 
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_error_travels_with_what_it_carries(kind):
-    carried = {MergeConflictError: (CONFLICTS,), GateFailedError: (VERDICTS,)}.get(kind, ())
+    carried = {MergeConflictError: (CONFLICTS, 2_000), GateFailedError: (VERDICTS,)}.get(kind, ())
     error = kind("what happened; what to do", *carried)
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(other) is kind
@@ -26,6 +30,7 @@ def test_every_error_travels_with_what_it_carries(kind):
         assert vars(other) == vars(error)
     if kind is MergeConflictError:
         assert pickle.loads(pickle.dumps(error)).conflicts == CONFLICTS
+        assert pickle.loads(pickle.dumps(error)).count == 2_000
     if kind is GateFailedError:
         assert pickle.loads(pickle.dumps(error)).verdicts == VERDICTS
 

@@ -1,6 +1,5 @@
 """The best common ancestors: the known shapes, and random histories against brute force and git."""
 
-import subprocess
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from graveler.clock import SequenceIds
 from graveler.kv.memory import MemoryKVStore
 from graveler.refs import Commits, is_ancestor, line_outside, log, merge_bases
+from tests.git import Git
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -212,52 +212,15 @@ def test_git_finds_the_same(tmp_path):
             ]
             parents = dice.sample(window, min(len(window), dice.choice([0, 1, 1, 2, 2, 2, 3])))
             made.add(str(number), *parents, at=dice.randrange(1, 50))
-        marks = git.add(made)
+        times = {
+            name: int(made.commits.get(identifier).created.timestamp())
+            for name, identifier in made.ids.items()
+        }
+        ids = git.add(made.parents, times)
         names = sorted(made.ids)
         pairs = [(dice.choice(names), dice.choice(names[20:])) for _ in range(25)]
         for left, right in pairs:
-            assert made.bases(left, right) == git.bases(marks, left, right)
-
-
-class Git:
-    """The histories again, in a repository of git."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.run("init", "-q", "--bare", ".")
-
-    def run(self, *words, stdin="", codes=(0,)):
-        done = subprocess.run(
-            ["git", "-C", str(self.folder), *words],
-            input=stdin, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode in codes, done.stderr
-        return done.stdout
-
-    def add(self, made):
-        lines = []
-        numbers = {name: number for number, name in enumerate(made.ids, 1)}
-        for name, number in numbers.items():
-            at = int(made.commits.get(made.ids[name]).created.timestamp())
-            lines += [
-                f"reset refs/heads/b{number}",
-                "",
-                f"commit refs/heads/b{number}",
-                f"mark :{number}",
-            ]
-            lines += [f"committer x <x@x> {at} +0000", f"data {len(name)}", name]
-            for place, parent in enumerate(made.parents[name]):
-                lines.append(f"{'merge' if place else 'from'} :{numbers[parent]}")
-            lines.append("")
-        self.run("fast-import", "--quiet", "--force", stdin="\n".join(lines) + "\n")
-        heads = self.run("for-each-ref", "--format=%(refname:short) %(objectname)")
-        found = dict(line.split() for line in heads.splitlines())
-        return {name: found[f"b{number}"] for name, number in numbers.items()}
-
-    def bases(self, marks, left, right):
-        by_id = {identifier: name for name, identifier in marks.items()}
-        out = self.run("merge-base", "--all", marks[left], marks[right], codes=(0, 1))
-        return {by_id[line] for line in out.split()}
+            assert made.bases(left, right) == git.bases(ids, left, right)
 
 
 @given(histories(), st.data())

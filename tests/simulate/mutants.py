@@ -331,8 +331,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "the base of a merge is the target's head",
         "repository.merging:build_merge",
-        "base = merge_base(commits, source.id, dest.id)",
-        "base = dest",
+        "bases = find_bases(stores, source, dest)",
+        "bases = Bases.one(dest.metarange)",
         "two-merges",
     ),
     _one(

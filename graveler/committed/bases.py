@@ -1,0 +1,204 @@
+"""What several merge bases hold at a path, as one value: their values merged, recursively.
+
+Two histories that have merged each other have several best common ancestors. Where these hold
+different values at a path, one of them may have been made in knowledge of another, so they are
+merged in their turn, over the bases that they have in common, and so on. Nothing is written: only
+the value of the path in question is merged, and only the paths in question are looked at.
+
+Several bases are merged one after the other, and what comes out can depend on which comes first.
+So every order counts: where all give one value, that is the base's. Where they do not, or where
+a merge of bases has a conflict, the base has a value that equals no other.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal, NamedTuple
+
+from graveler.committed.metarange import get
+from graveler.committed.range_store import RangeStore
+from graveler.records import value_identity
+
+__all__ = [
+    "CONFLICT",
+    "LEVELS",
+    "MOST_BASES",
+    "WIDEST",
+    "Base",
+    "BaseValues",
+    "Bases",
+    "Unresolved",
+]
+
+
+class Unresolved(Enum):
+    """What stands where a value should, and there is none: it equals no value, not even itself."""
+
+    CONFLICT = "conflict"
+
+
+CONFLICT: Final = Unresolved.CONFLICT
+
+LEVELS: Final = 16
+"""Levels of bases, the merge's own included, beyond which a path is a conflict."""
+MOST_BASES: Final = 1_000
+"""Commits in whose trees one path is looked up at most."""
+WIDEST: Final = 8
+"""Bases that disagree on a path and are merged with each other at most, in every order."""
+
+
+class Base(NamedTuple):
+    """A commit that merges start from.
+
+    Attributes:
+        id: Of the commit.
+        tree: Its metarange id.
+    """
+
+    id: str
+    tree: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bases:
+    """What a merge starts from.
+
+    Attributes:
+        best: The best common ancestors of both sides, one at least.
+        below: Given some commits and another one, all by id: the best common ancestors of a
+            merge of the former and of the latter, each time in the same order; perhaps none.
+    """
+
+    best: tuple[Base, ...]
+    below: Callable[[tuple[str, ...], str], Sequence[Base]]
+
+    @classmethod
+    def one(cls, tree: str) -> "Bases":
+        """Return the one base that has the tree."""
+        return cls((Base("", tree),), lambda _commits, _other: ())
+
+    @property
+    def trees(self) -> tuple[str, ...]:
+        """The trees of the best ones, each once."""
+        return tuple(dict.fromkeys(base.tree for base in self.best))
+
+
+_Outcome = bytes | Literal[Unresolved.CONFLICT] | None
+"""The content identity of a value, None for no value."""
+
+
+class BaseValues:
+    """The values of the bases of one merge; what was asked of the history is remembered."""
+
+    def __init__(self, store: RangeStore, bases: Bases) -> None:
+        self._store = store
+        self._bases = bases
+        self._below: dict[tuple[tuple[str, ...], str], tuple[str, ...]] = {}
+        self._trees = {base.id: base.tree for base in bases.best}
+
+    def merged(
+        self, key: bytes, known: Sequence[bytes | None]
+    ) -> bytes | Literal[Unresolved.CONFLICT] | None:
+        """Return the value that the best bases have at `key` together.
+
+        Args:
+            key: The path.
+            known: The value of each of them, in their order.
+        """
+        identities = [_identity(value) for value in known]
+        if len(set(identities)) == 1:
+            return known[0]
+        path = _Path(self, key)
+        for base, value in zip(self._bases.best, identities, strict=True):
+            path.values[base.id] = value
+        try:
+            found = path.outcomes(tuple(base.id for base in self._bases.best), 1)
+        except _TooManyError:
+            return CONFLICT
+        outcome = next(iter(found))
+        if len(found) > 1 or outcome is CONFLICT:
+            return CONFLICT
+        return known[identities.index(outcome)]
+
+    def at(self, key: bytes) -> bytes | Literal[Unresolved.CONFLICT] | None:
+        """Return the value that the best bases have at `key` together."""
+        return self.merged(key, [get(self._store, base.tree, key) for base in self._bases.best])
+
+    def look_up(self, commit: str, key: bytes) -> bytes | None:
+        """Return the identity of what a base has at `key`."""
+        return _identity(get(self._store, self._trees[commit], key))
+
+    def below(self, commits: tuple[str, ...], other: str) -> tuple[str, ...]:
+        """Return the best common ancestors of a merge of `commits` and of `other`."""
+        asked = (commits, other)
+        found = self._below.get(asked)
+        if found is None:
+            bases = self._bases.below(commits, other)
+            self._trees.update((base.id, base.tree) for base in bases)
+            found = self._below[asked] = tuple(base.id for base in bases)
+        return found
+
+
+class _TooManyError(Exception):
+    """More commits would have to be looked at than is allowed."""
+
+
+class _Path:
+    """One path while its base's value is found.
+
+    Attributes:
+        values: By commit, the identity of its value.
+    """
+
+    def __init__(self, bases: BaseValues, key: bytes) -> None:
+        self._bases = bases
+        self._key = key
+        self._known: dict[tuple[tuple[str, ...], int], frozenset[_Outcome]] = {}
+        self.values: dict[str, bytes | None] = {}
+
+    def outcomes(self, commits: tuple[str, ...], level: int) -> frozenset[_Outcome]:
+        """Return what merging the commits gives, in all the orders there are."""
+        if not commits:
+            return frozenset({None})
+        if level > LEVELS:
+            return frozenset({CONFLICT})
+        values = [self._value(commit) for commit in commits]
+        if len(set(values)) == 1:
+            return frozenset(values[:1])
+        if len(commits) > WIDEST:
+            return frozenset({CONFLICT})
+        known = self._known.get((commits, level))
+        if known is None:
+            known = self._known[commits, level] = self._merge(commits, values, level)
+        return known
+
+    def _merge(
+        self, commits: tuple[str, ...], values: list[bytes | None], level: int
+    ) -> frozenset[_Outcome]:
+        found: set[_Outcome] = set()
+        # of two, it does not matter which one comes last
+        for place in range(len(commits) if len(commits) > 2 else 1):
+            others = commits[:place] + commits[place + 1 :]
+            below = self.outcomes(self._bases.below(others, commits[place]), level + 1)
+            merged = self.outcomes(others, level)
+            found.update(_three_way(base, one, values[place]) for base in below for one in merged)
+        return frozenset(found)
+
+    def _value(self, commit: str) -> bytes | None:
+        if commit not in self.values:
+            if len(self.values) >= MOST_BASES:
+                raise _TooManyError
+            self.values[commit] = self._bases.look_up(commit, self._key)
+        return self.values[commit]
+
+
+def _identity(value: bytes | None) -> bytes | None:
+    return None if value is None else value_identity(value)
+
+
+def _three_way(base: _Outcome, one: _Outcome, other: _Outcome) -> _Outcome:
+    if one is CONFLICT or other is CONFLICT:
+        return CONFLICT
+    if one == other or base == other:
+        return one
+    return other if base == one else CONFLICT

@@ -1,0 +1,130 @@
+"""Histories that merged each other: several merge bases, and conflicts as data."""
+
+import pickle
+
+import pytest
+
+from graveler.errors import InvalidInputError, MergeConflictError
+from graveler.model import ChangedBy
+from tests.engine.worlds import tree
+
+
+def commit(branch, message="", **files):
+    for path, text in files.items():
+        branch.put(path, text.encode())
+    return branch.commit(message or str(files))
+
+
+def crossed(repo, salt, left="X", right="Y"):
+    """Return two branches that merged each other, and kept what they had at path p each."""
+    start = commit(repo.create_branch(f"start{salt}"), p="O", q="O")
+    x = repo.create_branch(f"x{salt}", start.id)
+    y = repo.create_branch(f"y{salt}", start.id)
+    one, two = commit(x, f"x {salt}", p=left), commit(y, f"y {salt}", p=right)
+    repo.merge(two.id, into=x.name, strategy="dest-wins")
+    repo.merge(one.id, into=y.name, strategy="dest-wins")
+    return x, y, one, two
+
+
+def test_sides_that_both_kept_their_own_are_in_conflict_whatever_the_ids(repo):
+    for salt in range(20):
+        x, y, *_ = crossed(repo, salt)
+        for source, dest in ((x, y), (y, x)):
+            before = repo.commit(dest.name)
+            with pytest.raises(MergeConflictError) as refused:
+                repo.merge(source.name, into=dest.name)
+            assert [conflict.path for conflict in refused.value.conflicts] == ["p"]
+            assert repo.commit(dest.name) == before
+
+
+def test_a_side_that_came_back_to_the_start_is_in_conflict(repo):
+    x, y, *_ = crossed(repo, 0)
+    commit(x, p="O")
+    with pytest.raises(MergeConflictError):
+        repo.merge(y.name, into=x.name)
+
+
+def test_a_base_that_knew_the_other_one_is_the_base(repo):
+    """One file is changed again and again on one line, while two lines merge each other."""
+    start = commit(repo.create_branch("start"), p="O", q="O")
+    x, y = (repo.create_branch(name, start.id) for name in "xy")
+    for number in range(5):
+        one, two = commit(x, p=f"X{number}"), commit(y, q=f"Y{number}")
+        repo.merge(two.id, into="x")
+        repo.merge(one.id, into="y")
+    commit(x, p="last")
+    repo.merge("x", into="y")
+    assert tree(y) == {"p": "last", "q": "Y4"}
+    repo.merge("y", into="x")
+    assert tree(x) == tree(y)
+
+
+def test_a_conflict_says_what_each_side_has_and_what_changed_it(repo):
+    x, y, one, two = crossed(repo, 0)
+    with repo.run("hour 05", into="y0") as run:
+        run.put("q", b"run")
+    published = repo.commit("y0")
+    last = commit(x, q="X")
+    with pytest.raises(MergeConflictError) as refused:
+        repo.merge("x0", into="y0")
+    for error in (refused.value, pickle.loads(pickle.dumps(refused.value))):
+        assert error.count == 2
+        p, q = error.conflicts
+        assert (p.path, q.path) == ("p", "q")
+        assert (p.base, p.bases_disagree, q.bases_disagree) == (None, True, False)
+        assert q.base == repo.ref(one.id).stat("q")
+        assert [p.source, p.dest] == [x.stat("p"), y.stat("p")]
+        assert [q.source, q.dest] == [x.stat("q"), y.stat("q")]
+        assert (p.source_change, p.dest_change) == (ChangedBy(one.id), ChangedBy(two.id))
+        assert q.source_change == ChangedBy(last.id)
+        assert q.dest_change == ChangedBy(published.id, "hour 05")
+
+
+def test_a_deletion_against_a_change_is_a_conflict_that_names_both(repo):
+    start = commit(repo.branch("main"), p="O")
+    dev = repo.create_branch("dev", start.id)
+    dev.delete("p")
+    gone = dev.commit("gone")
+    changed = commit(repo.branch("main"), p="M")
+    with pytest.raises(MergeConflictError) as refused:
+        repo.merge("dev", into="main")
+    (conflict,) = refused.value.conflicts
+    assert conflict.source is None
+    assert conflict.dest == repo.ref("main").stat("p")
+    assert conflict.source_change == ChangedBy(gone.id)
+    assert conflict.dest_change == ChangedBy(changed.id)
+
+
+def test_of_many_conflicts_the_first_thousand_are_told(repo):
+    main = repo.branch("main")
+    start = commit(main, start="1")
+    dev = repo.create_branch("dev", start.id)
+    paths = [f"p{number:04}" for number in range(1_100)]
+    for branch in (dev, main):
+        for path in paths:
+            branch.put(path, branch.name.encode())
+        branch.commit("many")
+    with pytest.raises(MergeConflictError, match="1100 paths") as refused:
+        repo.merge("dev", into="main")
+    assert refused.value.count == 1_100
+    assert [conflict.path for conflict in refused.value.conflicts] == paths[:1_000]
+    assert all(conflict.source_change for conflict in refused.value.conflicts)
+
+
+@pytest.mark.parametrize("strategy", ["ours", "theirs", "", "source"])
+def test_a_strategy_that_does_not_exist_is_refused_before_anything_else(repo, strategy):
+    main = commit(repo.branch("main"), p="O")
+    for call in (
+        lambda: repo.merge("main", into="main", strategy=strategy),
+        lambda: repo.merge("nowhere", into="main", strategy=strategy),
+        lambda: repo.revert("main", strategy=strategy),
+        lambda: repo.revert("nowhere", strategy=strategy),
+        lambda: repo.cherry_pick("main", strategy=strategy),
+    ):
+        with pytest.raises(InvalidInputError, match=f"strategy {strategy!r}"):
+            call()
+    with pytest.raises(InvalidInputError, match=f"strategy {strategy!r}"):
+        with repo.run("hour 05") as run:
+            run.put("q", b"1")
+            run.publish(strategy=strategy)
+    assert repo.commit("main") == main
