@@ -32,6 +32,7 @@ from graveler.refs import move
 from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
+from graveler.staging import is_laid
 
 __all__ = ["MOST_SEALED", "commit", "overlap"]
 
@@ -216,7 +217,9 @@ class _Committer:
     def _build(self, tip: Tip) -> BranchRecord | None:
         """Commit what is left of our tokens; None where another commit holds all of it."""
         allow_empty = self._wish.allow_empty
-        self._tokens = tokens = overlap(self._mine, tip.record.sealed_tokens)
+        self._tokens = tokens = _with_laid(
+            overlap(self._mine, tip.record.sealed_tokens), tip.record.sealed_tokens
+        )
         if not tokens:
             self._other = self._taken(tip)
             if self._other is not None:
@@ -338,3 +341,9 @@ def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
         if sealed[: len(mine) - start] == mine[start:]:
             return mine[start:]
     return ()
+
+
+def _with_laid(tokens: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first ones of `sealed`, with what commits have laid over them since."""
+    laid = takewhile(is_laid, sealed[len(tokens) :]) if tokens else ()
+    return (*tokens, *laid)

@@ -3,20 +3,38 @@
 The tree is built off to the side and the branch moves in one compare-and-set, so the changes
 are visible all together or not at all, and a process that dies before leaves nothing but bytes
 that no entry names.
+
+A staged write of one of the paths hides what the commit has there. One that is older than the commit
+gives way, a newer one does not. So the live token is sealed first where it holds such writes, and
+the compare-and-set that moves the branch puts a token with the commit's own values behind the sealed
+ones. What others write meanwhile and later lies under the new live token, over both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from graveler.committed import apply
-from graveler.errors import InternalError, NoChangesError
+from graveler.errors import (
+    InternalError,
+    NoChangesError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    ThrottledError,
+)
 from graveler.model import BranchRecord, Commit
 from graveler.records import staged_changes
-from graveler.repository.landing import CommitSpec, Tip, land, make_commit
-from graveler.repository.reading import newest_first
+from graveler.refs import move
+from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
 from graveler.repository.stores import Stores
-from graveler.repository.writing import stage
+from graveler.repository.writing import check_fence, owned
+from graveler.staging import laid_token
 
 __all__ = ["commit_changes"]
+
+_MOST_SEALED: Final = 64
+
+_Writes = Sequence[tuple[bytes, bytes]]
 
 
 def commit_changes(
@@ -29,38 +47,83 @@ def commit_changes(
         ProtectedBranchError: The branch takes no writes or no commits.
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses; it did not move.
+        ThrottledError: 64 tokens are sealed on the branch: commit or discard what is staged.
     """
     if not fence:
         stores.refs.protection.check(name, "write")
     ordered = sorted(writes.items())
+    token = ""
 
     def build(tip: Tip) -> BranchRecord:
+        nonlocal token
+        if token and token not in tip.record.sealed_tokens:
+            stores.staging.drop(token)  # of a race that was lost
         changes = staged_changes(iter(ordered))
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
+        token = _lay(stores, tip.record, ordered)
+        sealed = (*tip.record.sealed_tokens, token) if token else tip.record.sealed_tokens
         if not applied.changed:
-            _overrule(stores, tip.record, fence, writes)
+            if token:
+                _replace(stores, tip, sealed)
             raise NoChangesError(f"branch {name!r}: the head has all of these changes")
-        return tip.at(make_commit(stores, tree=applied.metarange, parents=(tip.head,), spec=spec))
+        made = make_commit(stores, tree=applied.metarange, parents=(tip.head,), spec=spec)
+        return replace(tip.at(made), sealed_tokens=sealed)
 
+    _seal(stores, name, fence, ordered)
     guard = "" if fence else "commit"
     landed = land(stores, name, "commit", build, fence=fence, guard=guard)
     if landed.commit is None:
         raise InternalError(f"branch {name!r}: a commit of given changes landed nothing")
-    _overrule(stores, landed.tip.record, fence, writes)
     return landed.commit
 
 
-def _overrule(
-    stores: Stores, record: BranchRecord, fence: str, writes: Mapping[bytes, bytes]
-) -> None:
-    """Stage again what older staged writes of the same paths would hide."""
-    tokens = [token for token in newest_first(record) if not stores.staging.is_empty(token)]
-    if not tokens:
-        return
-    hidden = [
+def _seal(stores: Stores, name: str, fence: str, writes: _Writes) -> None:
+    """Give the branch a new live token where the present one holds older writes of these paths."""
+    live = ""
+
+    def change(record: BranchRecord) -> BranchRecord:
+        nonlocal live
+        check_fence(record, fence)
+        live = record.staging_token
+        if not _hidden(stores, (live,), writes):
+            return record
+        if len(record.sealed_tokens) >= _MOST_SEALED:
+            raise ThrottledError(
+                f"branch {name!r}: {_MOST_SEALED} tokens are sealed: commit or discard what is staged"
+            )
+        sealed = (*record.sealed_tokens, live)
+        return replace(record, staging_token=stores.ids.unique(), sealed_tokens=sealed)
+
+    with owned(name, fence):
+        move(stores.refs, name, change, landed=lambda now: now.staging_token != live)
+
+
+def _hidden(stores: Stores, tokens: Sequence[str], writes: _Writes) -> _Writes:
+    """Return those of the writes that other writes under these tokens, oldest first, would hide."""
+    filled = [token for token in reversed(tokens) if not stores.staging.is_empty(token)]
+    if not filled:
+        return ()
+    return [
         (key, value)
-        for key, value in writes.items()
-        if stores.staging.get(tokens, key) not in {None, value}
+        for key, value in writes
+        if stores.staging.get(filled, key) not in {None, value}
     ]
-    if hidden:
-        stage(stores, record.name, fence, hidden)
+
+
+def _lay(stores: Stores, record: BranchRecord, writes: _Writes) -> str:
+    """Stage what sealed writes would hide under a token that no record names yet; "" for nothing."""
+    hidden = _hidden(stores, record.sealed_tokens, writes)
+    if not hidden:
+        return ""
+    token = laid_token(stores.ids)
+    stores.staging.set_many(token, hidden)
+    return token
+
+
+def _replace(stores: Stores, tip: Tip, sealed: tuple[str, ...]) -> None:
+    """Put other sealed tokens into the record, without a commit."""
+    record = replace(tip.record, sealed_tokens=sealed)
+    try:
+        stores.refs.branches.replace(record, tip.predicate)
+    except (PreconditionFailedError, OutcomeUnknownError):
+        raise LookAgain from None  # if it was replaced, nothing is hidden at the next look

@@ -2,13 +2,30 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import Final
 
 from graveler.background import Background
+from graveler.clock import IdSource
 from graveler.judging import refuse_writes
 from graveler.kv.store import KVStore
 from graveler.staging.combine import combine
 
-__all__ = ["StagingArea"]
+__all__ = ["StagingArea", "is_laid", "laid_token"]
+
+_LAID: Final = "laid-"
+
+
+def laid_token(ids: IdSource) -> str:
+    """Return a new token for values that a commit lays over older staged writes.
+
+    It stands behind the tokens of those in the branch's record, and is committed with them.
+    """
+    return f"{_LAID}{ids.unique()}"
+
+
+def is_laid(token: str) -> bool:
+    """Return whether the token is committed with the one before it."""
+    return token.startswith(_LAID)
 
 
 class StagingArea:
