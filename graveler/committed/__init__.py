@@ -1,7 +1,7 @@
 """Committed trees: ranges and metaranges, and how they are built, compared and merged."""
 
 from graveler.committed.apply import Applied, StagedChange, apply, keeping, reapply
-from graveler.committed.bases import CONFLICT, Base, Bases, BaseValues, Unresolved
+from graveler.committed.bases import CONFLICT, LEVELS, Base, Bases, BaseValues, Unresolved
 from graveler.committed.diff import RawChange, diff, same_records
 from graveler.committed.merge import (
     Earlier,
@@ -22,6 +22,7 @@ from graveler.committed.verify import Problem, verify_metarange, verify_range, v
 __all__ = [
     "CONFLICT",
     "EMPTY_METARANGE",
+    "LEVELS",
     "Applied",
     "Base",
     "BaseValues",

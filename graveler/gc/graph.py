@@ -1,10 +1,11 @@
 """All commits of a repository, as far as retention looks at them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from graveler.committed import LEVELS
 from graveler.errors import CorruptionError
 from graveler.identity import unix_us
 from graveler.model import Commit
@@ -46,17 +47,32 @@ class _Reach:
 
     Attributes:
         heads: All of them.
-        covered: The most that one child is reached from, where one child has what the others have.
+        children: What its children are reached from, without what another child has whole.
     """
 
     heads: int = 0
-    covered: int = 0
+    children: tuple[int, ...] = ()
 
     def add(self, heads: int) -> None:
         """Add what one child is reached from."""
         self.heads |= heads
-        if heads | self.covered == heads:
-            self.covered = heads
+        if not any(heads | child == child for child in self.children):
+            kept = (child for child in self.children if heads | child != heads)
+            self.children = (*kept, heads)
+
+    def level(self, masks: Sequence[int]) -> int | None:
+        """Return on which level the commit is a base, None on no level.
+
+        It can be the best common ancestor of two heads only if no child is reached from both.
+
+        Args:
+            masks: By level, the heads and bases up to it.
+        """
+        if len(self.children) > 1:
+            for level, mask in enumerate(masks, 1):
+                if all(child & mask != self.heads & mask for child in self.children):
+                    return level
+        return None
 
 
 class CommitGraph:
@@ -101,26 +117,32 @@ class CommitGraph:
         """Return the heads and every commit that a merge between any two of them starts from.
 
         These are the best common ancestors of any two heads, those of any two of these
-        ancestors, and so on: what a merge with several bases looks at. Of histories in which
-        three lines were merged crosswise a few more may be among them.
+        ancestors, and so on, as many levels as a merge with several bases looks at. Of histories
+        in which three lines were merged crosswise a few more may be among them.
 
-        One walk visits each commit once. Each carries the heads it is reached from as bits, and
-        where one child carries as many, it is nobody's best. Memory: a bit per head and base for
-        each line of history that lies beside the commit looked at.
+        One walk visits each commit once, children before parents. Each carries the heads it is
+        reached from as bits, and so do the bases that were found. None is missed: of the two that
+        a commit is the best common ancestor of, each is reached by way of another child, and none
+        of its children is reached from both; so no child carries the bits of both. A commit of
+        which a child carries as many bits as it does is nobody's best. Memory: a bit per head and
+        base for each line of history that lies beside the commit looked at.
         """
         found = set(heads)
         reach = {head: _Reach() for head in found}
         pending = [(-self.get(head).generation, head) for head in found]
         heapify(pending)
         bit = 1
+        masks = [0] * LEVELS
         while pending:
             identifier = heappop(pending)[1]
             there = reach.pop(identifier)
-            if there.heads != there.covered:
-                found.add(identifier)
+            level = 0 if identifier in found else there.level(masks)
             own = 0
-            if identifier in found:
+            if level is not None:
+                found.add(identifier)
+            if level is not None and level < LEVELS:
                 own, bit = bit, bit << 1
+                masks[level:] = [mask | own for mask in masks[level:]]
             for parent in self.get(identifier).parents:
                 if parent not in reach:
                     reach[parent] = _Reach()

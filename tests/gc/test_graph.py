@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from graveler.clock import FakeClock, SequenceIds
+from graveler.committed import LEVELS
 from graveler.gc.graph import CommitGraph
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
@@ -86,6 +87,17 @@ def test_a_line_that_was_merged_leaves_no_base_behind():
     parents = [(), (0,), (0,), (1, 2), (1,), (3, 4), (3,), (5, 6), (3,)]
     graph, ids = graph_of(parents)
     assert graph.merge_bases([ids[7], ids[8]]) == {ids[7], ids[8], ids[3]}
+
+
+def test_a_ladder_is_kept_as_deep_as_a_merge_looks():
+    rungs = 200
+    parents = [(), (0,), (0,)]
+    for _ in range(rungs):
+        left, right = len(parents) - 2, len(parents) - 1
+        parents += [(left, right), (right, left)]
+    graph, ids = graph_of(parents)
+    found = graph.merge_bases(ids[-2:])
+    assert found == set(ids[-2 * (1 + LEVELS) :])
 
 
 def test_every_commit_is_visited_once_however_many_heads_there_are():

@@ -1,0 +1,95 @@
+"""Merges after a collection: what stays possible, and that a full cache tells the same as an empty one."""
+
+import pytest
+
+from graveler.errors import ExpiredError, MergeConflictError
+from tests.gc.lakes import World, check_sound, collect, commit, pass_days
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture
+def repo(world):
+    repo = world.repo(scripted=False)
+    commit(repo, "main", "base", **{f"p{number}": str(number) for number in range(9)})
+    return repo
+
+
+def grow(world, repo, branch, count=3):
+    for _ in range(count):
+        pass_days(world, 10)
+        commit(repo, branch, **{branch: str(world._clock.now())})
+
+
+def merge(repo, source, into):
+    """Merge and say what came of it."""
+    try:
+        repo.merge(source, into)
+    except (ExpiredError, MergeConflictError) as error:
+        return type(error)
+    return None
+
+
+def hosts(world, repo):
+    """One host that has read everything before the collection, and one that starts with nothing."""
+    list(repo.log("main"))
+    for record in repo.branches():
+        for one in repo.log(record.name):
+            list(repo.ref(one.id).entries())
+    yield repo
+    collect(world.repo())
+    yield world.repo()
+
+
+def test_two_branches_merge_although_the_default_branch_never_had_their_base(world, repo):
+    commit(repo, "dev", dev="0")
+    for name in ("one", "two"):
+        repo.create_branch(name, "dev")
+        grow(world, repo, name)
+    repo.delete_branch("dev")
+    grow(world, repo, "main")
+    repo.gc.keep(count=1)
+    warm, cold = hosts(world, repo)
+    assert merge(cold, "one", "two") is None
+    assert merge(warm, "two", "one") is None
+    assert check_sound(cold)["one"] == check_sound(cold)["two"]
+
+
+def test_branches_that_merged_each_other_merge_again(world, repo):
+    for number in range(4):
+        one, two = (
+            commit(repo, name, **{f"{name}{number}": "x", "p0": f"{name}{number}"})
+            for name in ("one", "two")
+        )
+        repo.merge(two.id, into="one", strategy="dest-wins")
+        repo.merge(one.id, into="two", strategy="dest-wins")
+        pass_days(world, 10)
+    for name in ("one", "two"):
+        grow(world, repo, name)
+    repo.gc.keep(count=1)
+    warm, cold = hosts(world, repo)
+    assert {merge(host, "one", "two") for host in (warm, cold)} == {MergeConflictError}
+    commit(cold, "two", p0=cold.ref("one").get("p0"))
+    assert merge(cold, "one", "two") is None
+    check_sound(cold)
+
+
+def test_any_other_merge_is_refused_by_a_full_cache_and_an_empty_one(world, repo):
+    grow(world, repo, "main", 1)
+    commit(repo, "gone", gone="0")
+    repo.tag("v1", "gone")
+    commit(repo, "dev", dev="0")
+    repo.delete_branch("gone")
+    grow(world, repo, "main")
+    grow(world, repo, "dev")
+    repo.merge("main", into="dev")  # so that main and dev start from main
+    grow(world, repo, "dev", 1)
+    repo.gc.keep(count=1)
+    warm, cold = hosts(world, repo)
+    assert merge(cold, "v1", "dev") is ExpiredError
+    assert merge(warm, "v1", "dev") is ExpiredError
+    assert merge(warm, "dev", "main") is None
+    check_sound(cold)
