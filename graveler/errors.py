@@ -43,6 +43,7 @@ __all__ = [
     "RetryableError",
     "RunNotFoundError",
     "RunStateError",
+    "SourceChangedError",
     "StateError",
     "StorageFullError",
     "ThrottledError",
@@ -81,6 +82,7 @@ class ErrorCode(StrEnum):
     RETRYABLE = "retryable"
     RUN_NOT_FOUND = "run-not-found"
     RUN_STATE = "run-state"
+    SOURCE_CHANGED = "source-changed"
     STATE = "state"
     STORAGE_FULL = "storage-full"
     THROTTLED = "throttled"
@@ -304,6 +306,12 @@ class CorruptionError(GravelerError):
     """Stored bytes are damaged: do not retry; keep the bytes; run ``graveler fsck``."""
 
     code = ErrorCode.CORRUPTION
+
+
+class SourceChangedError(CorruptionError):
+    """A linked file is not the one that was linked: put it back, or link it again."""
+
+    code = ErrorCode.SOURCE_CHANGED
 
 
 class InternalError(GravelerError):

@@ -116,17 +116,17 @@ def _get(
     target = Path(into)
     if target.is_dir():
         target /= path.rpartition("/")[2]
-    with view.open(path) as stream:
-        if into == _STREAM:
+    if into == _STREAM:
+        with view.open(entry) as stream:
             while piece := stream.read(_PIECE_BYTES):
                 session.out.data(piece)
-            return
-        try:
-            with target.open("wb") as out:
-                while piece := stream.read(_PIECE_BYTES):
-                    out.write(piece)
-        except OSError as error:
-            raise UsageError(f"cannot write {target}: {error.strerror}") from error
+        return
+    from graveler.repository.verified import download  # noqa: PLC0415 - only when a verb needs it
+
+    try:
+        download(view.repository, entry, target)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from error
     session.out.show(
         {**entry_shape(entry), "file": str(target)},
         f"{printable(path)} → {target} ({size_text(entry.size)})",

@@ -10,6 +10,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from graveler.fs.translating import translated
 from graveler.model import Entry
+from graveler.repository.verified import read_range, verifier_of
 
 if TYPE_CHECKING:
     from graveler.fs.filesystem import GravelerFileSystem
@@ -43,6 +44,8 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         entry = fs.entry(path) if mode == "rb" else None
         if entry is not None:
             self._entry = entry
+            with translated(path):
+                self._verifier = verifier_of(fs.stores_of(path), entry)
             kwargs["size"] = entry.size
         try:
             super().__init__(fs, path, mode, block_size, autocommit, **kwargs)
@@ -81,7 +84,9 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         with translated(self.path):
-            return self.fs.read_range(self.path, self._entry, start, end)
+            piece = read_range(self.fs.stores_of(self.path), self._entry, start, end - start)
+            self._verifier.feed(start, piece)
+        return piece
 
     def _upload_chunk(self, final: bool = False) -> bool:
         spool = self._spool

@@ -16,6 +16,7 @@ from graveler.fs.translating import translated
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.repository import Branch
+from graveler.repository.verified import open_entry
 from graveler.repository.writing import check_writable
 
 __all__ = ["GravelerFileSystem"]
@@ -102,8 +103,7 @@ class GravelerFileSystem(ReadingFileSystem):
             if source.repository == dest.repository:
                 target.link_many([replace(entry, path=dest.path)])
                 return
-            store, key = self._repository(source.repository).stores.locate(entry.address)
-            with store.open(key) as body:
+            with open_entry(self._repository(source.repository).stores, entry) as body:
                 target.put(dest.path, body)
 
     def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> None:

@@ -6,7 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from glob import escape, has_magic
+from pathlib import Path
 from typing import Any, Final
+
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.utils import isfilelike
 
 from graveler.errors import NotFoundError
 from graveler.fs.address import Address
@@ -18,6 +22,7 @@ from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import value_identity
 from graveler.repository import Stores
+from graveler.repository.verified import download, read_entry, read_range
 
 __all__ = ["ReadingFileSystem"]
 
@@ -237,23 +242,36 @@ class ReadingFileSystem(TreeFileSystem):
             self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs
         )
 
-    def read_range(self, path: str, entry: Entry, start: int, end: int) -> bytes:
-        """Return the bytes of a file from `start` up to `end`."""
-        stores = self._repository(Address.parse(path).repository).stores
-        store, key = stores.locate(entry.address)
-        if start <= 0 and end >= entry.size:
-            return store.get(key)
-        return store.get_range(key, start, max(end - start, 0))
+    def stores_of(self, path: str) -> Stores:
+        """Return the repository that a path is in."""
+        return self._repository(Address.parse(path).repository).stores
+
+    def get_file(
+        self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, **kwargs: Any
+    ) -> None:
+        """Write a file to a local one, which is removed again if its bytes are damaged."""
+        path = self._strip_protocol(rpath)
+        if isfilelike(lpath) or kwargs or self.isdir(path):
+            super().get_file(path, lpath, callback=callback, **kwargs)
+            return
+        target = Path(lpath)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        entry = self.entry(path)
+        callback.set_size(entry.size)
+        with translated(path):
+            download(self.stores_of(path), entry, target, callback.relative_update)
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Return the bytes of a file, or those from `start` up to `end`."""
+        """Return the bytes of a file, verified, or those from `start` up to `end`."""
         path = self._strip_protocol(path)
         entry = self.entry(path)
         first, last, _step = slice(start, end).indices(entry.size)
         with translated(path):
-            return self.read_range(path, entry, first, last) if last > first else b""
+            if first == 0 and last == entry.size:
+                return read_entry(self.stores_of(path), entry)
+            return read_range(self.stores_of(path), entry, first, max(last - first, 0))
 
     def cat_ranges(
         self,

@@ -105,15 +105,13 @@ class Tree(View):
         self._check_whole(prefix.decode())
         return self._source.scan(self._tree, start, prefix)
 
-    def get(self, path: str) -> bytes:
-        """Return the bytes of the file at `path`."""
-        self._check_path(path_key(path))
-        return self._source.get(self._tree, path)
+    def get(self, path: str | Entry) -> bytes:
+        """Return the bytes of the file at `path`, or at that of an entry."""
+        return self._source.get(self._tree, self._checked(path))
 
-    def open(self, path: str) -> BinaryIO:
-        """Return a readable, seekable stream of the file at `path`; the caller closes it."""
-        self._check_path(path_key(path))
-        return self._source.open(self._tree, path)
+    def open(self, path: str | Entry) -> BinaryIO:
+        """Return a readable, seekable stream of such a file; the caller closes it."""
+        return self._source.open(self._tree, self._checked(path))
 
     def read(self, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""
@@ -142,6 +140,12 @@ class Tree(View):
         for key, before, after in differences:
             self._changing.add(key)
             yield _change(key, before, after)
+
+    def _checked(self, path: str | Entry) -> str:
+        """Return the path of a file that the gate may read; the tree knows its address."""
+        path = path.path if isinstance(path, Entry) else path
+        self._check_path(path_key(path))
+        return path
 
     def _check_whole(self, prefix: str) -> None:
         """Refuse a listing of what is no part of what the gate declares."""

@@ -13,7 +13,7 @@ from graveler.background import Inline
 from graveler.committed import RangeStore
 from graveler.errors import ReadOnlyError
 from graveler.kv.store import KVStore, Predicate, Stored
-from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.refs import Refs
 from graveler.repository.stores import Stores
 from graveler.staging import StagingArea
@@ -93,14 +93,14 @@ class ReadOnlyObjects(ObjectStore):
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
         _refuse(f"object {key}")
 
-    def get(self, key: str) -> bytes:
-        return self.__store.get(key)
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        return self.__store.get(key, expected)
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self.__store.get_range(key, start, length)
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
+        return self.__store.get_range(key, start, length, expected)
 
-    def open(self, key: str) -> BinaryIO:
-        return self.__store.open(key)
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
+        return self.__store.open(key, expected)
 
     def head(self, key: str) -> ObjectInfo:
         return self.__store.head(key)

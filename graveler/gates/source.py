@@ -18,6 +18,7 @@ from graveler.model import Commit
 from graveler.refs import is_ancestor, log
 from graveler.repository.ref import Ref
 from graveler.repository.stores import Stores
+from graveler.repository.verified import read_range
 
 __all__ = ["AFTER", "BEFORE", "Difference", "Earlier", "Source", "StoreSource"]
 
@@ -141,8 +142,7 @@ class StoreSource(Source):
 
     def read(self, tree: str, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of a file of a tree, from `start` on."""
-        store, key = self._stores.locate(self._tree(tree).stat(path).address)
-        return store.get_range(key, start, length)
+        return read_range(self._stores, self._tree(tree).stat(path), start, length)
 
     def uri(self, address: str) -> str:
         """Return an address as other programs know it."""

@@ -1,6 +1,6 @@
 """Object stores: whole immutable objects below one root, in memory, in a folder or on S3."""
 
 from graveler.objects.registry import open_store
-from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 
-__all__ = ["Body", "ObjectInfo", "ObjectStore", "open_store"]
+__all__ = ["ANYTHING", "Body", "Expected", "ObjectInfo", "ObjectStore", "open_store"]

@@ -40,7 +40,7 @@ from graveler.objects.local_files import (
     storage_errors,
     write_all,
 )
-from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 
 __all__ = ["LocalStore"]
 
@@ -104,19 +104,26 @@ class LocalStore(ObjectStore):
             self._publish(path, lambda: self._replace(staged.path, path, etag))
             return staged.info
 
-    def get(self, key: str) -> bytes:
-        with self.open(key) as file, storage_errors(f"read {self.uri(key)}"):
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        with self.open(key, expected) as file, storage_errors(f"read {self.uri(key)}"):
             return file.read()
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
         check_range(start, length)
-        with self.open(key) as file, storage_errors(f"read {self.uri(key)}"):
+        with self.open(key, expected) as file, storage_errors(f"read {self.uri(key)}"):
             file.seek(start)
             return file.read(length)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
         with self._reading(key) as path:
-            return path.open("rb")
+            file = path.open("rb")
+        try:
+            if expected != ANYTHING:
+                expected.check(self.uri(key), _info(key, os.fstat(file.fileno())))
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def head(self, key: str) -> ObjectInfo:
         with self._reading(key) as path:

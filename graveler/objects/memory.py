@@ -13,7 +13,7 @@ from graveler.clock import Clock, SystemClock
 from graveler.errors import ObjectNotFoundError, PreconditionFailedError
 from graveler.objects.body import BodyReader
 from graveler.objects.keys import check_key, check_prefix, check_range
-from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 
 __all__ = ["MemoryStore"]
 
@@ -62,18 +62,18 @@ class MemoryStore(ObjectStore):
                 )
             return self._store(key, content, checksum)
 
-    def get(self, key: str) -> bytes:
-        return self._find(key).content
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        return self._find(key, expected).content
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
         check_range(start, length)
-        return self._find(key).content[start : start + length]
+        return self._find(key, expected).content[start : start + length]
 
-    def open(self, key: str) -> BinaryIO:
-        return io.BytesIO(self._find(key).content)
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
+        return io.BytesIO(self._find(key, expected).content)
 
     def head(self, key: str) -> ObjectInfo:
-        return self._find(key).info
+        return self._find(key, ANYTHING).info
 
     def delete(self, key: str) -> None:
         check_key(key)
@@ -97,11 +97,12 @@ class MemoryStore(ObjectStore):
             self._writes, objects = snapshot
             self._objects = dict(objects)
 
-    def _find(self, key: str) -> _Stored:
+    def _find(self, key: str, expected: Expected) -> _Stored:
         check_key(key)
         stored = self._objects.get(key)
         if stored is None:
             raise ObjectNotFoundError(f"nothing at {self.uri(key)}")
+        expected.check(self.uri(key), stored.info)
         return stored
 
     def _store(self, key: str, content: bytes, checksum: str) -> ObjectInfo:

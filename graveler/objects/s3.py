@@ -22,7 +22,7 @@ from graveler.objects.s3_client import S3Client, S3Settings
 from graveler.objects.s3_errors import PastTheEndError, s3_errors
 from graveler.objects.s3_stream import READ_AHEAD_BYTES, RangedFile
 from graveler.objects.s3_write import PART_BYTES, Writer, Written
-from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.retries import NO_PROGRESS_S, Retrier
 
 __all__ = ["S3Settings", "S3Store"]
@@ -83,19 +83,21 @@ class S3Store(ObjectStore):
                 f"{self.uri(key)} is gone, not at {etag}: read it again and repeat"
             ) from error
 
-    def get(self, key: str) -> bytes:
-        return self._retrier.run(f"read {self.uri(key)}", partial(self._read, key))
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        return self._retrier.run(f"read {self.uri(key)}", partial(self._read, key, expected))
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
         check_range(start, length)
-        return self._range(key, start, length)
+        return self._range(key, start, length, expected)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
         there = self.head(key)
+        expected.check(self.uri(key), there)
+        # of the version that was opened: never half of one and half of the next
+        opened = Expected(there.size, f"etag:{there.etag}")
 
         def read_range(start: int, length: int) -> bytes:
-            # of the version that was opened: never half of one and half of the next
-            return self._range(key, start, length, IfMatch=there.etag)
+            return self._range(key, start, length, opened)
 
         return cast(
             "BinaryIO", io.BufferedReader(RangedFile(there.size, read_range), READ_AHEAD_BYTES)
@@ -104,10 +106,7 @@ class S3Store(ObjectStore):
     def head(self, key: str) -> ObjectInfo:
         name = self._name(key)
         ask = partial(self._call, "read", key, "head_object", Key=name)
-        there = self._retrier.run(f"read {self.uri(key)}", ask)
-        return ObjectInfo(
-            key, there["ContentLength"], there["ETag"], there["LastModified"].astimezone(UTC)
-        )
+        return _told(key, self._retrier.run(f"read {self.uri(key)}", ask))
 
     def delete(self, key: str) -> None:
         name = self._name(key)
@@ -153,20 +152,27 @@ class S3Store(ObjectStore):
             token = page["NextContinuationToken"]
             page = self._retrier.run(what, partial(ask, ContinuationToken=token))
 
-    def _range(self, key: str, start: int, length: int, **condition: str) -> bytes:
+    def _range(self, key: str, start: int, length: int, expected: Expected) -> bytes:
         if not length:
-            self.head(key)
+            expected.check(self.uri(key), self.head(key))
             return b""
         wanted = f"bytes={start}-{start + length - 1}"
         try:
-            read = partial(self._read, key, Range=wanted, **condition)
+            read = partial(self._read, key, expected, Range=wanted)
             return self._retrier.run(f"read {self.uri(key)}", read)
         except PastTheEndError:
+            if expected.size is not None and start < expected.size:
+                raise PreconditionFailedError(
+                    f"{self.uri(key)} ends before byte {start}, and had {expected.size} bytes"
+                ) from None
             return b""
 
-    def _read(self, key: str, **parameters: str) -> bytes:
+    def _read(self, key: str, expected: Expected, **parameters: str) -> bytes:
+        if expected.etag:
+            parameters["IfMatch"] = expected.etag
         response = self._call("read", key, "get_object", Key=self._name(key), **parameters)
         with s3_errors(f"read {self.uri(key)}"), closing(response["Body"]) as body:
+            expected.check(self.uri(key), _told(key, response))
             content: bytes = body.read()
         if len(content) != response["ContentLength"]:
             raise BackendUnavailableError(
@@ -195,3 +201,10 @@ class S3Store(ObjectStore):
 
     def _call(self, verb: str, key: str, operation: str, **parameters: Any) -> Any:
         return self._client.call(f"{verb} {self.uri(key)}", operation, **parameters)
+
+
+def _told(key: str, response: dict[str, Any]) -> ObjectInfo:
+    """Return what a reply says of the whole object, also where it brings a part of it."""
+    _, _, whole = str(response.get("ContentRange", "")).rpartition("/")
+    size = int(whole) if whole.isdecimal() else response["ContentLength"]
+    return ObjectInfo(key, size, response["ETag"], response["LastModified"].astimezone(UTC))

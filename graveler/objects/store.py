@@ -12,9 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar, Final
 
-__all__ = ["Body", "ObjectInfo", "ObjectStore"]
+from graveler.errors import PreconditionFailedError
+from graveler.identity import unix_us
+
+__all__ = ["ANYTHING", "Body", "Expected", "ObjectInfo", "ObjectStore", "version_of"]
+
+_ETAG: Final = "etag:"
+_MTIME: Final = "mtime:"
 
 Body = bytes | bytearray | memoryview | Path | BinaryIO
 """What can be stored: bytes, a file on disk, or an open binary stream (read to its end)."""
@@ -37,6 +43,45 @@ class ObjectInfo:
     etag: str
     mtime: datetime
     checksum: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a reader knows of an object; the reply that brings its bytes is checked against it.
+
+    Attributes:
+        size: Bytes; None where it is not known.
+        version: ``etag:<ETag>`` or ``mtime:<µs since 1970>``; "" where it is not known.
+    """
+
+    size: int | None = None
+    version: str = ""
+
+    @property
+    def etag(self) -> str:
+        """The ETag, "" where the version is none."""
+        return self.version.removeprefix(_ETAG) if self.version.startswith(_ETAG) else ""
+
+    def check(self, uri: str, info: ObjectInfo) -> None:
+        """Refuse an object that is another one.
+
+        Raises:
+            PreconditionFailedError: With what was found and what was expected.
+        """
+        if self.size is not None and info.size != self.size:
+            raise PreconditionFailedError(f"{uri} has {info.size} bytes, not {self.size}")
+        if self.version not in {"", version_of(info, self.version)}:
+            found = version_of(info, self.version)
+            raise PreconditionFailedError(f"{uri} is at {found}, not at {self.version}")
+
+
+ANYTHING: Final = Expected()
+"""Whatever is there will do."""
+
+
+def version_of(info: ObjectInfo, like: str) -> str:
+    """Return the version of an object, of the kind of another version: its ETag, or its time."""
+    return f"{_ETAG}{info.etag}" if like.startswith(_ETAG) else f"{_MTIME}{unix_us(info.mtime)}"
 
 
 class ObjectStore(ABC):
@@ -89,19 +134,21 @@ class ObjectStore(ABC):
         """
 
     @abstractmethod
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
         """Return the whole object.
 
         Raises:
             ObjectNotFoundError: Nothing at the key.
+            PreconditionFailedError: The object is not what is expected; told by the reply that
+                brings the bytes, without another request. So it is for the two methods below.
         """
 
     @abstractmethod
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
         """Return up to `length` bytes from byte `start`; less only where the object ends."""
 
     @abstractmethod
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
         """Return a readable, seekable stream of the object; the caller closes it."""
 
     @abstractmethod

@@ -11,6 +11,7 @@ from graveler.names import path_key
 from graveler.records import decode_entry
 from graveler.repository.listing import Scan, first_key, list_entries
 from graveler.repository.stores import Stores
+from graveler.repository.verified import open_entry, read_entry
 
 __all__ = ["View"]
 
@@ -81,21 +82,39 @@ class View(ABC):
         """Return whether there is an entry at `path`."""
         return self.find_value(path_key(path)) is not None
 
-    def get(self, path: str) -> bytes:
-        """Return the bytes of the file at `path`.
+    def get(self, path: str | Entry) -> bytes:
+        """Return the bytes of a file, compared with the size and checksum of its entry.
+
+        Args:
+            path: Where it is; or its entry, as a listing gave it: then the file is the one that
+                was listed, whatever was written to the path since.
 
         Raises:
             ObjectNotFoundError: No entry at the path, or its object is gone from the store.
+            CorruptionError: The bytes are not those that were stored.
+            SourceChangedError: A linked file was changed since it was linked.
         """
-        entry = self.stat(path)
-        store, key = self.repository.locate(entry.address)
-        return store.get(key)
+        return read_entry(self.repository, self._entry(path))
 
-    def open(self, path: str) -> BinaryIO:
-        """Return a readable, seekable stream of the file at `path`; the caller closes it."""
-        entry = self.stat(path)
-        store, key = self.repository.locate(entry.address)
-        return store.open(key)
+    def open(self, path: str | Entry) -> BinaryIO:
+        """Return a readable, seekable stream of a file; the caller closes it.
+
+        A stream that is read from the start to the end is compared with the checksum of its
+        entry: the read that takes the last byte from the store raises. A seek elsewhere than to
+        the start ends that.
+
+        Args:
+            path: Where it is; or its entry, as a listing gave it.
+
+        Raises:
+            ObjectNotFoundError: No entry at the path, or its object is gone from the store.
+            CorruptionError: Its size is another one; reads raise it as well.
+            SourceChangedError: A linked file was changed since it was linked.
+        """
+        return open_entry(self.repository, self._entry(path))
+
+    def _entry(self, path: str | Entry) -> Entry:
+        return path if isinstance(path, Entry) else self.stat(path)
 
     def paths(self, prefix: str) -> Sequence[str]:
         """Return the physical URIs of the files at or below `prefix`, for other programs.

@@ -25,7 +25,7 @@ from typing import BinaryIO, Final, Literal, NoReturn
 
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError
 from graveler.kv.store import KVStore, Predicate, Stored
-from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 
 __all__ = [
     "Action",
@@ -183,17 +183,17 @@ class FaultyObjectStore(ObjectStore):
         with self._script.around("put_if_match"):
             return self._store.put_if_match(key, body, etag)
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
         with self._script.around("get_object"):
-            return self._store.get(key)
+            return self._store.get(key, expected)
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
         with self._script.around("get_range"):
-            return self._store.get_range(key, start, length)
+            return self._store.get_range(key, start, length, expected)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
         with self._script.around("open"):
-            return self._store.open(key)
+            return self._store.open(key, expected)
 
     def head(self, key: str) -> ObjectInfo:
         with self._script.around("head"):

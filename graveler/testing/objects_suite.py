@@ -16,6 +16,7 @@ import io
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +26,7 @@ import pytest
 
 from graveler.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
 from graveler.objects.keys import MAX_KEY_BYTES
-from graveler.objects.store import ObjectStore
+from graveler.objects.store import Expected, ObjectStore, version_of
 
 __all__ = ["ObjectStoreSuite"]
 
@@ -235,6 +236,36 @@ class ObjectStoreSuite:
         store.put("a", b"0123456789")
         with pytest.raises(InvalidInputError):
             store.get_range("a", start, length)
+
+    @pytest.mark.parametrize("kind", ["etag", "mtime"])
+    def test_a_read_refuses_an_object_that_is_not_the_expected_one(
+        self, store: ObjectStore, kind: str
+    ) -> None:
+        store.put("a", b"0123456789")
+        there = store.head("a")
+        version = version_of(there, f"{kind}:")
+        earlier = version_of(
+            replace(there, etag='"0"', mtime=there.mtime - timedelta(seconds=9)), version
+        )
+        reads: list[Callable[[Expected], object]] = [
+            lambda expected: store.get("a", expected),
+            lambda expected: store.get_range("a", 0, 3, expected),
+            lambda expected: store.get_range("a", 8, 100, expected),
+            lambda expected: store.get_range("a", 3, 0, expected),
+            lambda expected: store.open("a", expected).close(),
+        ]
+        for read in reads:
+            read(Expected())
+            read(Expected(10, version))
+            for wrong in (Expected(9), Expected(11, version), Expected(10, earlier)):
+                with pytest.raises(PreconditionFailedError, match="/a"):
+                    read(wrong)
+
+    def test_a_range_behind_the_end_of_a_cut_object_is_refused(self, store: ObjectStore) -> None:
+        store.put("a", b"0123456789")
+        assert store.get_range("a", 10, 5, Expected(10)) == b""
+        with pytest.raises(PreconditionFailedError, match="/a"):
+            store.get_range("a", 15, 5, Expected(20))
 
     def test_an_open_object_reads_and_seeks_like_a_file(self, store: ObjectStore) -> None:
         content = random.Random(1).randbytes(3_000_000)  # noqa: S311 - the same bytes each time

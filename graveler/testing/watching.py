@@ -20,7 +20,7 @@ from types import FrameType
 from typing import BinaryIO, ClassVar, Final
 
 from graveler.kv.store import KVStore, Predicate, Stored
-from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.testing.faults import Action, Moment, ProcessDied
 
 __all__ = ["Call", "Process", "WatchedKV", "WatchedObjects"]
@@ -244,17 +244,17 @@ class WatchedObjects(ObjectStore):
         with self._around("put_if_match", key):
             return self._store.put_if_match(key, body, etag)
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
         with self._around("get", key):
-            return self._store.get(key)
+            return self._store.get(key, expected)
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
         with self._around("get_range", key):
-            return self._store.get_range(key, start, length)
+            return self._store.get_range(key, start, length, expected)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
         with self._around("open", key):
-            return self._store.open(key)
+            return self._store.open(key, expected)
 
     def head(self, key: str) -> ObjectInfo:
         with self._around("head", key):

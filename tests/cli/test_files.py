@@ -1,5 +1,6 @@
 import pytest
 
+import graveler
 from graveler.errors import ErrorCode
 
 ODD = ["input/2013/01/01/05:00/a.csv", "two words/x", "größe/日本語.txt", "a:b:c", "-dash"]
@@ -139,3 +140,17 @@ def test_a_path_that_would_move_the_cursor_is_shown_escaped(cli, history):
     history.branch("main").put("a\x1b[2J\nb", b"")
     assert "a\\x1b[2J\\nb" in cli("ls", "main").out
     assert "a\x1b[2J\nb" in [line["path"] for line in cli("ls", "main", "--json").lines]
+
+
+def test_a_damaged_file_is_not_got(cli, folder, tmp_path):
+    with graveler.open(folder) as lake:
+        repo = lake.repository("flights")
+        entry = repo.branch("main").put("a", b"x" * 100_000)
+        repo.stores.objects.put(entry.address, b"x" * 99_999 + b"y")
+    target = tmp_path / "got"
+    got = cli("--json", "get", "main:a", target)
+    assert got.error["code"] == "corruption"
+    assert not target.exists()
+    got = cli("get", "main:a")
+    assert got.code == 1
+    assert "put('a', …, replace=True)" in got.err

@@ -21,7 +21,7 @@ from graveler.committed.table_check import TableKind
 from graveler.errors import CorruptionError
 from graveler.objects.local import LocalStore
 from graveler.objects.memory import MemoryStore
-from graveler.objects.store import ObjectStore
+from graveler.objects.store import ANYTHING, Expected, ObjectStore
 from tests.committed.trees import CRUMBS, WHOLE, Forest, contents, new_store, record, write_ranges
 
 MIB = 1 << 20
@@ -36,8 +36,8 @@ class FaultyStore(MemoryStore):
             self.put(info.key, good.get(info.key))
         self.bad = 0
 
-    def get(self, key: str) -> bytes:
-        body = super().get(key)
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        body = super().get(key, expected)
         if not self.bad:
             return body
         self.bad -= 1

@@ -17,6 +17,7 @@ from graveler.gates.footers import RangedFile, read_footer
 from graveler.gates.statistics import Statistics, statistics
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
+from graveler.objects.store import ANYTHING
 from tests.gates.parquet import parquet, rows
 
 LARGE = rows(200_000, text=[f"{number:032x}" for number in range(200_000)])
@@ -45,13 +46,13 @@ class Counting(MemoryStore):
         super().__init__(name)
         self.read: Counter[str] = Counter()
 
-    def get_range(self, key, start, length):
-        piece = super().get_range(key, start, length)
+    def get_range(self, key, start, length, expected=ANYTHING):
+        piece = super().get_range(key, start, length, expected)
         self.read[key] += len(piece)
         return piece
 
-    def get(self, key):
-        whole = super().get(key)
+    def get(self, key, expected=ANYTHING):
+        whole = super().get(key, expected)
         self.read[key] += len(whole)
         return whole
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from graveler.errors import ObjectNotFoundError
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.body import BodyReader
-from graveler.objects.store import Body, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from tests.simulate.processes import Process, written_on
 from tests.simulate.shared import OBJECTS, TURNS, Call
 
@@ -154,14 +154,16 @@ class SimulatedObjects(ObjectStore):
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
         raise NotImplementedError  # no process of a scenario replaces an object
 
-    def get(self, key: str) -> bytes:
-        return self._there(key)[_DAY_BYTES:]
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        stored = self._there(key)
+        expected.check(self.uri(key), _info(key, stored))
+        return stored[_DAY_BYTES:]
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self.get(key)[start : start + length]
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
+        return self.get(key, expected)[start : start + length]
 
-    def open(self, key: str) -> BinaryIO:
-        return io.BytesIO(self.get(key))
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
+        return io.BytesIO(self.get(key, expected))
 
     def head(self, key: str) -> ObjectInfo:
         return _info(key, self._there(key))

@@ -27,7 +27,7 @@ from graveler.committed.table import Table
 from graveler.committed.table_check import TableKind
 from graveler.objects.body import BodyReader
 from graveler.objects.memory import MemoryStore
-from graveler.objects.store import Body
+from graveler.objects.store import ANYTHING, Body, Expected
 from tests.simulate.ports import SimulatedObjects
 
 _COMMITTED = "graveler.committed"
@@ -44,10 +44,10 @@ class _Recorder(MemoryStore):
         self.read: dict[str, None] = {}
         self.made: dict[str, bytes] = {}
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
         if key in self.made:
             return self.made[key]
-        content = self._behind.get(key)
+        content = self._behind.get(key, expected)
         self.read[key] = None
         return content
 

@@ -1,0 +1,159 @@
+"""Bytes compared with the size and checksum they had when they were stored, as they are read."""
+
+import hashlib
+import io
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
+
+import xxhash
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = ["Hash", "Verifier", "new_hash", "verified_stream"]
+
+_BUFFER_BYTES: Final = 64 << 10
+_WITHOUT_LENGTH: Final = frozenset(
+    name for name in hashlib.algorithms_guaranteed if not name.startswith("shake")
+)
+_XXHASH: Final = frozenset({"xxh32", "xxh64", "xxh128", "xxh3_64", "xxh3_128"})
+
+
+class Hash(Protocol):
+    """What `hashlib` and `xxhash` have in common."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Take more bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the checksum of what was taken, in hexadecimal digits."""
+
+
+def new_hash(algorithm: str) -> Hash | None:
+    """Return a fresh hash; None for an algorithm that is not known here.
+
+    Args:
+        algorithm: As `hashlib` names it, or ``xxh32``, ``xxh64``, ``xxh3_64``, ``xxh128``.
+    """
+    name = algorithm.lower()
+    if name in _XXHASH:
+        return cast("Hash", getattr(xxhash, name)())
+    if name in _WITHOUT_LENGTH:
+        return hashlib.new(name, usedforsecurity=False)
+    return None
+
+
+class Verifier:
+    """Compares the bytes of a file, as far as they come in order, with its size and checksum.
+
+    Bytes that come a second time are passed over; a gap ends the comparison, and bytes from the
+    start begin it again. Any number of threads may bring bytes.
+
+    Args:
+        size: Bytes that the file must have.
+        checksum: ``algorithm:hex``; with "" or an unknown algorithm the size alone is compared.
+        refusal: Makes the error of what was found: ``13 bytes``, ``sha256:…``.
+    """
+
+    def __init__(self, size: int, checksum: str, refusal: Callable[[str], Exception]) -> None:
+        self._size = size
+        self._algorithm, _, self._wanted = checksum.partition(":")
+        self._refusal = refusal
+        self._lock = Lock()
+        self._error: Exception | None = None
+        self._hash: Hash | None = None
+        self._position = 0
+        self._over = False
+
+    def stop(self) -> None:
+        """Compare no further: what comes next is not what follows."""
+        self._over = True
+
+    def feed(self, start: int, piece: bytes | memoryview) -> None:
+        """Take the bytes at `start`; none at all mean that the file ends there.
+
+        Raises:
+            Exception: The refusal, once all bytes are there and are not the right ones; and from
+                then on, always.
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if start == 0:
+                self._hash = new_hash(self._algorithm)
+                self._position, self._over = 0, False
+            known = self._position - start
+            if self._over or known < 0:
+                self._over = True
+                return
+            if self._hash is not None:
+                self._hash.update(memoryview(piece)[known:])
+            self._position += max(len(piece) - known, 0)
+            if self._position >= self._size or not len(piece):
+                self._finish()
+
+    def _finish(self) -> None:
+        self._over = True
+        found = ""
+        if self._position != self._size:
+            found = f"{self._position} bytes"
+        elif self._hash is not None and self._hash.hexdigest() != self._wanted.lower():
+            found = f"{self._algorithm}:{self._hash.hexdigest()}"
+        if found:
+            self._error = self._refusal(found)
+            raise self._error
+
+
+class _VerifiedBytes(io.RawIOBase):
+    """A stream whose bytes go through a verifier."""
+
+    def __init__(self, stream: BinaryIO, verifier: Verifier) -> None:
+        super().__init__()
+        self._stream = cast("io.BufferedIOBase", stream)
+        self._verifier = verifier
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        position = self._stream.seek(offset, whence)
+        if position not in {0, self._position}:
+            self._verifier.stop()
+        self._position = position
+        return position
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        target = memoryview(buffer).cast("B")
+        count = self._stream.readinto(target)
+        if len(target):
+            self._verifier.feed(self._position, target[:count])
+        self._position += count
+        return count
+
+    def readall(self) -> bytes:
+        content = self._stream.read()
+        self._verifier.feed(self._position, content)
+        self._position += len(content)
+        return content
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def verified_stream(stream: BinaryIO, verifier: Verifier) -> BinaryIO:
+    """Return a stream that closes `stream` with it, and whose bytes the verifier compares.
+
+    The read that takes the last byte of the file from the store raises. A seek elsewhere than to
+    the start ends the comparison; a reading from the start begins it again.
+    """
+    return cast("BinaryIO", io.BufferedReader(_VerifiedBytes(stream, verifier), _BUFFER_BYTES))

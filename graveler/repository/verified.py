@@ -1,0 +1,110 @@
+"""The files of a repository, read by their entries and compared with what those say."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from graveler.errors import CorruptionError, PreconditionFailedError, SourceChangedError
+from graveler.model import Entry
+from graveler.objects.body import PIECE_BYTES
+from graveler.objects.store import Expected, ObjectStore, version_of
+from graveler.objects.verified import Verifier, verified_stream
+from graveler.repository.stores import Stores
+
+__all__ = ["download", "open_entry", "read_entry", "read_range", "refusal", "verifier_of"]
+
+
+def read_entry(stores: Stores, entry: Entry) -> bytes:
+    """Return the bytes of an entry's file; size, version and checksum are compared.
+
+    Raises:
+        CorruptionError: The file is not what the entry says.
+        ObjectNotFoundError: There is none.
+    """
+    store, key = stores.locate(entry.address)
+    with _as_stored(stores, entry, store, key):
+        content = store.get(key, _expected(entry))
+    verifier_of(stores, entry).feed(0, content)
+    return content
+
+
+def read_range(stores: Stores, entry: Entry, start: int, length: int) -> bytes:
+    """Return up to `length` bytes of an entry's file; the size and version are compared."""
+    store, key = stores.locate(entry.address)
+    with _as_stored(stores, entry, store, key):
+        return store.get_range(key, start, length, _expected(entry))
+
+
+def open_entry(stores: Stores, entry: Entry) -> BinaryIO:
+    """Return a readable, seekable stream of an entry's file; the caller closes it.
+
+    Size and version are compared when it is opened, the checksum as
+    :func:`graveler.objects.verified.verified_stream` says.
+    """
+    store, key = stores.locate(entry.address)
+    with _as_stored(stores, entry, store, key):
+        stream = store.open(key, _expected(entry))
+    return verified_stream(stream, verifier_of(stores, entry))
+
+
+def download(
+    stores: Stores, entry: Entry, target: Path, progress: Callable[[int], object] = int
+) -> None:
+    """Write an entry's file to a local one, which is removed again if it cannot be had whole.
+
+    Args:
+        stores: The repository.
+        entry: Which file.
+        target: Where to; replaced if it is there.
+        progress: Called with the bytes of each piece.
+    """
+    with open_entry(stores, entry) as source, target.open("wb") as out:
+        try:
+            while piece := source.read(PIECE_BYTES):
+                out.write(piece)
+                progress(len(piece))
+        except BaseException:
+            if target.is_file():  # and no device
+                target.unlink()
+            raise
+
+
+def verifier_of(stores: Stores, entry: Entry) -> Verifier:
+    """Return what the bytes of an entry's file are compared by."""
+    return Verifier(
+        entry.size,
+        entry.checksum,
+        lambda found: refusal(stores.uri(entry.address), entry, found, entry.checksum),
+    )
+
+
+def refusal(uri: str, entry: Entry, found: str, wanted: str) -> CorruptionError:
+    """Return the error of a file that is not what its entry says."""
+    if "://" in entry.address:
+        return SourceChangedError(
+            f"{entry.path!r} is linked to {uri}, which was changed since: it has {found}, and had "
+            f"{wanted} when it was linked; put the file back, or link it again"
+        )
+    return CorruptionError(
+        f"{entry.path!r}: the file at {uri} has {found}, and its entry says {wanted}; if you have "
+        f"the right bytes, put({entry.path!r}, …, replace=True) repairs it; `graveler fsck "
+        "--checksums` looks for others"
+    )
+
+
+def _expected(entry: Entry) -> Expected:
+    return Expected(entry.size, entry.version)
+
+
+@contextmanager
+def _as_stored(stores: Stores, entry: Entry, store: ObjectStore, key: str) -> Iterator[None]:
+    try:
+        yield
+    except PreconditionFailedError:
+        info = store.head(key)
+        found, wanted = f"{info.size} bytes", f"{entry.size} bytes"
+        if entry.version:
+            found += f" and version {version_of(info, entry.version)}"
+            wanted += f" and version {entry.version}"
+        raise refusal(stores.uri(entry.address), entry, found, wanted) from None

@@ -1,0 +1,212 @@
+"""Files whose bytes are not those that were stored, through every reader of a tree."""
+
+import hashlib
+import io
+import zlib
+from base64 import b16encode
+from itertools import product
+
+import pytest
+import xxhash
+
+from graveler.errors import CorruptionError, ObjectNotFoundError, SourceChangedError
+from graveler.model import Entry
+from graveler.objects.verified import new_hash
+
+CONTENT = b"".join(b"%06d,some,more,columns\n" % number for number in range(12_000))
+
+DAMAGES = {
+    "flipped": lambda raw: raw[:150_000] + bytes((raw[150_000] ^ 1,)) + raw[150_001:],
+    "last byte": lambda raw: raw[:-1] + b"x",
+    "cut": lambda raw: raw[:-1],
+    "emptied": lambda _: b"",
+    "longer": lambda raw: raw + b"x",
+}
+
+
+def in_pieces(stream, size=1 << 16):
+    pieces = []
+    while piece := stream.read(size):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def into_buffers(stream):
+    found, buffer = bytearray(), bytearray(50_000)
+    while count := stream.readinto(buffer):
+        found += buffer[:count]
+    return bytes(found)
+
+
+def _opened(read):
+    def reader(view, path):
+        with view.open(path) as stream:
+            return read(stream)
+
+    return reader
+
+
+def _measured(stream):
+    assert stream.seek(0, io.SEEK_END) > 0
+    stream.seek(0)
+    return in_pieces(stream)
+
+
+READERS = {
+    "get": lambda view, path: view.get(path),
+    "get an entry": lambda view, path: view.get(next(view.entries(path))),
+    "read all": _opened(lambda stream: stream.read()),
+    "read pieces": _opened(in_pieces),
+    "read bytes": _opened(lambda stream: in_pieces(stream, 777)),
+    "read1": _opened(lambda stream: b"".join(iter(stream.read1, b""))),
+    "readinto": _opened(into_buffers),
+    "lines": _opened(b"".join),
+    "readline": _opened(lambda stream: b"".join(iter(stream.readline, b""))),
+    "text": _opened(lambda stream: io.TextIOWrapper(stream, newline="").read().encode()),
+    "measured first": _opened(_measured),
+    "an entry": lambda view, path: _opened(in_pieces)(view, next(view.entries(path))),
+}
+
+
+pytestmark = pytest.mark.parametrize(
+    "lake", ["memory-memory", "sqlite-local", "sqlite-s3"], indirect=True
+)
+
+
+@pytest.fixture
+def repo(lake):
+    made = lake.create_repository("flights")
+    made.branch("main").put("a.csv", CONTENT)
+    made.branch("main").put("empty", b"")
+    made.branch("main").commit("a file")
+    return made
+
+
+def damage(repo, path, change):
+    entry = repo.branch("main").stat(path)
+    store, key = repo.stores.locate(entry.address)
+    store.put(key, change(store.get(key)))
+    return entry
+
+
+def test_a_whole_file_comes_back(repo):
+    for reader, read in READERS.items():
+        assert read(repo.branch("main"), "a.csv") == CONTENT, reader
+        if reader != "measured first":
+            assert read(repo.ref("main"), "empty") == b"", reader
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_file_is_no_reading(repo, kind):
+    entry = damage(repo, "a.csv", DAMAGES[kind])
+    for reader, view in product(READERS, (repo.branch("main"), repo.ref("main"))):
+        with pytest.raises(CorruptionError) as raised:
+            READERS[reader](view, "a.csv")
+        said = str(raised.value)
+        assert not isinstance(raised.value, SourceChangedError)
+        assert "'a.csv'" in said
+        assert repo.stores.uri(entry.address) in said
+        assert "put('a.csv', …, replace=True)" in said
+        assert "fsck" in said
+        same_size = kind in {"flipped", "last byte"}
+        assert (entry.checksum if same_size else f"{entry.size} bytes") in said
+
+
+def test_what_should_be_empty_and_is_not_is_no_reading(repo):
+    damage(repo, "empty", lambda _: b"x")
+    for reader in ("get", "read all", "lines"):
+        with pytest.raises(CorruptionError, match="'empty'"):
+            READERS[reader](repo.branch("main"), "empty")
+
+
+def test_runs_steps_and_candidates_verify_what_they_read(repo):
+    damage(repo, "a.csv", DAMAGES["flipped"])
+    judged = []
+
+    def gate(candidate):
+        for reader in ("get", "read pieces"):
+            with pytest.raises(CorruptionError, match=r"'a\.csv'"):
+                READERS[reader](candidate, "a.csv")
+            judged.append(reader)
+        return True
+
+    with repo.run("r", into="main", gates=[gate]) as run, run.step("s") as step:
+        for view in (run, step, run.inputs("main") if hasattr(run, "inputs") else run):
+            for reader in ("get", "read pieces", "lines"):
+                with pytest.raises(CorruptionError, match=r"'a\.csv'"):
+                    READERS[reader](view, "a.csv")
+        step.put("b", b"")
+    assert judged == ["get", "read pieces"]
+
+
+def test_the_read_that_takes_the_last_byte_raises_and_so_do_those_after_it(repo):
+    damage(repo, "a.csv", DAMAGES["last byte"])
+    with repo.branch("main").open("a.csv") as stream:
+        assert stream.read(100_000) == CONTENT[:100_000]
+        with pytest.raises(CorruptionError):
+            stream.read()
+        for read in (stream.read, lambda: stream.read(1), stream.readline):
+            with pytest.raises(CorruptionError):
+                read()
+
+
+def test_a_seek_ends_the_verification_and_a_reading_from_the_start_begins_it_again(repo):
+    damage(repo, "a.csv", DAMAGES["flipped"])
+    damaged = DAMAGES["flipped"](CONTENT)
+    with repo.branch("main").open("a.csv") as stream:
+        assert stream.read(10) == damaged[:10]
+        stream.seek(200_000)
+        assert stream.read() == damaged[200_000:]
+        stream.seek(-5, io.SEEK_END)
+        assert stream.read() == damaged[-5:]
+        stream.seek(0)
+        with pytest.raises(CorruptionError):
+            stream.read()
+
+
+def test_a_part_of_a_damaged_file_can_be_read_unless_its_size_is_another(repo):
+    damage(repo, "a.csv", DAMAGES["flipped"])
+    with repo.branch("main").open("a.csv") as stream:
+        assert stream.read(1000) == CONTENT[:1000]
+    damage(repo, "a.csv", DAMAGES["cut"])
+    with pytest.raises(CorruptionError, match=f"has {len(CONTENT) - 1} bytes"):
+        repo.branch("main").open("a.csv")
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "md5", "sha512", "blake2b", "xxh64", "SHA1"])
+def test_a_checksum_that_the_caller_declared_is_compared(repo, algorithm):
+    main, address = repo.branch("main"), repo.branch("main").stat("a.csv").address
+    fresh = (
+        xxhash.xxh64() if algorithm == "xxh64" else hashlib.new(algorithm, usedforsecurity=False)
+    )
+    fresh.update(CONTENT)
+    size = len(CONTENT)
+    for path, text in (("right", fresh.hexdigest()), ("loud", fresh.hexdigest().upper())):
+        main.link_many([Entry(path, address, size, f"{algorithm}:{text}")])
+        assert main.get(path) == CONTENT
+        with main.open(path) as stream:
+            assert in_pieces(stream) == CONTENT
+    wrong = b16encode(hashlib.new("sha256").digest()).decode()
+    main.link_many([Entry("wrong", address, size, f"{algorithm}:{wrong}")])
+    for reader in ("get", "read pieces"):
+        with pytest.raises(CorruptionError, match="'wrong'"):
+            READERS[reader](main, "wrong")
+
+
+def test_of_an_unknown_algorithm_the_size_alone_is_compared(repo):
+    main, address = repo.branch("main"), repo.branch("main").stat("a.csv").address
+    for checksum in (f"crc32:{zlib.crc32(CONTENT):x}", "shake_128:00", "etag:x", "", "x"):
+        assert new_hash(checksum.partition(":")[0]) is None
+        main.link_many([Entry("odd", address, len(CONTENT), checksum)])
+        assert main.get("odd") == CONTENT
+    main.link_many([Entry("odd", address, 5, "crc32:0")])
+    with pytest.raises(CorruptionError, match="5 bytes"):
+        main.get("odd")
+
+
+def test_an_object_that_is_gone_is_told_as_that(repo):
+    entry = repo.branch("main").stat("a.csv")
+    repo.stores.objects.delete(entry.address)
+    for reader in ("get", "read all"):
+        with pytest.raises(ObjectNotFoundError):
+            READERS[reader](repo.branch("main"), "a.csv")
