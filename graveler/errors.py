@@ -46,6 +46,7 @@ __all__ = [
     "SourceChangedError",
     "StateError",
     "StorageFullError",
+    "StorageMismatchError",
     "ThrottledError",
     "UnsortedKeysError",
 ]
@@ -85,6 +86,7 @@ class ErrorCode(StrEnum):
     SOURCE_CHANGED = "source-changed"
     STATE = "state"
     STORAGE_FULL = "storage-full"
+    STORAGE_MISMATCH = "storage-mismatch"
     THROTTLED = "throttled"
     UNSORTED_KEYS = "unsorted-keys"
 
@@ -213,6 +215,12 @@ class KVOutdatedError(StateError):
     """The key-value store knows less than the object store: restore a newer backup of it."""
 
     code = ErrorCode.KV_OUTDATED
+
+
+class StorageMismatchError(StateError):
+    """The storage is not the one that the key-value store belongs to: correct the settings."""
+
+    code = ErrorCode.STORAGE_MISMATCH
 
 
 class LakeLockedError(StateError):

@@ -44,6 +44,13 @@ def _restore(
     storage: Annotated[
         str, typer.Option(metavar="URI", help="Where the objects are; else as the dump says.")
     ] = "",
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Take the storage from the lake that its marker names, which must be no more.",
+        ),
+    ] = False,
 ) -> None:
     """Restore a dump, into the repository it names; that is made where it is missing.
 
@@ -52,7 +59,9 @@ def _restore(
     from graveler.refs.dump import read_dump  # noqa: PLC0415 - only when a verb needs it
 
     named = session.options.repo or environment("GRAVELER_REPO")
-    repository = session.lake.restore_repository(file, name=named or None, storage=storage or None)
+    repository = session.lake.restore_repository(
+        file, name=named or None, storage=storage or None, take_over=take_over
+    )
     shape = _shape(repository.name, read_dump(file))
     session.out.show(shape, f"restored {_counts(shape)} into {repository.name}")
 

@@ -58,17 +58,17 @@ def _create(
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="No error where it exists already.")
     ] = False,
-    accept_storage: Annotated[
+    take_over: Annotated[
         bool,
         typer.Option(
-            "--accept-storage",
-            help="Take a storage that holds the history of a repository unknown to this lake.",
+            "--take-over",
+            help="Take the storage from a repository unknown to this lake, which must be no more.",
         ),
     ] = False,
 ) -> None:
     """Make a repository with a first, empty commit on its branch main."""
     session.lake.create_repository(
-        name, storage=storage or None, exist_ok=exist_ok, accept_storage=accept_storage
+        name, storage=storage or None, exist_ok=exist_ok, take_over=take_over
     )
     shape = _shape(session, name)
     session.out.show(shape, f"made repository {name}, its objects in {shape['storage']}")
@@ -87,8 +87,7 @@ def _accept(
     name: Annotated[str, typer.Argument(help="Which; else as --repo says.")] = "",
 ) -> None:
     """Go on from a key-value store, or a storage, that has forgotten what it knew."""
-    repository = session.lake.repository(name or session.repository_name, accept_storage=True)
-    repository.accept_kv()
+    repository = session.lake.accept(name or session.repository_name)
     session.out.show(
         {"repository": repository.name, "accepted": True},
         f"{repository.name} goes on from what is there; next: graveler fsck",

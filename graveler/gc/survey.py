@@ -26,7 +26,7 @@ from graveler.identity import unix_us
 from graveler.objects.store import ObjectInfo
 from graveler.refs import Refs
 from graveler.repository import Stores
-from graveler.repository.witness import WITNESSES
+from graveler.repository.marker import MARKER, read_marker
 
 __all__ = ["Survey"]
 
@@ -177,17 +177,15 @@ class Survey:
         Raises:
             StateError: It does so for another repository.
         """
-        for folder in (f"{FOLDER}/", WITNESSES):
-            if key.startswith(folder):
-                owner = key[len(folder) :].partition("/")[0]
-                if owner != self._stores.uid:
-                    raise StateError(
-                        f"{self._stores.storage} is the storage of another repository too "
-                        f"({owner}): each would delete what the other one needs; give each a "
-                        f"storage of its own, or remove {folder}{owner} if that one is no more"
-                    )
-                return True
-        return False
+        if key == MARKER:
+            marker = read_marker(self._stores.objects)
+            if marker is not None and marker.owner.uid != self._stores.uid:
+                raise StateError(
+                    f"{self._stores.storage} belongs to {marker}: nothing is deleted there for "
+                    "another repository"
+                )
+            return True
+        return key.startswith(f"{FOLDER}/")  # that of an earlier owner, too
 
     def _lines(self, rules: Retention) -> Iterator[Line]:
         by_rule: dict[Keep, set[str]] = {}

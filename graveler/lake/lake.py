@@ -20,6 +20,7 @@ from graveler.errors import (
     PermissionDeniedError,
     PreconditionFailedError,
     RepositoryNotFoundError,
+    StorageMismatchError,
 )
 from graveler.fields import Fields, row
 from graveler.gates.enforcing import enforce
@@ -35,14 +36,16 @@ from graveler.refs import Refs
 from graveler.refs.dump import read_dump
 from graveler.repository import Stores
 from graveler.repository.dumping import check_storage
+from graveler.repository.marker import Marker, Owner, read_marker
 from graveler.repository.watched_kv import WatchedKVStore
-from graveler.repository.witness import Count, Witness, forget, witnesses
+from graveler.repository.witness import Witness
 from graveler.staging import StagingArea
 
 __all__ = ["Lake"]
 
 _PARTITION: Final = "lake"
 _PREFIX: Final = b"repository/"
+_IDENTITY: Final = b"id"
 
 
 class Lake:
@@ -114,30 +117,44 @@ class Lake:
             names.append(read_key(key[len(_PREFIX) :], "repository"))
         return names
 
-    def repository(self, name: str, *, accept_storage: bool = False) -> Repository:
+    def repository(self, name: str) -> Repository:
         """Return a repository.
-
-        Args:
-            name: Of the repository.
-            accept_storage: Take its storage as it is, although nothing of the repository is there.
 
         Raises:
             RepositoryNotFoundError: There is none of this name.
             OlderFormatError: An older graveler made it.
             BackendUnavailableError: Its storage is a folder in which nothing of it is left: most
                 often a volume that is not mounted.
+            StorageMismatchError: The settings name another storage than the repository's.
         """
+        return self._repository(name)
+
+    def accept(self, name: str) -> Repository:
+        """Go on from what both stores of a repository have, whatever one of them has forgotten.
+
+        For a key-value store that was restored from an old backup, and for a storage whose files
+        are lost.
+
+        Raises:
+            StorageMismatchError: The storage is another repository's, or is elsewhere: a mistake
+                in the settings cannot be accepted.
+        """
+        repository = self._repository(name, check=False)
+        repository.accept_kv()
+        return repository
+
+    def _repository(self, name: str, *, check: bool = True) -> Repository:
         stored = self._kv.get(_PARTITION, _PREFIX + check_repository(name).encode())
         if stored is None:
             with suppress(BackendUnavailableError, InvalidInputError, PermissionDeniedError):
-                self._check_storage(f"{self._config.storage_uri}/{name}", name)
+                self._check_free(self.default_storage(name), name)
             there = ", ".join(self.repositories()) or "none"
             raise RepositoryNotFoundError(
                 f"no repository {name!r} in {self.location} (there are: {there}): "
                 f"make it with `graveler repo create {name}`"
             )
         settings = _read_settings(stored.value, f"repository {name}")
-        return self._open(name, settings, accept_storage=accept_storage)
+        return self._open(name, settings, check=check)
 
     def create_repository(
         self,
@@ -147,7 +164,7 @@ class Lake:
         default_branch: str = "main",
         exist_ok: bool = False,
         splitting: Splitting | None = None,
-        accept_storage: bool = False,
+        take_over: bool = False,
     ) -> Repository:
         """Make a repository with an empty first commit on its default branch.
 
@@ -158,12 +175,13 @@ class Lake:
             default_branch: Name of the first branch.
             exist_ok: Return the repository that has the name, if one has.
             splitting: Where its ranges end; the lake's setting where not given.
-            accept_storage: Take the storage although it holds the history of a repository
-                that the key-value store knows nothing of.
+            take_over: Take the storage from a repository that this lake does not know, although
+                it may be in use by another one; that one notices when it moves its next ref.
 
         Raises:
             AlreadyExistsError: The name is taken.
-            KVOutdatedError: The storage holds such a history.
+            KVOutdatedError: The storage is that of such a repository.
+            InvalidInputError: It is that of another repository of the lake.
         """
         key = _PREFIX + check_repository(name).encode()
         check_branch(default_branch)
@@ -174,6 +192,7 @@ class Lake:
         place = _absolute(storage or self.default_storage(name))
         settings: dict[str, Any] = {
             "format": FORMAT,
+            "lake": self._identity(),
             "uid": uid,
             # below the lake's own it is not written down: a lake can be moved, and a copy of
             # one has objects of its own
@@ -181,10 +200,7 @@ class Lake:
             "default_branch": default_branch,
             "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
         }
-        if accept_storage:
-            self._forget_strangers(place)
-        else:
-            self._check_storage(place, name)
+        self._check_free(place, name, take_over=take_over)
         # not witnessed yet: until the last write below there is nothing to forget
         refs = Refs(self._kv, uid, clock=self._clock, ids=self._ids)
         root = refs.commits.add(
@@ -204,13 +220,19 @@ class Lake:
             there = self._kv.get(_PARTITION, key)
             if there is None and isinstance(error, OutcomeUnknownError):
                 raise
-            if there is not None and there.value == encode_json(settings):
-                return self._open(name, settings)
-            return self._taken(name, exist_ok=exist_ok)
-        return self._open(name, settings)
+            if there is None or there.value != encode_json(settings):
+                return self._taken(name, exist_ok=exist_ok)
+        repository = self._open(name, settings, check=False)
+        repository.claim_storage(take_over=take_over)
+        return repository
 
     def restore_repository(
-        self, file: str | Path, *, name: str | None = None, storage: str | None = None
+        self,
+        file: str | Path,
+        *,
+        name: str | None = None,
+        storage: str | None = None,
+        take_over: bool = False,
     ) -> Repository:
         """Restore a dump of refs, into a new repository where there is none of the name.
 
@@ -221,8 +243,12 @@ class Lake:
             file: The dump.
             name: Of the repository; as in the dump where not given.
             storage: Root URI of its objects; as in the dump where not given.
+            take_over: Take the storage from the lake that its marker names. One that still uses
+                it notices when it moves its next ref: stop it before, for until then it writes
+                and deletes there.
 
         Raises:
+            StorageMismatchError: The storage belongs to a lake, and `take_over` is not set.
             CorruptionError: The file is damaged, or a commit is not what its id says.
             ObjectNotFoundError: The storage has not what the refs name.
             AlreadyExistsError: There is a repository of the name, with branches elsewhere.
@@ -233,13 +259,15 @@ class Lake:
         if self._kv.get(_PARTITION, _PREFIX + name.encode()) is None:
             root = storage or header.storage or self.default_storage(name)
             check_storage(RangeStore(self._open_store(_absolute(root)), self._cache), contents)
+            if not take_over:
+                self._check_unowned(_absolute(root))
             repository = self.create_repository(
                 name,
                 storage=root,
                 default_branch=header.default_branch,
                 exist_ok=True,
                 splitting=Splitting(*header.splitting),
-                accept_storage=True,
+                take_over=take_over,
             )
         else:
             repository = self.repository(name)
@@ -255,14 +283,13 @@ class Lake:
             raise AlreadyExistsError(f"repository {name!r} exists: choose another name") from None
         return self.repository(name)
 
-    def _open(
-        self, name: str, settings: Mapping[str, Any], *, accept_storage: bool = False
-    ) -> Repository:
+    def _open(self, name: str, settings: Mapping[str, Any], *, check: bool = True) -> Repository:
         uid = settings["uid"]
         storage = settings["storage"] or self.default_storage(name)
         objects = self._open_store(storage)
         low, high, raggedness = settings["splitting"]
-        witness = self._witness(name, uid, objects, check=not accept_storage)
+        owner = Owner(settings["lake"], uid, name, self.location)
+        witness = self._witness(owner, objects, check=check)
         watched = self._kv if witness is None else WatchedKVStore(self._kv, witness.moving)
         ranges = RangeStore(objects, self._cache, rescue=rescuer(self._kv, uid, self._clock))
 
@@ -287,26 +314,32 @@ class Lake:
         )
         return Repository(self, stores, witness)
 
-    def _witness(self, name: str, uid: str, objects: ObjectStore, *, check: bool) -> Witness | None:
+    def _witness(self, owner: Owner, objects: ObjectStore, *, check: bool) -> Witness | None:
         if self._witnesses is None:
             return None
-        witness = self._witnesses.get(uid)
+        witness = self._witnesses.get(owner.uid)
         if witness is None:
             made = Witness(
-                name, uid, self._kv, objects, clock=self._clock, background=self._background
+                owner,
+                self._kv,
+                objects,
+                clock=self._clock,
+                ids=self._ids,
+                background=self._background,
             )
             if check:
-                made.check_mounted()
-            witness = self._witnesses.setdefault(uid, made)
+                made.check_place()
+            witness = self._witnesses.setdefault(owner.uid, made)
         return witness
 
-    def _strangers(self, storage: str) -> dict[str, Count]:
-        """Return the repositories of which the storage has a witness and we no record."""
-        found = dict(witnesses(self._open_store(storage)))
-        if found:
-            for name in self.repositories():
-                found.pop(self.repository(name).stores.uid, None)
-        return found
+    def _identity(self) -> str:
+        """Return the id of the lake, which its key-value store holds; made where it has none."""
+        while (stored := self._kv.get(_PARTITION, _IDENTITY)) is None:
+            made = encode_json({"format": FORMAT, "id": self._ids.unique()})
+            with suppress(PreconditionFailedError, OutcomeUnknownError):
+                self._kv.set_if(_PARTITION, _IDENTITY, made, ABSENT)
+        what = "id of the lake"
+        return Fields(decode_json(stored.value, what, stamped=True), what).name("id")
 
     def check_kv(self) -> None:
         """Look whether the key-value store has forgotten every repository there was.
@@ -324,20 +357,48 @@ class Lake:
                 "was emptied, or restored from an old backup: restore a newer one"
             )
 
-    def _check_storage(self, storage: str, name: str) -> None:
-        if self._witnesses is None:
+    def _check_free(self, storage: str, name: str, *, take_over: bool = False) -> None:
+        """Refuse a storage for a new repository that is another one's."""
+        marker = self._marker(storage)
+        if marker is None:
             return
-        for uid, count in self._strangers(storage).items():
+        other, place = self._places().get(marker.owner.uid, ("", ""))
+        if other == name:
+            return  # somebody makes the same repository just now
+        if other and not (take_over and place != storage):  # else: a copy of it
+            raise InvalidInputError(
+                f"{storage} is the storage of repository {other!r} already: give each a storage of "
+                "its own"
+            )
+        if not take_over:
             raise KVOutdatedError(
-                f"{storage} holds the history of a repository {uid}, count {count}, which the "
-                "key-value store knows nothing of: it was emptied or restored from an old backup, "
-                "or belongs to another lake. Restore a newer backup; or make a new repository "
-                f"there all the same with `graveler repo create {name} --accept-storage`"
+                f"{storage} belongs to {marker}, of which the key-value store of {self.location} "
+                "knows nothing: it was emptied or restored from an old backup, or that is another "
+                "lake's. Restore a newer backup, or give another storage"
             )
 
-    def _forget_strangers(self, storage: str) -> None:
-        for uid in self._strangers(storage):
-            forget(self._open_store(storage), uid)
+    def _check_unowned(self, storage: str) -> None:
+        """Refuse to restore refs over a storage that may be in use."""
+        marker = self._marker(storage)
+        if marker is not None:
+            raise StorageMismatchError(
+                f"{storage} belongs to {marker}; nothing was written. If that lake is still in "
+                "use, restore over a copy of the storage; if it is lost or stopped for good, take "
+                "the storage over: `graveler refs restore --take-over`"
+            )
+
+    def _marker(self, storage: str) -> Marker | None:
+        return None if self._witnesses is None else read_marker(self._open_store(storage))
+
+    def _places(self) -> dict[str, tuple[str, str]]:
+        """Return the names of the repositories and the roots of their storages, by unique id."""
+        places = {}
+        for name in self.repositories():
+            stored = self._kv.get(_PARTITION, _PREFIX + name.encode())
+            if stored is not None:
+                settings = _read_settings(stored.value, f"repository {name}")
+                places[settings["uid"]] = name, settings["storage"] or self.default_storage(name)
+        return places
 
     def _open_store(self, uri: str) -> ObjectStore:
         store = self._stores.get(uri)
@@ -366,6 +427,7 @@ def _read_settings(raw: bytes, what: str) -> dict[str, Any]:
     except InvalidInputError as error:
         raise CorruptionError(f"{what} cannot be read: {error}") from error
     return {
+        "lake": fields.name("lake"),
         "uid": fields.name("uid"),
         "storage": fields.text("storage"),
         "default_branch": fields.name("default_branch"),

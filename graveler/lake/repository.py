@@ -90,16 +90,35 @@ class Repository:
         return self.stores.storage
 
     def check_kv(self) -> None:
-        """Look whether the key-value store knows all that the object store remembers.
+        """Look whether the key-value store and the storage belong together.
 
         Raises:
-            KVOutdatedError: It does not, as one that was restored from an old backup.
+            KVOutdatedError: The key-value store has forgotten something, as one that was restored
+                from an old backup.
+            StorageMismatchError: The storage is not the repository's, or an older copy of it.
+            BackendUnavailableError: The storage is not there.
         """
         if self._witness is not None:
             self._witness.check()
 
+    def claim_storage(self, *, take_over: bool = False) -> None:
+        """Mark the storage as this repository's; done as it is made.
+
+        Args:
+            take_over: Take it from a repository of another lake, which will notice.
+
+        Raises:
+            StorageMismatchError: It is somebody else's.
+        """
+        if self._witness is not None:
+            self._witness.claim(take_over=take_over)
+
     def accept_kv(self) -> None:
-        """Go on from what the key-value store has, whatever it has forgotten."""
+        """Go on from what the key-value store has, whatever it has forgotten.
+
+        Raises:
+            StorageMismatchError: The storage is another repository's, or is elsewhere.
+        """
         if self._witness is not None:
             self._witness.accept()
 

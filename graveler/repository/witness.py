@@ -1,27 +1,35 @@
-"""Does the key-value store still know what the object store remembers?
+"""Do the key-value store and the storage belong together, and does neither know less than before?
 
-A key-value store that was restored from an old backup looks whole: branches point to older
-commits, and what was committed since is forgotten without a word. So both stores keep one
-counter for each repository. A process that moves refs counts on at its first move, about once
-a minute after that, and when it ends: first in the key-value store, then in the object store.
-The object store's count is therefore never ahead, unless the other one has forgotten.
+The storage of a repository holds one object, the marker: the lake's id, the repository's, and a
+count. The key-value store holds the lake's id too, and which counts it has handed out.
 
-Looked at are the two counts before a process's first move, by fsck and by garbage collection.
-Reading asks for neither.
+A process that is about to move a ref for the first time takes the next count from the key-value
+store, and replaces the marker by its own, on the condition that it is still the one that the
+key-value store knows. One request, and in nearly all cases it says everything:
 
-The other way round, the key-value store also keeps whether the object store has ever been seen
-to count. A storage that was, and now has no count at all, is not the repository's: most often a
-volume that is not mounted here, and what were written to it would be hidden by the mount.
+- There is no such object: the storage is not there, most often a volume that is not mounted.
+- It is another lake's, or another repository's: settings name the wrong storage, or somebody
+  has taken it over.
+- Its count was not handed out by this key-value store: that one was restored from an old
+  backup, or is one of two copies.
+- Its count is less than one that was acknowledged: the storage is an older copy of itself.
+
+None of these is an answer to the one request, only that the marker is another one: then it is
+read. After that a process counts about once a minute, behind its moves.
+
+Ids are compared, never the spelling of places. Where a storage is spelled as it was when the
+marker was last written, opening a repository asks for nothing; a folder is always looked at.
 """
 
 import logging
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from threading import Lock
 from typing import Final
 
 from graveler.background import Background
-from graveler.clock import Clock
+from graveler.clock import Clock, IdSource
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -30,242 +38,439 @@ from graveler.errors import (
     OutcomeUnknownError,
     PreconditionFailedError,
     ReadOnlyError,
+    StorageFullError,
+    StorageMismatchError,
+    ThrottledError,
 )
 from graveler.fields import Fields
+from graveler.forking import watch
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.objects.store import ObjectStore
 from graveler.records import decode_json, encode_json
+from graveler.repository.marker import MARKER, Marker, Owner, encode_marker, read_marker
 
-__all__ = ["WITNESSES", "Count", "Witness", "forget", "witnesses"]
+__all__ = ["Known", "Witness", "decode_known"]
 
-WITNESSES: Final = "_graveler/witness/"
-"""Where the counts are in a repository's storage."""
 _KEY: Final = b"count"
 _EVERY: Final = timedelta(minutes=1)
+_SHORT: Final = timedelta(seconds=10)
 _ATTEMPTS: Final = 20
+_MOST_ISSUED: Final = 500
+_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """How far a store has counted, and when it last did.
+class Known:
+    """What the key-value store knows of the marker.
 
     Attributes:
-        number: Grows.
-        at: By the clock of whoever counted; for people, nothing is decided by it.
-        both: In the key-value store: the other one has been seen to count, too.
+        count: The last count that it handed out.
+        acked: The last one of which it knows that it was written.
+        etag: Of the marker with that count.
+        place: Root of the storage it was written to, for people.
+        at: When it was, by the clock of who wrote it; for people.
+        issued: Counts since, that one included, and their nonces.
     """
 
-    number: int
-    at: datetime | None = None
-    both: bool = False
+    count: int = 0
+    acked: int = 0
+    etag: str = ""
+    place: str = ""
+    at: datetime = _NEVER
+    issued: tuple[tuple[int, str], ...] = ()
 
-    def __str__(self) -> str:
-        when = "never" if self.at is None else f"at {self.at:%Y-%m-%d %H:%M:%S} UTC"
-        return f"{self.number} (last {when})"
+    def knows(self, marker: Marker) -> bool:
+        """Return whether this key-value store handed out the marker's count.
+
+        One that is older than those that are kept counts as known.
+        """
+        nonce = dict(self.issued).get(marker.count, marker.nonce)
+        return marker.count <= self.count and nonce == marker.nonce
+
+    def with_next(self, nonce: str) -> "Known":
+        """Return this with one more count handed out."""
+        issued = (*self.issued, (self.count + 1, nonce))
+        return replace(self, count=self.count + 1, issued=issued[-_MOST_ISSUED:])
+
+    def with_written(self, marker: Marker, etag: str, place: str) -> "Known":
+        """Return this once it is known that a marker is in the storage."""
+        if marker.count < self.acked:
+            return self
+        issued = tuple(one for one in self.issued if one[0] >= marker.count)
+        return replace(
+            self, acked=marker.count, etag=etag, place=place, at=marker.at, issued=issued
+        )
 
 
 class Witness:
-    """The two counts of one repository; threads may share it.
+    """The storage and the key-value store of one repository; threads may share it.
 
     Args:
-        name: What the repository is called.
-        uid: Its unique id.
-        kv: One store that counts.
-        objects: The other one: the repository's own storage.
+        owner: The repository.
+        kv: Where it hands out counts.
+        objects: Its storage.
         clock: Tells when a minute has passed, whichever way it jumps.
-        background: Counts on while nobody waits.
+        ids: Where nonces come from.
+        background: Counts while nobody waits.
     """
 
     def __init__(
         self,
-        name: str,
-        uid: str,
+        owner: Owner,
         kv: KVStore,
         objects: ObjectStore,
         *,
         clock: Clock,
+        ids: IdSource,
         background: Background,
     ) -> None:
-        self._name = name
+        self._owner = owner
         self._kv = kv
-        self._partition = f"witness:{uid}"
+        self._partition = f"witness:{owner.uid}"
         self._objects = objects
-        self._key = f"{WITNESSES}{uid}"
         self._clock = clock
+        self._ids = ids
         self._background = background
-        self._known = 0
-        self._looked: datetime | None = None
-        self._uncounted = False
-        self._both = False
-        self._outdated: str = ""
+        self._lock = Lock()
+        self._counted: datetime | None = None
+        self._moved: datetime | None = None
+        self._refusal: GravelerError | None = None
+        watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Another thread of the parent may have held the lock."""
+        self._lock = Lock()
 
     def moving(self) -> None:
-        """Say that a ref is about to move; costs a look at the clock but once a minute.
+        """Say that a ref is about to move; a look at the clock but once a minute.
 
         Raises:
             KVOutdatedError: The key-value store has forgotten something: nothing may move.
-            BackendUnavailableError: The storage is not the repository's.
+            StorageMismatchError: The storage is not the repository's.
+            BackendUnavailableError: The storage is not there.
         """
-        if self._outdated:
-            raise KVOutdatedError(self._outdated)
-        self._uncounted = True
+        if self._refusal is not None:
+            raise type(self._refusal)(str(self._refusal))
         now = self._clock.now()
-        if self._looked is None:
-            self.check()
-        elif abs(now - self._looked) < _EVERY:
-            return
-        self._looked = now
-        self._background.run(self._count)
+        if self._counted is None:
+            with self._lock:
+                if self._counted is None:
+                    self._count()
+                    self._counted = now
+        elif abs(now - self._counted) >= _EVERY:
+            self._counted = now
+            self._background.run(self._count_behind)
+        self._moved = now
 
     def check(self) -> None:
-        """Compare the two counts.
+        """Compare the marker with what the key-value store knows; nothing is written.
 
         Raises:
-            KVOutdatedError: The object store's is ahead.
-            BackendUnavailableError: It has none, and had one.
+            KVOutdatedError: The key-value store has forgotten something.
+            StorageMismatchError: The storage is not the repository's, or an older copy of it.
+            BackendUnavailableError: The storage is not there.
         """
-        witnessed = self._in_objects()  # first: meanwhile others count on, first in the other
-        known = self._in_kv(self._stored())
-        self._check_there(known, witnessed)
-        self._known = max(self._known, known.number)
-        if witnessed.number > known.number:
-            self._outdated = self._told(known, witnessed)
-            raise KVOutdatedError(self._outdated)
+        self._look()
 
-    def check_mounted(self) -> None:
-        """Look whether a storage that is a folder is the repository's.
+    def check_place(self) -> None:
+        """Look, where it costs nothing or may be needed, whether the storage is the repository's.
+
+        A folder is always looked at, and any storage that is spelled in another way than when
+        its marker was written. Reading goes on where the key-value store is outdated.
 
         Raises:
-            BackendUnavailableError: It has no count, and had one.
+            StorageMismatchError: It is not.
+            BackendUnavailableError: It is not there.
         """
-        if self._objects.local_file(self._key) is None:
-            return  # a bucket is not an empty one because something is not mounted
-        known = self._in_kv(self._stored())
-        if known.both:
-            self._check_there(known, self._in_objects())
+        known, stored = self._known()
+        local = self._objects.local_file(MARKER) is not None
+        if stored is None or (not local and known.place == self._objects.root):
+            return
+        try:
+            self._look()
+        except KVOutdatedError:
+            return
+        except StorageMismatchError:
+            # an older copy in its own place was restored from a backup: it can be read
+            there = read_marker(self._objects)
+            same = there is not None and there.is_of(self._owner)
+            if not same or known.place != self._objects.root:
+                raise
 
-    def _check_there(self, known: Count, witnessed: Count) -> None:
-        if known.both and not witnessed.number and not self._in_objects().number:  # by now
-            raise BackendUnavailableError(
-                f"the storage of repository {self._name!r} is not there: "
-                f"{self._objects.uri(self._key)} was, and is gone. Is its volume mounted on this "
-                "machine? If its files are lost, restore them; to go on with what is left, use "
-                f"`graveler repo accept {self._name}`, then `graveler fsck`"
-            )
+    def claim(self, *, take_over: bool = False) -> None:
+        """Mark the storage as this repository's, where it is nobody's yet.
+
+        Args:
+            take_over: Take it from another lake or repository, which will notice.
+
+        Raises:
+            StorageMismatchError: It is somebody else's.
+        """
+        known, _ = self._issue()
+        marker = self._marker(known)
+        for _ in range(_ATTEMPTS):
+            etag, there = self._read()
+            if there is None:
+                with suppress(OutcomeUnknownError):
+                    self._objects.put_if_absent(MARKER, encode_marker(marker))
+                continue  # what is there now is this one's, or that of somebody who was quicker
+            if take_over and not there.is_of(self._owner):
+                try:
+                    body = encode_marker(marker)
+                    etag = self._objects.put_if_match(MARKER, body, etag).etag
+                except (PreconditionFailedError, OutcomeUnknownError):
+                    continue
+                there = marker
+            if (error := self._error(self._known()[0], there)) is not None:
+                raise error
+            self._acknowledge(there, etag)
+            self._counted = self._clock.now()
+            return
+        raise self._busy()
 
     def accept(self) -> None:
-        """Go on from what both stores have: from now on they count as complete."""
-        ahead = max(self._known, self._in_objects().number)
-        self._advance(ahead)
-        self._outdated = ""
-        self._put()
+        """Go on from what both stores have: from now on they count as complete.
+
+        Raises:
+            StorageMismatchError: The storage is another repository's, or a storage elsewhere:
+                that cannot be accepted.
+        """
+        known, _ = self._known()
+        etag, there = self._read()
+        elsewhere = known.place not in {"", self._objects.root}
+        if there is None and elsewhere:
+            raise self._not_its(known, there)
+        if there is not None and (
+            not there.is_of(self._owner) or (elsewhere and there.count < known.acked)
+        ):
+            raise self._not_its(known, there)
+        known, _ = self._issue(beyond=0 if there is None else there.count)
+        marker = self._marker(known)
+        if there is None:
+            self._objects.put_if_absent(MARKER, encode_marker(marker))
+            etag = self._objects.head(MARKER).etag
+        else:
+            etag = self._objects.put_if_match(MARKER, encode_marker(marker), etag).etag
+        self._acknowledge(marker, etag)
+        self._refusal = None
+        self._counted = self._clock.now()
 
     def close(self) -> None:
-        """Count the moves that no count has seen yet."""
-        if self._uncounted and not self._outdated:
-            self._background.run(self._count)
+        """Count moves that no count has seen; those of a short process were."""
+        if self._moved is None or self._counted is None or self._refusal is not None:
+            return
+        if abs(self._moved - self._counted) >= _SHORT:
+            self._background.run(self._count_behind)
 
-    def _count(self) -> None:
+    def _count_behind(self) -> None:
         try:
-            self._count_on()
+            self._count()
         except ReadOnlyError:
             return  # what was to move did not
+        except (KVOutdatedError, StorageMismatchError) as error:
+            self._refusal = error
+            _log.error("%s", error)
         except GravelerError as error:
-            self._uncounted = True
             _log.warning(
-                "the witness of repository %r will be counted later: %s", self._name, error
+                "the storage of repository %r will be marked later: %s", self._owner.name, error
             )
 
-    def _count_on(self) -> None:
-        self._uncounted = False
-        witnessed = self._in_objects()
-        known = self._in_kv(self._stored())
-        self._check_there(known, witnessed)
-        self._both = self._both or known.both
-        if known.number < max(self._known, witnessed.number):
-            ahead = witnessed if witnessed.number >= self._known else Count(self._known)
-            self._outdated = self._told(known, ahead)
-            _log.error("%s", self._outdated)
+    def _count(self) -> None:
+        if self._known()[1] is None:
+            self.claim()
             return
-        self._advance(self._known)
-        self._put()
+        known, before = self._issue()
+        marker = self._marker(known)
+        try:
+            etag = self._replace(before, marker)
+        except (ReadOnlyError, StorageFullError) as error:
+            self._look()  # whatever is to move needs no room in the storage, or will say so
+            _log.warning("the storage of repository %r is not marked: %s", self._owner.name, error)
+            return
+        self._background.run(lambda: self._acknowledge_later(marker, etag))
 
-    def _advance(self, past: int) -> None:
-        """Count on in the key-value store, beyond `past`."""
+    def _replace(self, before: Known, marker: Marker) -> str:
+        """Replace the marker that the key-value store knows by another.
+
+        Returns:
+            Its etag; "" where the two stores agree, and others' counts came before this one.
+
+        Raises:
+            KVOutdatedError, StorageMismatchError, BackendUnavailableError: See `moving`.
+        """
+        etag, body = before.etag, encode_marker(marker)
         for _ in range(_ATTEMPTS):
-            stored = self._stored()
-            known = self._in_kv(stored)
-            counted = Count(max(past, known.number) + 1, self._clock.now(), known.both)
-            if self._change(stored, counted):
-                self._known = counted.number
+            try:
+                if etag:
+                    return self._objects.put_if_match(MARKER, body, etag).etag
+            except (PreconditionFailedError, OutcomeUnknownError):
+                pass  # what is there tells more
+            etag, there = self._read()
+            if there == marker:
+                return etag
+            if self._error(self._known()[0], there) is not None:
+                self._take_back(marker)
+                self._look()
+                return ""  # the second look found nothing wrong: others are counting
+            if there is not None and there.count > marker.count:
+                return ""  # somebody else's count covers this one
+        return ""  # others count all the time, and each time nothing was wrong
+
+    def _look(self) -> None:
+        """Compare the two stores, and look again where they do not agree: others count."""
+        there = read_marker(self._objects)
+        for _ in range(_ATTEMPTS):
+            # in this order: what is handed out meanwhile was not handed out too late
+            error = self._error(self._known()[0], there)
+            if error is None:
+                return
+            now = read_marker(self._objects)
+            if now == there:
+                raise error
+            there = now
+        raise self._busy()
+
+    def _error(self, known: Known, there: Marker | None) -> GravelerError | None:
+        if there is None:
+            return self._gone(known)
+        if not there.is_of(self._owner):
+            return self._not_its(known, there)
+        if there.count < known.acked:
+            return self._older(known, there)
+        return None if known.knows(there) else self._outdated(known, there)
+
+    def _read(self) -> tuple[str, Marker | None]:
+        try:
+            etag = self._objects.head(MARKER).etag  # before the bytes: it may be replaced
+        except ObjectNotFoundError:
+            return "", None
+        return etag, read_marker(self._objects)
+
+    def _marker(self, known: Known) -> Marker:
+        count, nonce = known.issued[-1]
+        return Marker(self._owner, count, nonce, self._clock.now())
+
+    def _issue(self, beyond: int = 0) -> tuple[Known, Known]:
+        """Hand out the next count; return what is known with it, and without it."""
+        nonce = self._ids.unique()
+        for _ in range(_ATTEMPTS):
+            before, stored = self._known()
+            new = replace(before, count=max(before.count, beyond)).with_next(nonce)
+            if self._change(stored, new):
+                return new, before
+        raise self._busy()
+
+    def _take_back(self, marker: Marker) -> None:
+        """Take a count back that was not written, if nobody has got a later one."""
+        known, stored = self._known()
+        if known.issued[-1:] == ((marker.count, marker.nonce),):
+            self._change(stored, replace(known, count=known.count - 1, issued=known.issued[:-1]))
+
+    def _acknowledge_later(self, marker: Marker, etag: str) -> None:
+        try:
+            if etag:
+                self._acknowledge(marker, etag)
+        except GravelerError as error:
+            _log.info("the marker of repository %r will be read: %s", self._owner.name, error)
+
+    def _acknowledge(self, marker: Marker, etag: str) -> None:
+        for _ in range(_ATTEMPTS):
+            known, stored = self._known()
+            if self._change(stored, known.with_written(marker, etag, self._objects.root)):
                 return
 
-    def _note_both(self) -> None:
-        """Keep in the key-value store that the other one counts, too."""
-        for _ in range(_ATTEMPTS):
-            stored = self._stored()
-            known = self._in_kv(stored)
-            if known.both or self._change(stored, replace(known, both=True)):
-                self._both = True
-                return
+    def _known(self) -> tuple[Known, Stored | None]:
+        stored = self._kv.get(self._partition, _KEY)
+        what = f"witness of {self._owner.name!r} in the key-value store"
+        return (Known() if stored is None else decode_known(stored.value, what)), stored
 
-    def _change(self, stored: Stored | None, count: Count) -> bool:
-        at = 0 if count.at is None else unix_us(count.at)
-        value = encode_json({"count": count.number, "at": at, "both": int(count.both)})
+    def _change(self, stored: Stored | None, known: Known) -> bool:
+        value = encode_json(
+            {
+                "acked": known.acked,
+                "at": unix_us(known.at),
+                "count": known.count,
+                "etag": known.etag,
+                "issued": [list(one) for one in known.issued],
+                "place": known.place,
+            }
+        )
         predicate = ABSENT if stored is None else stored.predicate
         try:
             self._kv.set_if(self._partition, _KEY, value, predicate)
-        except (PreconditionFailedError, OutcomeUnknownError):
-            return False  # another one counted, or this one did: counting twice is harmless
+        except PreconditionFailedError:
+            return False
+        except OutcomeUnknownError:
+            now = self._kv.get(self._partition, _KEY)
+            if now is None or now.value != value:
+                raise
         return True
 
-    def _put(self) -> None:
-        if self._in_objects().number < self._known:
-            now = unix_us(self._clock.now())
-            self._objects.put(self._key, encode_json({"count": self._known, "at": now}))
-        if not self._both:
-            self._note_both()
+    def _busy(self) -> ThrottledError:
+        return ThrottledError(
+            f"{self._objects.uri(MARKER)} was replaced during {_ATTEMPTS} tries: try again"
+        )
 
-    def _stored(self) -> Stored | None:
-        return self._kv.get(self._partition, _KEY)
+    def _gone(self, known: Known) -> GravelerError:
+        if known.place not in {"", self._objects.root}:
+            return self._not_its(known, None)
+        return BackendUnavailableError(
+            f"the storage of repository {self._owner.name!r} is not there: "
+            f"{self._objects.uri(MARKER)} was, and is gone. Is its volume mounted on this machine? "
+            "If its files are lost, restore them from a backup"
+        )
 
-    def _in_kv(self, stored: Stored | None) -> Count:
-        what = f"witness of {self._name!r} in the key-value store"
-        return Count(0) if stored is None else _decoded(stored.value, what)
+    def _not_its(self, known: Known, there: Marker | None) -> StorageMismatchError:
+        here, owner = self._objects.root, self._owner
+        if there is not None and known.place == here:
+            return StorageMismatchError(
+                f"{here} is not the storage of repository {owner.name!r} (lake {owner.lake}) any "
+                f"more: it was taken over by {there}. What that one does not name it deletes: work "
+                "with that one, or restore this one's files to another storage"
+            )
+        found = "has no marker" if there is None else f"belongs to {there}"
+        return StorageMismatchError(
+            f"{here} is not the storage of repository {owner.name!r} (lake {owner.lake}): that is "
+            f"{known.place}, and {here} {found}. Correct [storage] in the settings of {owner.where}; "
+            f"if the storage was moved, move all of it, {MARKER} too"
+        )
 
-    def _in_objects(self) -> Count:
-        try:
-            raw = self._objects.get(self._key)
-        except ObjectNotFoundError:
-            return Count(0)
-        return _decoded(raw, f"witness {self._objects.uri(self._key)}")
+    def _older(self, known: Known, there: Marker) -> StorageMismatchError:
+        return StorageMismatchError(
+            f"{self._objects.root} is an older copy of the storage of repository "
+            f"{self._owner.name!r} (lake {self._owner.lake}): its count is {there.count}, last at "
+            f"{there.at:%Y-%m-%d %H:%M:%S} UTC, and the key-value store knows of count "
+            f"{known.acked} in {known.place}. Name that storage, or restore a newer backup of this one"
+        )
 
-    def _told(self, known: Count, witnessed: Count) -> str:
-        return (
-            f"the key-value store of repository {self._name!r} has forgotten what it knew, as one "
-            f"that was restored from an old backup: its count is {known}, and that of the object "
-            f"store, in {self._objects.uri(self._key)}, is {witnessed}. Restore a newer backup; "
-            f"or go on from what is there with `graveler repo accept {self._name}`. Until then "
-            "it can be read, and nothing is written"
+    def _outdated(self, known: Known, there: Marker) -> KVOutdatedError:
+        name = self._owner.name
+        return KVOutdatedError(
+            f"the key-value store of repository {name!r} (lake {self._owner.lake}) has forgotten "
+            "what it knew, as one that was restored from an old backup, or it is one of two copies: "
+            f"its count is {known.count} (last at {known.at:%Y-%m-%d %H:%M:%S} UTC), and that of "
+            f"the marker {self._objects.uri(MARKER)} is {there.count} (last at "
+            f"{there.at:%Y-%m-%d %H:%M:%S} UTC), written by the lake opened as {there.owner.where}. "
+            "Restore a newer backup; or, if no other copy is in use, go on from what is there with "
+            f"`graveler repo accept {name}`. Until then it can be read, and nothing is written"
         )
 
 
-def witnesses(objects: ObjectStore) -> Iterator[tuple[str, Count]]:
-    """Yield the unique ids of the repositories that have a count in a storage, and the counts."""
-    for info in objects.list(WITNESSES):
-        try:
-            yield info.key.rpartition("/")[2], _decoded(objects.get(info.key), info.key)
-        except ObjectNotFoundError:
-            continue  # deleted since
+def decode_known(raw: bytes, what: str) -> Known:
+    """Read the record of the key-value store; `what` names it in errors.
 
-
-def forget(objects: ObjectStore, uid: str) -> None:
-    """Remove the count of a repository that nobody will ever open again."""
-    objects.delete(f"{WITNESSES}{uid}")
-
-
-def _decoded(raw: bytes, what: str) -> Count:
+    Raises:
+        CorruptionError: It is none.
+    """
     fields = Fields(decode_json(raw, what), what)
-    return Count(fields.number("count"), fields.moment("at"), bool(fields.number("both", 0)))
+    issued = fields.rows("issued", ("count", "nonce"))
+    return Known(
+        count=fields.number("count"),
+        acked=fields.number("acked"),
+        etag=fields.text("etag"),
+        place=fields.text("place"),
+        at=fields.moment("at"),
+        issued=tuple((pair.number("count"), pair.name("nonce")) for pair in issued),
+    )

@@ -1,5 +1,7 @@
 """refs dump and restore."""
 
+import shutil
+
 import pytest
 
 import graveler
@@ -18,7 +20,7 @@ def test_a_lake_whose_key_value_store_is_gone_is_restored(cli, folder, history, 
     history.lake.close()
     for file in ("kv.sqlite3", "kv.sqlite3-wal", "kv.sqlite3-shm"):
         (folder / file).unlink(missing_ok=True)
-    said = cli("refs", "restore", dumped)
+    said = cli("refs", "restore", dumped, "--take-over")
     assert said.out == "restored 3 commits, 2 branches and 1 tags into flights\n"
     assert cli("log", "dev", "--json").out == log
     assert cli("ls", "-r", "v1", "--json").out == listing
@@ -27,9 +29,11 @@ def test_a_lake_whose_key_value_store_is_gone_is_restored(cli, folder, history, 
     assert cli("log", "dev", "--json").out == log
 
 
-def test_a_dump_goes_into_a_repository_of_another_name(cli, history, dumped):
-    storage = history.storage
-    assert cli("refs", "restore", dumped, "-R", "trains", "--storage", storage).code == 0
+def test_a_dump_goes_into_a_repository_of_another_name(cli, folder, history, dumped):
+    restore = ("refs", "restore", dumped, "-R", "trains", "--take-over", "--storage")
+    assert "storage of repository 'flights' already" in cli(*restore, history.storage).err
+    shutil.copytree(folder / "objects" / "flights", folder / "copy")
+    assert cli(*restore, folder / "copy").code == 0
     assert (
         cli("ls", "-r", "main", "-R", "trains").out == cli("ls", "-r", "main", "-R", "flights").out
     )

@@ -66,7 +66,7 @@ def test_a_lake_whose_kv_is_lost_is_restored(lake, full, tmp_path):
     assert (len(contents.branches), len(contents.tags)) == (3, 1)
     with without_kv(lake, tmp_path) as other:
         assert other.repositories() == []
-        repo = other.restore_repository(tmp_path / "refs")
+        repo = other.restore_repository(tmp_path / "refs", take_over=True)
         assert other.repositories() == ["flights"]
         assert repo.stores.splitting == full.stores.splitting
         assert seen(repo) == before
@@ -82,7 +82,7 @@ def test_a_lake_whose_kv_is_lost_is_restored(lake, full, tmp_path):
 def test_a_dump_is_the_same_after_it_was_restored(lake, full, tmp_path):
     full.dump_refs(tmp_path / "one")
     with without_kv(lake, tmp_path) as other:
-        repo = other.restore_repository(tmp_path / "one")
+        repo = other.restore_repository(tmp_path / "one", take_over=True)
         repo.dump_refs(tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
@@ -93,7 +93,7 @@ def test_restoring_twice_or_where_all_is_there_changes_nothing(full, tmp_path):
     before = seen(full)
     moves = list(full.moves(hidden=True))
     full.restore_refs(tmp_path / "refs")
-    full.lake.restore_repository(tmp_path / "refs")
+    full.lake.restore_repository(tmp_path / "refs", take_over=True)
     assert seen(full) == before
     assert list(full.moves(hidden=True)) == moves
 
@@ -131,7 +131,7 @@ def test_a_dump_is_not_restored_over_another_storage(lake, full, tmp_path):
     with without_kv(lake, tmp_path) as other:
         elsewhere = f"file://{tmp_path}/elsewhere"
         with pytest.raises(ObjectNotFoundError, match="elsewhere has not the tree of commit"):
-            other.restore_repository(tmp_path / "refs", storage=elsewhere)
+            other.restore_repository(tmp_path / "refs", storage=elsewhere, take_over=True)
         assert other.repositories() == []
         trains = other.create_repository("trains", storage=elsewhere)
         with pytest.raises(ObjectNotFoundError, match="nothing was written"):
@@ -145,7 +145,7 @@ def test_a_repository_with_a_storage_of_its_own_comes_back_there_under_any_name(
     commit(repo.branch("trunk"), "one", a="1")
     repo.dump_refs(tmp_path / "refs")
     with without_kv(lake, tmp_path) as other:
-        made = other.restore_repository(tmp_path / "refs", name="wagons")
+        made = other.restore_repository(tmp_path / "refs", name="wagons", take_over=True)
         assert (made.name, made.storage) == ("wagons", storage)
         assert made.stores.default_branch == "trunk"
         assert made.ref("trunk").get("a") == b"1"
@@ -158,7 +158,7 @@ def test_the_branch_of_a_run_comes_back_as_one_that_nobody_owns(lake, full, tmp_
     run.put("staged", b"1")
     full.dump_refs(tmp_path / "refs")
     with without_kv(lake, tmp_path) as other:
-        repo = other.restore_repository(tmp_path / "refs")
+        repo = other.restore_repository(tmp_path / "refs", take_over=True)
         branch = repo.branch(run.branch)
         assert [entry.path for entry in branch.list("late")] == ["late"]
         assert not branch.exists("staged")
@@ -172,7 +172,7 @@ def test_what_expired_is_still_expired(lake, full, tmp_path):
     full.stores.refs.expired.write(old.id, Expired(mark="m1", at=1_357_016_400_000_000, gone=True))
     full.dump_refs(tmp_path / "refs")
     with without_kv(lake, tmp_path) as other:
-        repo = other.restore_repository(tmp_path / "refs")
+        repo = other.restore_repository(tmp_path / "refs", take_over=True)
         assert dict(repo.stores.refs.expired.list()) == dict(full.stores.refs.expired.list())
 
 

@@ -298,6 +298,7 @@ LOOKS = {
 
 ELSEWHERE = {
     ("GarbageCollector", "run"),  # a mark and sweeps
+    ("Lake", "accept"),  # of stores that outlive a process: tests.engine.test_forgetful_kv
     ("Lake", "restore_repository"),  # of many refs, one after another: tests.engine.test_dump
     ("Repository", "restore_refs"),
     ("Branch", "commit_changes"),  # tests.fs.test_transaction

@@ -3,7 +3,6 @@
 import re
 import shutil
 from datetime import timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import graveler
 from graveler.background import Inline
 from graveler.clock import FakeClock, SequenceIds
-from graveler.config import LakeConfig, load_config, write_default_config
+from graveler.config import LakeConfig, write_default_config
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -20,10 +19,9 @@ from graveler.errors import (
 )
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import KVStore
-from graveler.lake.factory import connect
 from graveler.lake.lake import Lake
+from graveler.repository.marker import MARKER, read_marker
 from graveler.repository.watched_kv import WatchedKVStore
-from graveler.repository.witness import WITNESSES, witnesses
 from tests.cli.conftest import cli  # noqa: F401 - a fixture
 from tests.fixtures_postgres import for_libpq
 
@@ -165,7 +163,7 @@ def test_an_emptied_store_under_a_storage_with_history_is_named(place):
             with pytest.raises(KVOutdatedError, match=r"emptied.*restore") as told:
                 ask()
             assert "flights" in str(told.value)
-        repo = lake.create_repository("flights", accept_storage=True)
+        repo = lake.create_repository("flights", take_over=True)
         repo.branch("main").put("new", b"1")
         repo.branch("main").commit("new")
         lake.check_kv()
@@ -200,7 +198,7 @@ def test_an_emptied_store_is_not_found_sound(place, cli, monkeypatch):  # noqa: 
     assert cli("fsck").code == 1
     assert cli("repo", "create", "flights", "--json").error["code"] == "kv-outdated"
     assert cli("log", "--repo", "flights", "--json").error["code"] == "kv-outdated"
-    assert cli("repo", "create", "flights", "--accept-storage").code == 0
+    assert cli("repo", "create", "flights", "--take-over").code == 0
     assert cli("fsck").code == 0
 
 
@@ -255,33 +253,38 @@ def world(tmp_path):
 
 def moved(repo, name):
     repo.create_branch(name)
-    return [count.number for _, count in witnesses(repo.stores.objects)]
+    marker = read_marker(repo.stores.objects)
+    assert marker is not None
+    return marker.count
 
 
 def test_it_is_counted_at_the_first_move_then_once_a_minute_and_at_the_end(world):
     _, clock, opened = world
     lake = opened()
     repo = lake.repository("flights")
-    assert moved(repo, "a") == [1]
-    assert moved(repo, "b") == [1]
+    assert moved(repo, "a") == 2  # 1 was the making of the repository
+    assert moved(repo, "b") == 2
     clock.sleep(59)
-    assert moved(repo, "c") == [1]
+    assert moved(repo, "c") == 2
     clock.sleep(2)
-    assert moved(repo, "d") == [2]
-    assert moved(lake.repository("flights"), "e") == [2]
+    assert moved(repo, "d") == 3
+    clock.sleep(11)
+    assert moved(lake.repository("flights"), "e") == 3
     lake.close()
-    assert [count.number for _, count in witnesses(repo.stores.objects)] == [3]
+    marker = read_marker(repo.stores.objects)
+    assert marker is not None
+    assert marker.count == 4
 
 
 @pytest.mark.parametrize("jump", [timedelta(days=2), timedelta(days=-2)])
 def test_a_clock_that_jumps_makes_it_count_and_nothing_else(world, jump):
     _, clock, opened = world
     repo = opened().repository("flights")
-    assert moved(repo, "a") == [1]
+    assert moved(repo, "a") == 2
     clock.sleep(jump.total_seconds())
-    assert moved(repo, "b") == [2]
-    assert moved(repo, "c") == [2]
-    assert moved(opened().repository("flights"), "d") == [3]
+    assert moved(repo, "b") == 3
+    assert moved(repo, "c") == 3
+    assert moved(opened().repository("flights"), "d") == 4
 
 
 def test_between_two_counts_a_move_costs_no_call(world):
@@ -300,7 +303,7 @@ def test_reading_asks_for_no_count_once_the_storage_is_known_to_be_there(world):
     counting = CountingKV(kv)
     lake = opened(counting)
     repo = lake.repository("flights")
-    assert counting.calls.count(("get", "witness")) == 1
+    assert counting.calls.count(("get", "witness")) <= 2
     counting.calls.clear()
     repo = lake.repository("flights")
     list(repo.log("main"))
@@ -325,58 +328,59 @@ def test_a_store_that_forgets_under_a_running_process_is_noticed_within_a_minute
         opened().repository("flights").check_kv()
 
 
-def test_a_count_of_another_process_between_two_looks_is_no_alarm(world):
-    _, _, opened = world
+def test_a_count_of_another_process_between_two_looks_is_no_alarm(world, monkeypatch):
+    _, clock, opened = world
     repo, other = opened().repository("flights"), opened().repository("flights")
-    witness = repo._witness
-    looked = witness._in_objects
 
-    def interrupted():
-        found = looked()
-        other._witness._count_on()
+    def interrupted(objects):
+        found = read_marker(objects)
+        if counting:
+            counting.pop()
+            other._witness._count()
         return found
 
-    witness._in_objects = interrupted
+    monkeypatch.setattr("graveler.repository.witness.read_marker", interrupted)
     for number in range(5):
-        witness.check()
+        counting = [1]
+        repo._witness.check()
+        counting = [1]
         repo.create_branch(f"b{number}")
-        witness._looked = None
+        clock.sleep(61)
 
 
 def test_a_storage_that_does_not_answer_stops_no_reader(world, monkeypatch):
     _, _, opened = world
     repo = opened().repository("flights")
 
-    def unavailable(key):
-        raise BackendUnavailableError(key)
+    def unavailable(*given):
+        raise BackendUnavailableError(given[0])
 
-    monkeypatch.setattr(repo.stores.objects, "get", unavailable)
+    monkeypatch.setattr(repo.stores.objects, "put_if_match", unavailable)
     assert list(repo.log("main"))
     with pytest.raises(BackendUnavailableError):
         repo.create_branch("a")
 
 
-def test_a_damaged_count_is_damage(world):
+def test_a_damaged_marker_is_damage(world):
     _, _, opened = world
     repo = opened().repository("flights")
     repo.create_branch("a")
-    (uid, _) = next(witnesses(repo.stores.objects))
-    repo.stores.objects.put(f"{WITNESSES}{uid}", b"{}")
-    with pytest.raises(CorruptionError, match="witness"):
-        opened().repository("flights").check_kv()
+    repo.stores.objects.put(MARKER, b'{"format":2}')
+    with pytest.raises(CorruptionError, match="marker"):
+        opened().repository("flights")
 
 
-def test_a_count_of_the_future_is_refused_and_stays(world):
+def test_a_marker_of_the_future_is_refused_and_stays(world):
     _, _, opened = world
     repo = opened().repository("flights")
     repo.create_branch("a")
-    (uid, _) = next(witnesses(repo.stores.objects))
-    raw = b'{"at":0,"count":9,"format":2}'
-    repo.stores.objects.put(f"{WITNESSES}{uid}", raw)
-    lake = opened()
+    raw = b'{"at":0,"count":9,"format":3}'
+    repo.stores.objects.put(MARKER, raw)
     with pytest.raises(NewerFormatError):
-        lake.repository("flights").create_branch("b")
-    assert repo.stores.objects.get(f"{WITNESSES}{uid}") == raw
+        repo.check_kv()
+    with pytest.raises(NewerFormatError):
+        opened().repository("flights").create_branch("b")
+    assert repo.stores.objects.get(MARKER) == raw
 
 
 def test_the_watching_store_passes_every_call_on():
@@ -384,12 +388,7 @@ def test_the_watching_store_passes_every_call_on():
     assert port <= set(vars(WatchedKVStore))
 
 
-def test_a_lake_that_was_made_without_a_count_gets_one(tmp_path):
-    write_default_config(tmp_path)
-    config = load_config(tmp_path)
-    with connect(config) as lake:
+def test_a_storage_is_marked_when_its_repository_is_made(tmp_path):
+    with graveler.init(tmp_path / "lake") as lake:
         lake.create_repository("flights")
-    objects = tmp_path / "objects" / "flights"
-    assert not (objects / WITNESSES).exists()
-    committed(tmp_path, "a")
-    assert len(list(Path(objects / WITNESSES).iterdir())) == 1
+    assert (tmp_path / "lake" / "objects" / "flights" / MARKER).is_file()

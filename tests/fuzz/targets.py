@@ -19,7 +19,7 @@ from graveler.errors import (
     NewerFormatError,
     OlderFormatError,
 )
-from graveler.fields import Fields
+from graveler.fields import Fields, from_unix_us
 from graveler.gates.judgement import Judgement
 from graveler.gates.named import NamedGate
 from graveler.gates.statistics import Statistics
@@ -47,7 +47,8 @@ from graveler.refs.moves import _decode_life, _tag_line
 from graveler.refs.protection import _decode as decode_protection
 from graveler.refs.requirements import _decode as decode_requirements
 from graveler.refs.tags import _commit_id
-from graveler.repository.witness import _decoded as decode_witness
+from graveler.repository.marker import Marker, Owner, decode_marker, encode_marker
+from graveler.repository.witness import decode_known
 from graveler.runs.record import RunHandle
 from graveler.runs.records import _decode as decode_run
 from graveler.runs.records import _decode_try
@@ -267,8 +268,10 @@ def targets() -> tuple[Target, ...]:
             "staged write", _records(kv, "staging:|"), _staged, damage=_in_staged, damages_keys=True
         )
     )
-    witness = b'{"at":1357016400000000,"both":1,"count":3}'
-    made.append(Target("witness", ((b"", witness),), _plain(lambda raw: decode_witness(raw, "w"))))
+    known = b'{"acked":2,"at":1357016400000000,"count":3,"etag":"1","issued":[[3,"c"]],"place":"mem://a"}'
+    made.append(Target("witness", ((b"", known),), _plain(lambda raw: decode_known(raw, "w"))))
+    marker = encode_marker(Marker(Owner("a", "b", "flights", "lake"), 3, "c", from_unix_us(0)))
+    made.append(Target("marker", ((b"", marker),), _plain(lambda raw: decode_marker(raw, "m"))))
     gate = b'{"check":"rows","parameters":{"prefix":"out/"},"options":{"name":"n"}}'
     made.append(
         Target(

@@ -23,6 +23,7 @@ from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.records import stage_entry
 from graveler.repository.committing import _seal
+from graveler.repository.marker import MARKER, Marker, Owner, encode_marker
 from graveler.runs import RunState
 from graveler.testing.faults import ProcessDied, dies
 from tests.gc.lakes import DAY, NOW, World, check_sound, collect, commit, keys, pass_days
@@ -493,13 +494,21 @@ def test_a_storage_that_two_repositories_share_is_refused(repo):
             repo.lake.repository(name).gc.mark()
 
 
-@pytest.mark.parametrize("key", [f"_graveler/gc/{'e' * 32}/clock", f"_graveler/witness/{'e' * 32}"])
-def test_a_storage_of_a_repository_of_another_lake_is_refused(repo, key):
-    repo.stores.objects.put(key, b"")
-    with pytest.raises(StateError, match=f"is the storage of another repository too .{'e' * 32}"):
+def test_a_storage_of_a_repository_of_another_lake_is_refused(repo):
+    other = Owner("other", "e" * 32, "flights", "there")
+    marker = Marker(other, 1, "nonce", repo.stores.clock.now())
+    repo.stores.objects.put(MARKER, encode_marker(marker))
+    with pytest.raises(
+        StateError, match=f"belongs to lake other, repository 'flights' .{'e' * 32}"
+    ):
         repo.gc.mark()
-    repo.stores.objects.delete(key)
+    repo.stores.objects.delete(MARKER)
     repo.gc.mark()
+
+
+def test_what_collection_kept_for_an_earlier_owner_of_the_storage_is_no_obstacle(repo):
+    repo.stores.objects.put(f"_graveler/gc/{'e' * 32}/clock", b"")
+    assert repo.gc.mark().unknown == 0
 
 
 @pytest.mark.parametrize("what", ["metarange", "range", "commit", "branch"])

@@ -1,0 +1,100 @@
+"""The marker: the one object of a storage that says whose it is, and how far its owner has counted."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Final
+
+from graveler.errors import ObjectNotFoundError
+from graveler.fields import Fields
+from graveler.identity import unix_us
+from graveler.objects.store import ObjectStore
+from graveler.records import FORMAT, decode_json, encode_json
+
+__all__ = ["MARKER", "Marker", "Owner", "decode_marker", "encode_marker", "read_marker"]
+
+MARKER: Final = "_graveler/marker"
+"""Its key, in the storage of every repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The repository that a storage belongs to.
+
+    Attributes:
+        lake: Id of its lake, which the key-value store holds.
+        uid: Its unique id.
+        name: What it is called.
+        where: How its lake was opened: a folder or a file.
+    """
+
+    lake: str
+    uid: str
+    name: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What the marker says.
+
+    Attributes:
+        owner: Whose the storage is.
+        count: How far the owner had counted when it was written.
+        nonce: Differs with every count that a key-value store hands out.
+        at: When it was written, by the writer's clock; for people.
+    """
+
+    owner: Owner
+    count: int
+    nonce: str
+    at: datetime
+
+    def __str__(self) -> str:
+        owner = self.owner
+        return (
+            f"lake {owner.lake}, repository {owner.name!r} ({owner.uid}), opened as "
+            f"{owner.where}, last at {self.at:%Y-%m-%d %H:%M:%S} UTC"
+        )
+
+    def is_of(self, owner: Owner) -> bool:
+        """Return whether the storage belongs to `owner`, whatever it is called and opened as."""
+        return (self.owner.lake, self.owner.uid) == (owner.lake, owner.uid)
+
+
+def encode_marker(marker: Marker) -> bytes:
+    """Return the bytes of the object."""
+    return encode_json(
+        {
+            **asdict(marker.owner),
+            "at": unix_us(marker.at),
+            "count": marker.count,
+            "format": FORMAT,
+            "nonce": marker.nonce,
+        }
+    )
+
+
+def decode_marker(raw: bytes, what: str) -> Marker:
+    """Read the bytes of the object; `what` names it in errors.
+
+    Raises:
+        CorruptionError: It is none.
+        NewerFormatError: A later graveler wrote it.
+    """
+    fields = Fields(decode_json(raw, what, stamped=True), what)
+    owner = Owner(
+        lake=fields.name("lake"),
+        uid=fields.name("uid"),
+        name=fields.name("name"),
+        where=fields.text("where"),
+    )
+    return Marker(owner, fields.number("count"), fields.name("nonce"), fields.moment("at"))
+
+
+def read_marker(objects: ObjectStore) -> Marker | None:
+    """Return the marker of a storage, or None: nobody has claimed it."""
+    try:
+        raw = objects.get(MARKER)
+    except ObjectNotFoundError:
+        return None
+    return decode_marker(raw, f"marker {objects.uri(MARKER)}")
