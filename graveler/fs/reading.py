@@ -22,6 +22,7 @@ from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import value_identity
 from graveler.repository import Stores
+from graveler.repository.listing import first_key, list_entries
 from graveler.repository.verified import download, read_entry, read_range
 
 __all__ = ["ReadingFileSystem"]
@@ -69,11 +70,39 @@ class ReadingFileSystem(TreeFileSystem):
     @contextmanager
     def _remembering(self) -> Iterator[None]:
         """Have what `find` finds in the block not looked up again, file by file."""
-        self._batch.seen = {}
+        before = self._batch.seen
+        self._batch.seen = {} if before is None else before
         try:
             yield
         finally:
-            self._batch.seen = None
+            self._batch.seen = before
+
+    @contextmanager
+    def _one_version(self, address: Address) -> Iterator[None]:
+        """Have the listings in the block, all of them at or below an address, show one version."""
+        batch = self._batch
+        if not address.ref or has_magic(address.tree) or batch.tree:
+            yield
+            return
+        try:
+            view = self._view(address)
+        except NotFoundError:  # as a listing will say
+            yield
+            return
+        first = first_key(address.folder)
+        with view.snapshot(first, first) as scan:
+            batch.tree, batch.scan = address.tree, scan
+            try:
+                yield
+            finally:
+                batch.tree, batch.scan = "", None
+
+    def _listing(self, address: Address) -> Iterator[Entry | Prefix]:
+        """Yield what is directly below an address."""
+        scan = self._batch.scan
+        if scan is None or self._batch.tree != address.tree:
+            return self._view(address).list(address.folder, delimiter="/")
+        return list_entries(scan, prefix=address.folder, delimiter="/")
 
     def info_of(self, path: str, entry: Entry, stores: Stores | None = None) -> _Info:
         """Return what ``info`` says of a file."""
@@ -125,13 +154,15 @@ class ReadingFileSystem(TreeFileSystem):
             for name in sorted({*branches, *repository.tags()}):
                 yield _folder(f"{address.repository}/{name}")
         else:
-            view = self._view(address)
-            for item in view.list(address.folder, delimiter="/"):
+            stores = self.stores_of(address.text)
+            for item in self._listing(address):
                 name = address.tree + item.path
                 if isinstance(item, Prefix):
                     yield _folder(name.rstrip("/"))
-                else:
-                    yield self.info_of(name, item, view.repository)
+                    continue
+                if self._batch.seen is not None:
+                    self._batch.seen[name] = item
+                yield self.info_of(name, item, stores)
 
     def find(
         self,
@@ -145,7 +176,8 @@ class ReadingFileSystem(TreeFileSystem):
         path = self._strip_protocol(path)
         address = Address.parse(path)
         if maxdepth is not None or not address.ref:
-            return super().find(path, maxdepth, withdirs, detail, **kwargs)
+            with translated(path), self._one_version(address):
+                return super().find(path, maxdepth, withdirs, detail, **kwargs)
         with translated(path):
             found = self._everything(address, withdirs=withdirs)
         return found if detail else list(found)
@@ -178,6 +210,12 @@ class ReadingFileSystem(TreeFileSystem):
         """Return what matches a pattern, looking only into folders that match their part of it."""
         parts = self._strip_protocol(path).split("/")
         first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
+        with translated(path), self._one_version(Address.parse("/".join(parts[:first]))):
+            return self._glob(path, parts, first, maxdepth, **kwargs)
+
+    def _glob(
+        self, path: str, parts: list[str], first: int, maxdepth: int | None, **kwargs: Any
+    ) -> Any:
         if "**" in path or first >= len(parts) - 1:
             return super().glob(path, maxdepth, **kwargs)
         end = "/" if path.endswith("/") else ""
@@ -272,6 +310,16 @@ class ReadingFileSystem(TreeFileSystem):
             if first == 0 and last == entry.size:
                 return read_entry(self.stores_of(path), entry)
             return read_range(self.stores_of(path), entry, first, max(last - first, 0))
+
+    def cat(self, path: Any, recursive: bool = False, **kwargs: Any) -> Any:
+        """Return the bytes of files, of those below a folder as one listing shows them."""
+        with self._remembering():
+            return super().cat(path, recursive, **kwargs)
+
+    def get(self, rpath: Any, lpath: Any, recursive: bool = False, **kwargs: Any) -> None:
+        """Write files to local ones, those below a folder as one listing shows them."""
+        with self._remembering():
+            super().get(rpath, lpath, recursive, **kwargs)
 
     def cat_ranges(
         self,

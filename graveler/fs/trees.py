@@ -19,6 +19,7 @@ from graveler.lake import Lake, Repository, Run
 from graveler.lake.shared import lake_at, location_of
 from graveler.model import Entry
 from graveler.repository import Branch, View
+from graveler.repository.listing import Scan
 from graveler.runs import RunHandle
 
 __all__ = ["Batch", "TreeFileSystem"]
@@ -32,10 +33,14 @@ class Batch(threading.local):
     Attributes:
         seen: The entry of each path that was listed, None for a folder; None: nobody remembers.
         links: Entries to be staged together, by ``repository/branch``; None: at once.
+        tree: Of which tree (``repository/ref/``) one version is looked at; "": each time anew.
+        scan: That version.
     """
 
     seen: dict[str, Entry | None] | None = None
     links: dict[str, list[Entry]] | None = None
+    tree: str = ""
+    scan: Scan | None = None
 
 
 class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types

@@ -46,7 +46,7 @@ class GravelerPandasIOManager(GravelerIOManager):
         frames = []
         for entry in view.entries(folder):
             if entry.path.endswith(".parquet"):
-                with view.open(entry.path) as file:
+                with view.open(entry) as file:
                     frames.append(pd.read_parquet(file))
         if not frames:
             raise ObjectNotFoundError(f"no Parquet file below {folder!r}: write the asset first")

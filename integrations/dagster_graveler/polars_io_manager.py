@@ -50,7 +50,7 @@ class GravelerPolarsIOManager(GravelerIOManager):
         frames = []
         for entry in view.entries(folder):
             if entry.path.endswith(".parquet"):
-                with view.open(entry.path) as file:
+                with view.open(entry) as file:
                     frames.append(pl.read_parquet(file.read()))
         if not frames:
             raise ObjectNotFoundError(f"no Parquet file below {folder!r}: write the asset first")
