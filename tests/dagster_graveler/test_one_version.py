@@ -35,6 +35,6 @@ def test_the_files_of_an_input_are_those_that_were_listed(repo, monkeypatch, kin
         return original(path)
 
     monkeypatch.setattr(main, "open", open_later)
-    context = dg.build_input_context(dagster_type=dg.Any)
+    context = dg.build_input_context(dagster_type=dg.PythonObjectDagsterType(object))
     frame = kind.model_construct().read(main, "asset/", context)
     assert list(frame["version"]) == [0] * 5
