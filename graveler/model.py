@@ -65,6 +65,13 @@ class ChangeKind(StrEnum):
     CHANGED = "changed"
     REMOVED = "removed"
 
+    @classmethod
+    def of(cls, before: object | None, after: object | None) -> "ChangeKind":
+        """Return what happened to a path that had `before` and has `after`; None: nothing there."""
+        if before is None:
+            return cls.ADDED
+        return cls.REMOVED if after is None else cls.CHANGED
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -5,12 +5,14 @@ from typing import Annotated, Final
 
 import typer
 
-from graveler.cli.failure import UsageError
+from graveler.cli.conflicts import conflict_line
+from graveler.cli.failure import CONFLICT, UsageError
 from graveler.cli.output import Output, printable, size_text
 from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
-from graveler.cli.shapes import change_shape, commit_shape
+from graveler.cli.shapes import change_shape, commit_shape, conflict_shape
 from graveler.cli.verb import verb
+from graveler.lake import MergePreview
 from graveler.model import Change, ChangeKind
 
 __all__ = ["add_to", "change_line"]
@@ -55,7 +57,7 @@ def change_line(out: Output, change: Change) -> str:
     return f"{out.style(f'{sign} {printable(change.path)}', color)}  {' → '.join(sizes)}"
 
 
-def _merge(
+def _merge(  # noqa: PLR0913 - an option each
     session: Session,
     source: Annotated[str, typer.Argument(help="What to merge: branch, tag or commit.")],
     into: Annotated[str, typer.Argument(help="The branch that moves.")],
@@ -68,10 +70,18 @@ def _merge(
     ] = "",
     message: Annotated[str, typer.Option("--message", "-m", help="Of the merge commit.")] = "",
     meta: MetaOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would change and what conflicts.")
+    ] = False,
 ) -> None:
     """Merge one ref into a branch; where both changed a path, nothing moves."""
     if strategy and strategy not in _STRATEGIES:
         raise UsageError(f"--strategy {strategy!r}: give one of {', '.join(_STRATEGIES)}")
+    if dry_run:
+        _show_preview(
+            session, session.repository.merge(source, into, strategy=strategy or None, dry_run=True)
+        )
+        return
     result = session.repository.merge(
         source,
         into,
@@ -85,3 +95,22 @@ def _merge(
     else:
         done = f"merged {source}: {into} is at {at}"
     session.out.show({"commit": commit_shape(result.commit), "already": result.already}, done)
+
+
+def _show_preview(session: Session, found: MergePreview) -> None:
+    """Show what a merge would do; where it conflicts, end as the merge would."""
+    shape = {
+        "source": found.source.id,
+        "dest": found.dest.id,
+        "already": found.already,
+        "added": found.added,
+        "changed": found.changed,
+        "removed": found.removed,
+        "conflict_count": found.conflict_count,
+        "conflicts": [conflict_shape(conflict) for conflict in found.conflicts],
+    }
+    numbers = f"{found.added} added, {found.changed} changed, {found.removed} removed"
+    told = f"{numbers}, {found.conflict_count} in conflict; nothing was merged"
+    session.out.show(shape, told, *map(conflict_line, found.conflicts))
+    if found.conflict_count:
+        raise typer.Exit(CONFLICT)

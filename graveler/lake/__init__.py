@@ -3,7 +3,7 @@
 from graveler.lake.factory import init, open  # noqa: A004
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
-from graveler.repository import Branch, MergeResult, Ref
+from graveler.repository import Branch, MergePreview, MergeResult, Ref
 from graveler.runs import (
     Input,
     Origin,
@@ -24,6 +24,7 @@ __all__ = [
     "Branch",
     "Input",
     "Lake",
+    "MergePreview",
     "MergeResult",
     "Origin",
     "PublishResult",

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
@@ -26,6 +26,7 @@ from graveler.refs import (
 from graveler.refs.dump import Contents
 from graveler.repository import (
     Branch,
+    MergePreview,
     MergeResult,
     Ref,
     Stores,
@@ -33,6 +34,7 @@ from graveler.repository import (
     diffing,
     dumping,
     merging,
+    preview,
     reverting,
     tracing,
     undoing,
@@ -217,6 +219,7 @@ class Repository:
         before, after = (resolve_to_read(self.stores.refs, ref) for ref in (left, right))
         return diffing.diff_commits(self.stores, before, after, prefix=prefix)
 
+    @overload
     def merge(
         self,
         source: str,
@@ -226,7 +229,33 @@ class Repository:
         metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,
         committer: str = "",
-    ) -> MergeResult:
+        dry_run: Literal[False] = False,
+    ) -> MergeResult: ...
+
+    @overload
+    def merge(
+        self,
+        source: str,
+        into: str,
+        *,
+        message: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        strategy: str | None = None,
+        committer: str = "",
+        dry_run: Literal[True],
+    ) -> MergePreview: ...
+
+    def merge(  # noqa: PLR0913 - the fields of a commit
+        self,
+        source: str,
+        into: str,
+        *,
+        message: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        strategy: str | None = None,
+        committer: str = "",
+        dry_run: bool = False,
+    ) -> MergeResult | MergePreview:
         """Merge what `source` names into the branch `into`, always by a merge commit.
 
         Args:
@@ -236,22 +265,23 @@ class Repository:
             metadata: Of the merge commit.
             strategy: ``source-wins`` or ``dest-wins`` take that side of every conflict.
             committer: Who.
+            dry_run: Only say what would change, and which paths are in conflict. Nothing moves,
+                nothing is written, and gates are not asked.
 
         Raises:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
+            ExpiredError: The tree of a merge base was removed by garbage collection.
         """
         merging.check_strategy(strategy)
-        return merging.merge_into(
-            self.stores,
-            resolve_to_name(self.stores.refs, source),
-            into,
-            CommitSpec(
-                message or f"merge {source} into {into}",
-                check_caller_pairs("merge", metadata or {}),
-                committer,
-            ),
-            strategy=strategy,
+        spec = CommitSpec(
+            message or f"merge {source} into {into}",
+            check_caller_pairs("merge", metadata or {}),
+            committer,
         )
+        commit = resolve_to_name(self.stores.refs, source)
+        if dry_run:
+            return preview.preview_merge(self.stores, commit, into, strategy=strategy)
+        return merging.merge_into(self.stores, commit, into, spec, strategy=strategy)
 
     def revert(  # noqa: PLR0913 - the fields of a commit
         self,

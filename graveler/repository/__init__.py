@@ -2,8 +2,9 @@
 
 from graveler.repository.branch import Branch
 from graveler.repository.merging import MergeResult
+from graveler.repository.preview import MergePreview
 from graveler.repository.ref import Ref
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
-__all__ = ["Branch", "MergeResult", "Ref", "Stores", "View"]
+__all__ = ["Branch", "MergePreview", "MergeResult", "Ref", "Stores", "View"]

@@ -11,17 +11,14 @@ from graveler.records import decode_entry, is_replacement, staged_value
 from graveler.repository.reading import newest_first, settled
 from graveler.repository.stores import Stores
 
-__all__ = ["diff_commits", "range_reuse", "uncommitted"]
+__all__ = ["change_of", "diff_commits", "range_reuse", "uncommitted"]
 
 
-def _change(key: bytes, before: bytes | None, after: bytes | None) -> Change:
-    if before is None:
-        kind = ChangeKind.ADDED
-    else:
-        kind = ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
+def change_of(key: bytes, before: bytes | None, after: bytes | None) -> Change:
+    """Return the change of a key from one value record to another; None: there is none."""
     return Change(
         path=key.decode(),
-        kind=kind,
+        kind=ChangeKind.of(before, after),
         before=None if before is None else decode_entry(key, before),
         after=None if after is None else decode_entry(key, after),
     )
@@ -36,7 +33,7 @@ def diff_commits(
     """
     raw_prefix = path_key(prefix) if prefix else b""
     for change in diff(stores.ranges, left.metarange, right.metarange, prefix=raw_prefix):
-        yield _change(change.key, change.left_value, change.right_value)
+        yield change_of(change.key, change.left_value, change.right_value)
 
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
@@ -51,7 +48,7 @@ def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
                 continue
             if same_content(before, after) and not is_replacement(write):
                 continue
-            changes.append(_change(key, before, after))
+            changes.append(change_of(key, before, after))
         return changes
 
     yield from settled(stores, name, read)

@@ -18,6 +18,7 @@ __all__ = [
     "build_merge",
     "check_strategy",
     "merge_into",
+    "merge_start",
     "merge_trees",
     "refuse_unpublished",
 ]
@@ -90,6 +91,19 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
     return merged.metarange
 
 
+def merge_start(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
+    """Return what a merge of `source` into `dest` starts from, or None if `dest` holds `source`.
+
+    Raises:
+        ConflictError: They have no history in common.
+        ExpiredError: The tree of a merge base was removed by garbage collection.
+    """
+    bases = find_bases(stores, source, dest)
+    if bases is None:
+        raise ConflictError(f"{source.id[:12]} and {dest.id[:12]} have no history in common")
+    return None if [base.id for base in bases.best] == [source.id] else bases
+
+
 def build_merge(
     stores: Stores,
     *,
@@ -105,10 +119,8 @@ def build_merge(
     moved on after that, give what was made as `earlier`: only what changed since is merged
     again.
     """
-    bases = find_bases(stores, source, dest)
+    bases = merge_start(stores, source, dest)
     if bases is None:
-        raise ConflictError(f"{source.id[:12]} and {dest.id[:12]} have no history in common")
-    if [base.id for base in bases.best] == [source.id]:
         return None
     tree = merge_trees(
         stores,

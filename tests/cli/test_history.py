@@ -127,6 +127,23 @@ def test_a_conflict_names_path_entries_and_commits_and_exits_with_3(cli, conflic
     assert conflict.commit("main") == before
 
 
+def test_a_dry_run_tells_what_a_merge_would_do_and_ends_as_it_would(cli, conflict):
+    before = conflict.commit("main")
+    said = cli("merge", "dev", "main", "--dry-run", "--json")
+    assert said.code == 3
+    (found,) = said.lines
+    assert (found["conflict_count"], found["already"]) == (1, False)
+    assert [one["path"] for one in found["conflicts"]] == ["readme.txt"]
+    human = cli("merge", "dev", "main", "--dry-run")
+    assert human.code == 3
+    assert "1 in conflict; nothing was merged" in human.out
+    assert "readme.txt" in human.out
+    settled = cli("merge", "dev", "main", "--dry-run", "--strategy", "source-wins", "--json")
+    assert settled.code == 0
+    assert [settled.lines[0][kind] for kind in ("added", "changed", "removed")] == [1, 1, 0]
+    assert conflict.commit("main") == before
+
+
 @pytest.mark.parametrize(("strategy", "body"), [("source-wins", b"1"), ("dest-wins", b"2")])
 def test_a_strategy_settles_a_conflict(cli, conflict, strategy, body):
     assert cli("merge", "dev", "main", "--strategy", strategy).code == 0

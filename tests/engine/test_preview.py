@@ -1,0 +1,111 @@
+"""A merge that is only asked about: it tells what the merge does, and leaves no trace."""
+
+from random import Random
+
+import pytest
+
+from graveler.errors import (
+    FencedError,
+    InvalidInputError,
+    MergeConflictError,
+    ProtectedBranchError,
+    RunStateError,
+)
+from graveler.model import Change
+
+
+def commit(branch, **files):
+    for path, text in files.items():
+        if text is None:
+            branch.delete(path)
+        else:
+            branch.put(path, text.encode())
+    return branch.commit("c")
+
+
+def everything(repo):
+    """All that a merge could write: the stored objects, the commits, the refs."""
+    stores = repo.stores
+    return (
+        {info.key for info in stores.objects.list()},
+        {one.id for one in stores.refs.commits.list()},
+        {record.name: record for record in repo.branches(hidden=True)},
+    )
+
+
+@pytest.fixture
+def sides(repo):
+    main = repo.branch("main")
+    start = commit(main, same="1", gone="1", both="1", late="1")
+    dev = repo.create_branch("dev", start.id)
+    commit(dev, new="2", gone=None, both="dev", late="2")
+    commit(main, both="main", other="1")
+    return repo
+
+
+def test_it_says_what_would_change_and_what_conflicts_and_writes_nothing(sides):
+    before = everything(sides)
+    found = sides.merge("dev", into="main", dry_run=True)
+    assert everything(sides) == before
+    assert (found.added, found.changed, found.removed) == (1, 1, 1)
+    assert [change.path for change in found.changes()] == ["gone", "late", "new"]
+    assert (found.source, found.dest) == (sides.commit("dev"), sides.commit("main"))
+    assert not found.already
+    with pytest.raises(MergeConflictError) as refused:
+        sides.merge("dev", into="main")
+    assert (found.conflicts, found.conflict_count) == (refused.value.conflicts, 1)
+
+
+@pytest.mark.parametrize("strategy", ["source-wins", "dest-wins"])
+def test_with_a_strategy_it_says_what_the_merge_then_does(sides, strategy):
+    found = sides.merge("dev", into="main", strategy=strategy, dry_run=True)
+    assert found.conflict_count == 0
+    told = list(found.changes())
+    before = sides.commit("main").id
+    made = sides.merge("dev", into="main", strategy=strategy).commit
+    assert told == list(sides.diff(before, made.id))
+    again = sides.merge("dev", into="main", dry_run=True)
+    assert again.already
+    assert (again.added, again.changed, again.removed, list(again.changes())) == (0, 0, 0, [])
+
+
+def test_it_refuses_what_the_merge_refuses(sides):
+    with pytest.raises(RuntimeError), sides.run("hour 05") as run:
+        run.put("out", b"1")
+        run.commit("out")
+        raise RuntimeError
+    work = sides.runs.get("hour 05").branch
+    with pytest.raises(RunStateError, match="not published"):
+        sides.merge(work, into="main", dry_run=True)
+    with pytest.raises(FencedError):
+        sides.merge("main", into=work, dry_run=True)
+    with pytest.raises(InvalidInputError):
+        sides.merge("dev", into="main", strategy="ours", dry_run=True)
+    sides.protect("main", ["merge"])
+    with pytest.raises(ProtectedBranchError):
+        sides.merge("dev", into="main", dry_run=True)
+
+
+def test_in_random_histories_it_is_the_difference_that_the_merge_makes(repo):
+    dice = Random(3)
+    main = repo.branch("main")
+    commit(main, **{f"p{number:02}": "0" for number in range(40)})
+    branches = [main, repo.create_branch("dev"), repo.create_branch("fix")]
+    merged = 0
+    for number in range(60):
+        branch, other = dice.sample(branches, 2)
+        paths = dice.sample(range(40), 2)
+        commit(branch, **{f"p{path:02}": f"n{number}" for path in paths})
+        before = repo.commit(branch.name).id
+        found = repo.merge(other.name, into=branch.name, dry_run=True)
+        told: list[Change] = list(found.changes())
+        if found.conflicts:
+            with pytest.raises(MergeConflictError) as refused:
+                repo.merge(other.name, into=branch.name)
+            assert refused.value.conflicts == found.conflicts
+            unsettled = {conflict.path for conflict in found.conflicts}
+            assert not unsettled & {change.path for change in told}
+        made = repo.merge(other.name, into=branch.name, strategy="dest-wins").commit
+        assert told == list(repo.diff(before, made.id))
+        merged += bool(told)
+    assert merged > 20
