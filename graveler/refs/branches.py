@@ -150,7 +150,7 @@ class Branches:
         """
         check_branch(record.name)
         try:
-            born = record.born or self._ids.unique()
+            born = record.born or self._moves.birth(record.name)
             return self.replace(replace(record, born=born), ABSENT, action=action)
         except PreconditionFailedError:
             raise AlreadyExistsError(

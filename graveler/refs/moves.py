@@ -11,12 +11,14 @@ several, by deleters that lost, that with the most moves.
 Tags have a line each for their making and their end, ``tag:<name>/<number>-<unique>``, written
 before what it says; who reads them leaves out what did not happen.
 
-The lives of branches of one name and the lines of a tag are numbered: no clock says which one
-came first.
+The lives of branches of one name and the lines of a tag are numbered, since no clock says which
+one came first. Numbers count down, so that one look finds the latest: a user's branch is born as
+``<number>-<unique>``. Of the earlier lives of a name 100 to 150 are kept, of the lines of a tag
+200 to 250: every 50th deletion, or line, takes away older ones.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +29,7 @@ from graveler.fields import Fields
 from graveler.identity import unix_us
 from graveler.kv.store import KVStore
 from graveler.model import BranchRecord, Move
+from graveler.names import is_of_run
 from graveler.records import (
     decode_json,
     decode_moves,
@@ -42,6 +45,11 @@ DELETED: Final = "delete"
 _KEPT: Final = 8
 _TAG: Final = "tag:"
 _LAST: Final = "deleted."
+_FIRST_NUMBER: Final = 99_999_999
+_LIVES_KEPT: Final = 100
+_LINES_KEPT: Final = 200
+_TRIMMED_EVERY: Final = 50
+_BIRTH: Final = re.compile(r"([0-9]{8})-.+")
 _LIFE: Final = re.compile(r"[^/]+/([^/]*)/deleted\.([0-9]{1,12})\.[0-9]{1,12}")
 _LINE: Final = re.compile(r"tag:([^/]+)/([0-9]{1,12})-.*")
 
@@ -52,7 +60,6 @@ class Life:
 
     Attributes:
         born: As its record had it.
-        number: How many branches had the name before it, of those that are known.
         moves: The latest, oldest first; the deletion is the last one.
         pages: How many pages of older moves there are.
         hidden: It was left out of listings.
@@ -60,7 +67,6 @@ class Life:
     """
 
     born: str
-    number: int
     moves: tuple[Move, ...]
     pages: int
     hidden: bool
@@ -90,21 +96,27 @@ class Moves:
         )
         return replace(record, moves=(move,), pages=record.pages + 1)
 
+    def birth(self, name: str) -> str:
+        """Return the birth of a new branch: unique; a user's sorts before those of its name so far."""
+        if is_of_run(name):
+            return self._ids.unique()
+        start = f"{name}/".encode()
+        latest = self._first(start)
+        number = 0
+        if latest is not None:
+            number = (
+                _number_of(read_key(latest[len(start) :], "log of moves").partition("/")[0]) + 1
+            )
+        return f"{_FIRST_NUMBER - number:08d}-{self._ids.unique()}"
+
     def deleting(self, record: BranchRecord) -> None:
         """Write down what the record of a branch says before it is removed."""
         moves = (*record.moves, self._move(DELETED, record.commit_id))
         key = f"{record.name}/{record.born}/{_LAST}{record.pages:08d}.{len(record.moves)}"
-        number = 0  # the branch of a run is not made twice
-        if not record.fence:
-            before = self.lives(record.name, but=record.born)
-            number = max((life.number + 1 for life in before), default=0)
-        page = {
-            "hidden": record.hidden,
-            "moves": moves,
-            "number": number,
-            "run": bool(record.fence),
-        }
+        page = {"hidden": record.hidden, "moves": moves, "run": bool(record.fence)}
         self._kv.set(self._partition, key.encode(), encode_json(page))
+        if not is_of_run(record.name):
+            self._trim(f"{record.name}/", _number_of(record.born), _LIVES_KEPT)
 
     def of(self, record: BranchRecord) -> Iterator[Move]:
         """Yield the moves of a branch that is there, the latest first."""
@@ -114,24 +126,27 @@ class Moves:
         """Yield the moves of a deleted branch, the latest first; that is the deletion."""
         return self._backwards(name, life.born, life.moves, life.pages)
 
-    def lives(self, name: str, *, but: str | None = None) -> list[Life]:
-        """Return the deleted branches of that name, the latest first.
+    def lives(self, name: str, *, but: str | None = None) -> Iterator[Life]:
+        """Yield the deleted branches of that name, the latest first; reads no more than is taken.
 
         Args:
             name: Of the branches.
             but: What the record says of its birth, where there is one.
         """
-        found: dict[str, Life] = {}
+        found = self._lives(name, but)
+        return iter(sorted(found, key=_born, reverse=True)) if is_of_run(name) else found
+
+    def _lives(self, name: str, but: str | None) -> Iterator[Life]:
         prefix = f"{name}/"
         for born in self._births(prefix):
-            if born == but:
-                continue
             start = f"{prefix}{born}/{_LAST}".encode()
-            for key, value in self._kv.scan(self._partition, start):
+            life = None
+            for key, value in self._kv.scan(self._partition, start) if born != but else ():
                 if not key.startswith(start):
                     break
-                found[born] = _decode_life(key, value)  # the last one has the most moves
-        return _latest_first(found.values())
+                life = _decode_life(key, value)  # the last one has the most moves
+            if life is not None:
+                yield life
 
     def all_lives(self) -> dict[str, list[Life]]:
         """Return the deleted branches by name, the latest first; one scan of the whole log."""
@@ -140,32 +155,48 @@ class Moves:
             if f"/{_LAST}".encode() in key:
                 life = _decode_life(key, value)
                 found.setdefault(key.partition(b"/")[0].decode(), {})[life.born] = life
-        return {name: _latest_first(lives.values()) for name, lives in found.items()}
+        return {
+            name: sorted(lives.values(), key=_born, reverse=is_of_run(name))
+            for name, lives in found.items()
+        }
 
     def add_tag(self, name: str, action: str, commit_id: str) -> bytes:
         """Write down what will be done with a tag; return what `drop_tag` takes."""
-        start = f"{_TAG}{name}/".encode()
-        number = 0
-        for key, _ in self._kv.scan(self._partition, start):
-            if not key.startswith(start):
-                break
-            number = _tag_line(key)[1] + 1
-        key = start + f"{number:08d}-{self._ids.unique()}".encode()
+        start = f"{_TAG}{name}/"
+        latest = self._first(start.encode())
+        number = 0 if latest is None else _FIRST_NUMBER - _tag_line(latest)[1] + 1
+        key = f"{start}{_FIRST_NUMBER - number:08d}-{self._ids.unique()}".encode()
         self._kv.set(self._partition, key, encode_moves([self._move(action, commit_id)]))
+        self._trim(start, number, _LINES_KEPT)
         return key
 
     def drop_tag(self, key: bytes) -> None:
         """Take a line back that did not come true."""
         self._kv.delete(self._partition, key)
 
-    def of_tags(self, name: str = "") -> Iterator[tuple[str, Move]]:
-        """Yield (tag, what was done or was to be done), the oldest first, of one tag or all."""
-        start = f"{_TAG}{name}/".encode() if name else _TAG.encode()
+    def of_tag(self, name: str) -> list[Move]:
+        """Return what was done with a tag, or was to be done, the oldest first."""
+        start = f"{_TAG}{name}/".encode()
+        lines: list[tuple[int, bytes, list[Move]]] = []
         for key, value in self._kv.scan(self._partition, start):
             if not key.startswith(start):
+                break
+            lines.append((-_tag_line(key)[1], key, list(decode_moves(value))))
+        return [move for _, _, moves in sorted(lines) for move in moves]
+
+    def tags(self) -> Iterator[str]:
+        """Yield each tag that the log knows of."""
+        return self._births(_TAG)
+
+    def _trim(self, start: str, number: int, kept: int) -> None:
+        """Take away what is older than the latest `kept`, now and then."""
+        if number < kept or number % _TRIMMED_EVERY:
+            return
+        oldest = f"{start}{_FIRST_NUMBER - number + kept:08d}".encode()
+        for key, _ in self._kv.scan(self._partition, oldest):
+            if not key.startswith(start.encode()):
                 return
-            for move in decode_moves(value):
-                yield _tag_line(key)[0], move
+            self._kv.delete(self._partition, key)
 
     def _backwards(
         self, name: str, born: str, latest: tuple[Move, ...], pages: int
@@ -181,13 +212,15 @@ class Moves:
         """Yield what stands between `prefix` and the next slash, each once."""
         start = prefix.encode()
         position = start
-        while True:
-            key = next((key for key, _ in self._kv.scan(self._partition, position)), None)
-            if key is None or not key.startswith(start):
-                return
+        while (key := self._first(position, start)) is not None:
             child = key[len(start) :].partition(b"/")[0]
             yield read_key(child, "log of moves")
             position = start + child + b"0"  # what comes after a slash
+
+    def _first(self, position: bytes, start: bytes = b"") -> bytes | None:
+        """Return the first key at or after `position` if it begins with `start`, else with that."""
+        key = next((key for key, _ in self._kv.scan(self._partition, position)), None)
+        return key if key is not None and key.startswith(start or position) else None
 
     def _move(self, action: str, commit_id: str) -> Move:
         return Move(unix_us(self._clock.now()), action, commit_id, default_committer())
@@ -205,8 +238,16 @@ def _tag_line(key: bytes) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
-def _latest_first(lives: Iterable[Life]) -> list[Life]:
-    return sorted(lives, key=lambda life: (life.number, life.born), reverse=True)
+def _born(life: Life) -> str:
+    return life.born
+
+
+def _number_of(born: str) -> int:
+    """Return how many branches had the name of a user's branch before it."""
+    match = _BIRTH.fullmatch(born)
+    if match is None:
+        raise CorruptionError(f"log of moves: birth {born!r} of a branch is not <number>-<unique>")
+    return _FIRST_NUMBER - int(match[1])
 
 
 def _decode_life(key: bytes, raw: bytes) -> Life:
@@ -217,7 +258,6 @@ def _decode_life(key: bytes, raw: bytes) -> Life:
     fields = Fields(decode_json(raw, what), what)
     return Life(
         born=match[1],
-        number=fields.number("number", 0),
         moves=read_moves(fields),
         pages=int(match[2]),
         hidden=fields.flag("hidden"),

@@ -52,8 +52,7 @@ def branch_moves(refs: Refs, name: str) -> Iterator[RefMove]:
 
 def tag_moves(refs: Refs, name: str) -> Iterator[RefMove]:
     """Yield what was done with the tag, the latest first."""
-    moves = [move for _, move in refs.moves.of_tags(name)]
-    true = list(_true(moves, refs.tags.find(name)))
+    true = list(_true(refs.moves.of_tag(name), refs.tags.find(name)))
     for position, move in enumerate(reversed(true)):
         yield _line(name, "tag", position, move, None)
 
@@ -77,8 +76,7 @@ def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
             lives = [life for life in lives if life.born != record.born]
         if shown:
             logs.append(_branch_lines(name, _lines(refs, name, record, lives)))
-    tags = dict.fromkeys(tag for tag, _ in refs.moves.of_tags())
-    logs += [tag_moves(refs, tag) for tag in tags]
+    logs += [tag_moves(refs, tag) for tag in refs.moves.tags()]
     # within one log order counts, whatever the clocks said
     return merge(*logs, key=lambda move: move.at, reverse=True)
 

@@ -62,14 +62,17 @@ def begun_from(stores: Stores, head: Commit) -> Commit:
     return head if default is None else stores.refs.commits.get(default.commit_id)
 
 
-def drop_branch(stores: Stores, name: str, mine: Callable[[BranchRecord], bool]) -> None:
-    """Remove a branch and what is staged on it; no error if it is gone.
+def drop_branch(
+    stores: Stores, name: str, mine: Callable[[BranchRecord], bool], *, must_exist: bool = False
+) -> None:
+    """Remove a branch and what is staged on it.
 
     Args:
         stores: The repository.
         name: The branch.
         mine: Asked of the very record that would be removed, in one atomic step with its
             removal: what somebody else has made of the branch meanwhile stays.
+        must_exist: Raise RefNotFoundError where there is no such branch.
     """
     dropped: tuple[str, ...] = ()
     unsure: str | None = None  # the birth of the branch whose removal had no answer
@@ -77,6 +80,8 @@ def drop_branch(stores: Stores, name: str, mine: Callable[[BranchRecord], bool])
         try:
             record, predicate = stores.refs.branches.get_for_update(name)
         except RefNotFoundError:
+            if must_exist and not dropped:
+                raise
             break
         if unsure not in {None, record.born}:
             break  # it was removed, and this is another one of its name
@@ -109,15 +114,14 @@ def delete_branch(stores: Stores, name: str) -> None:
     """
     if name == stores.default_branch:
         raise InvalidInputError(f"branch {name!r} is the default branch: it cannot be deleted")
-    stores.refs.branches.get(name)
-    stores.refs.protection.check(name, "delete")
 
     def is_users(record: BranchRecord) -> bool:
         if record.fence:
             raise FencedError(f"branch {name!r} belongs to a run: abandon the run instead")
+        stores.refs.protection.check(name, "delete")
         return True
 
-    drop_branch(stores, name, is_users)
+    drop_branch(stores, name, is_users, must_exist=True)
 
 
 def reset(stores: Stores, name: str, *, fence: str = "") -> None:

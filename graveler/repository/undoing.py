@@ -77,7 +77,7 @@ def _latest(record: BranchRecord) -> Move | None:
 
 
 def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
-    life = stores.refs.moves.lives(name)[0]
+    life = next(stores.refs.moves.lives(name))
     if life.run:
         raise FencedError(
             f"undo of {name!r}: the branch was a run's: open the run again, or make a branch of "

@@ -129,3 +129,62 @@ def test_rows_of_lost_races_are_passed_over_and_dropped_by_a_look_at_everything(
     repo.stores.clock.sleep(2 * 86_400)
     repo.runs.reap(everything=True, dry_run=False)
     assert [key for key, _ in kv.scan(partition, b"opened/") if key.startswith(b"opened/")] == rows
+
+
+def lives(repo, count, name="feature"):
+    """Branches of one name, made, moved and deleted one after the other."""
+    for number in range(count):
+        repo.create_branch(name, "main").put("x", b"%d" % number)
+        repo.branch(name).commit(f"life {number}")
+        repo.delete_branch(name)
+
+
+def test_a_branch_whose_name_had_a_thousand_earlier_lives_is_deleted_in_five_calls():
+    repo, kv = counted_repo()
+    lives(repo, 1_010)
+    repo.create_branch("feature").put("x", b"last")
+    kv.reset()
+    repo.delete_branch("feature")
+    assert len(kv.calls) == 5
+    assert kv.rows == 0
+    kv.reset()
+    repo.create_branch("feature")
+    assert len(kv.calls) < 6
+    assert kv.rows == 1
+
+
+def test_earlier_lives_of_a_name_are_bounded_and_the_latest_are_kept():
+    repo, kv = counted_repo()
+    lives(repo, 320)
+    found = list(repo.moves("feature"))
+    assert [line.action for line in found[:4]] == ["delete", "commit", "create", "delete"]
+    heads = [repo.commit(line.after).message for line in found if line.action == "commit"]
+    assert heads == [f"life {number}" for number in range(319, 319 - len(heads), -1)]
+    assert 100 <= len(heads) < 150
+    log = [key for key, _ in kv.scan(f"moves:{repo.stores.uid}", b"feature/")]
+    assert len([key for key in log if key.startswith(b"feature/")]) == len(heads)
+    kv.reset()
+    assert repo.undo("feature").message == "life 319"
+    assert len(kv.calls) < 25
+    assert repo.branch("feature").get("x") == b"319"
+    kv.reset()
+    assert [line.action for line in repo.moves("feature", limit=2)] == ["undo", "delete"]
+    assert kv.rows <= 6
+
+
+def test_lines_of_a_tag_are_bounded_and_the_latest_are_kept():
+    repo, kv = counted_repo()
+    for _ in range(305):
+        repo.tag("v1", "main")
+        repo.delete_tag("v1")
+    kv.reset()
+    repo.tag("v1", "main")
+    assert len(kv.calls) < 8
+    assert kv.rows <= 1
+    found = [line.action for line in repo.tag_moves("v1")]
+    assert 200 <= len(found) < 250
+    assert set(found[::2]) == {"create"}
+    assert set(found[1::2]) == {"delete"}
+    repo.delete_tag("v1")
+    repo.undelete_tag("v1")
+    assert repo.ref("v1").commit.id == repo.commit("main").id

@@ -12,7 +12,6 @@ from graveler.errors import (
     ProtectedBranchError,
     RefNotFoundError,
 )
-from graveler.records import encode_branch
 from graveler.repository.committing import _seal
 from tests.engine.worlds import World
 
@@ -249,34 +248,6 @@ def test_a_protected_branch_is_not_undone_but_one_that_is_gone_is(repo):
     with pytest.raises(ProtectedBranchError, match="against reset"):
         repo.undo("main")
     repo.undo("dev")
-
-
-def test_a_branch_made_by_an_older_graveler_is_undone_as_far_as_is_known(repo):
-    """Its record has no log: the first move since is the first line."""
-    main = repo.branch("main")
-    first = commit(main, a="1")
-    stores = repo.stores
-    record = stores.refs.branches.get("main")
-    old = {"born": "", "moves": (), "pages": 0}
-    fields = {name: getattr(record, name) for name in record.__slots__}
-    raw = encode_branch(type(record)(**{**fields, **old}))
-    stores.kv.set(f"refs:{stores.uid}", b"branch/main", raw)
-    assert list(repo.moves("main")) == []
-    for expression in ("main@{1}", "main@{2013-01-01T05:00Z}"):
-        with pytest.raises(RefNotFoundError):
-            repo.commit(expression)
-    commit(main, a="2")
-    assert actions(repo, "main") == ["commit", "move"]  # where it was when it was next written
-    assert repo.undo("main") == first
-    with pytest.raises(RefNotFoundError, match="has 3 moves"):
-        repo.undo("main", to=3)
-    repo.create_branch("old", first.id)
-    record = stores.refs.branches.get("old")
-    fields = {name: getattr(record, name) for name in record.__slots__}
-    raw = encode_branch(type(record)(**{**fields, **old}))
-    stores.kv.set(f"refs:{stores.uid}", b"branch/old", raw)
-    repo.delete_branch("old")
-    assert repo.undo("old") == first
 
 
 class At:
