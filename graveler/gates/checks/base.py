@@ -1,6 +1,6 @@
 """What built-in checks have in common: a kind, parameters, and a text that is both."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from math import isnan
@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, get_args, get_origin
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
+from graveler.gates.fingerprint import ByVersion
 from graveler.gates.gate import Gate
 
 __all__ = ["BuiltIn", "built_in", "check_types", "known_kinds", "texts"]
@@ -17,14 +18,14 @@ _kinds: Final[dict[str, type["BuiltIn"]]] = {}
 
 
 @dataclass(frozen=True)
-class BuiltIn(ABC):
+class BuiltIn(ByVersion):
     """A check that graveler has; frozen, so that its text is what it does."""
 
     kind: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         if cls.kind:
-            _kinds[cls.kind] = cls
+            _kinds.setdefault(cls.kind, cls)  # a class derived from a check does not replace it
 
     @abstractmethod
     def __call__(self, candidate: Candidate) -> str | None:

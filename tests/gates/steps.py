@@ -1,1 +1,0 @@
-"""A module that gates import."""
