@@ -115,7 +115,7 @@ def find(infos: Sequence[RangeInfo], key: bytes) -> RangeInfo | None:
 def get(store: RangeStore, metarange: str, key: bytes) -> bytes | None:
     """Return the value behind `key` in a tree, None where there is none; opens one range at most."""
     info = find(read(store, metarange), key)
-    return None if info is None else store.open(info.id).get(key)
+    return None if info is None else store.open_range(info).get(key)
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
@@ -137,7 +137,7 @@ def stream(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield key and value from `start` up to `stop`, opening each range when it is reached."""
     for info in within(infos, start, stop):
-        items = store.open(info.id).items(start if info.min_key < start else b"")
+        items = store.open_range(info).items(start if info.min_key < start else b"")
         if stop is None or info.max_key < stop:
             yield from items
             continue

@@ -13,6 +13,7 @@ from graveler.committed.table import Table
 from graveler.committed.table_check import TableKind, check_table
 from graveler.committed.table_file import TableFile
 from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
 from graveler.sstable.reader import TableReader
 
@@ -107,6 +108,21 @@ class RangeStore:
                 f"{kind} {identifier.hex()} is missing from {self.objects.root}: "
                 "run `graveler fsck` to see which commits need it"
             ) from error
+
+    def open_range(self, info: RangeInfo) -> Table:
+        """Return the range that a metarange names.
+
+        Raises:
+            CorruptionError: As `open`; or it has not the keys that the metarange states.
+        """
+        table = self.open(info.id)
+        if not table.is_as(info):
+            raise CorruptionError(
+                f"range {info.id.hex()} is not as its metarange says: {info.count} records from "
+                f"{info.min_key!r} to {info.max_key!r}; run `graveler fsck` to see which commits "
+                "need it"
+            )
+        return table
 
     def _fetch(self, identifier: bytes, kind: TableKind) -> Table:
         self.stats.fetched += 1

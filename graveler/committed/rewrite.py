@@ -90,7 +90,7 @@ def _touch(
 ) -> None:
     before = tally.total
     joined = _joined(
-        store.open(info.id).records(), cursor.below(info.max_key + b"\0"), settle, tally
+        store.open_range(info).records(), cursor.below(info.max_key + b"\0"), settle, tally
     )
     kept: list[Record] = []
     for record in joined:

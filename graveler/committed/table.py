@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from graveler.model import RangeInfo
 from graveler.records import RECORD_ID_BYTES
 from graveler.sstable.reader import TableReader
 
@@ -17,12 +18,19 @@ _STEP: Final = RECORD_ID_BYTES
 class Table:
     """A range or metarange file in memory, checked; shared by threads, never changed."""
 
-    __slots__ = ("_reader", "memory_bytes", "record_ids")
+    __slots__ = ("_bounds", "_reader", "memory_bytes", "record_ids")
 
     def __init__(self, data: bytes, record_ids: bytes, *, name: str) -> None:
         self._reader = TableReader(data, name=name)
         self.record_ids = record_ids
         self.memory_bytes = len(data) + len(record_ids)
+        stated = self._reader.user_properties
+        count = len(record_ids) // _STEP
+        self._bounds = stated.get("min_key"), stated.get("max_key"), count
+
+    def is_as(self, info: RangeInfo) -> bool:
+        """Return whether its first and last key and the number of its records are as stated."""
+        return self._bounds == (info.min_key.hex(), info.max_key.hex(), info.count)
 
     def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Return key and value of each record from `start` on, in key order."""

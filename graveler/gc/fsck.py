@@ -15,9 +15,9 @@ from graveler.committed import Problem as TableProblem
 from graveler.errors import CorruptionError, RefNotFoundError
 from graveler.gc.objects import Depth, ObjectCheck
 from graveler.gc.report import FsckReport, Problem, ProblemKind
-from graveler.identity import commit_id
+from graveler.identity import entry_identity
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
-from graveler.records import decode_entry, staged_value
+from graveler.records import decode_entry, staged_value, value_identity
 from graveler.refs import Refs
 from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
@@ -84,6 +84,7 @@ class _Fsck:
             name for name, record in self._refs.expired.list() if record.gone or not has_tree(name)
         }
         self._expired = gone & self._commits.keys()
+        self._check_generations()
         trees = sorted(
             {
                 commit.metarange
@@ -143,15 +144,26 @@ class _Fsck:
         """Return the commit, None where it is missing or not what its id says."""
         try:
             commit = self._refs.commits.find(identifier)
-            if commit is not None and _identity(commit) == identifier:
+            if commit is not None:
                 return commit
-            what = "is missing" if commit is None else "is not what its id says"
+            what = "is missing"
         except CorruptionError as error:
-            what = f"cannot be read: {error}"
+            what = str(error)
         self._in_commit[identifier] = self._add(
             ProblemKind.COMMIT, identifier, f"{what}; what lies before it was not looked at"
         )
         return None
+
+    def _check_generations(self) -> None:
+        for identifier, commit in self._commits.items():
+            parents = [self._commits.get(parent) for parent in commit.parents]
+            known = [parent.generation for parent in parents if parent is not None]
+            if len(known) == len(parents) and commit.generation != 1 + max(known, default=0):
+                self._in_commit[identifier] = self._add(
+                    ProblemKind.COMMIT,
+                    identifier,
+                    f"has generation {commit.generation}, its parents {known}",
+                )
 
     def _check_tree(self, tree: str) -> None:
         infos = self._drain(verify_tree(self._stores.ranges, tree), self._in_tree[tree])
@@ -176,7 +188,7 @@ class _Fsck:
         """Yield the entries of a sound range; one that makes no sense is a problem of the range."""
         for key, value in reader.items():
             try:
-                yield decode_entry(key, value)
+                yield _entry(key, value)
             except CorruptionError as error:
                 names.add(self._add(ProblemKind.RANGE, info.id.hex(), str(error)))
 
@@ -204,7 +216,7 @@ class _Fsck:
             try:
                 value = staged_value(write)
                 if value is not None:
-                    entries.append(decode_entry(key, value))
+                    entries.append(_entry(key, value))
             except CorruptionError as error:
                 name = self._add(ProblemKind.STAGED, f"{branch.name}:{_text(key)}", str(error))
                 self._needed_by[name].add(branch.name)
@@ -245,18 +257,15 @@ class _Fsck:
             )
 
 
-def _identity(commit: Commit) -> str:
-    try:
-        return commit_id(
-            metarange=commit.metarange,
-            parents=commit.parents,
-            message=commit.message,
-            committer=commit.committer,
-            created=commit.created,
-            metadata=commit.metadata,
+def _entry(key: bytes, value: bytes) -> Entry:
+    """Return an entry whose content identity follows from its fields, or raise CorruptionError."""
+    entry = decode_entry(key, value)
+    stated, found = value_identity(value), entry_identity(entry)
+    if stated != found:
+        raise CorruptionError(
+            f"entry at {key!r} has the content identity {stated.hex()}, its fields give {found.hex()}"
         )
-    except (AttributeError, TypeError):  # JSON, but of other types than a commit's
-        return ""
+    return entry
 
 
 def _chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:

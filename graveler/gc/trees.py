@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
-from graveler.committed.table_check import TableKind
+from graveler.committed.table_check import TableKind, check_table
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.gc.addresses import keys_of_entry
 from graveler.gc.scratch import Scratch
@@ -44,7 +44,8 @@ class Trees:
         """
         if metarange == EMPTY_METARANGE or not self._scratch.see(bytes.fromhex(metarange)):
             return
-        for identifier in self._ranges(self._needed(bytes.fromhex(metarange))):
+        reader = self._needed(bytes.fromhex(metarange), TableKind.METARANGE)
+        for identifier in self._ranges(reader):
             self._reach_range(identifier)
 
     def reach_stray(self, identifier: bytes) -> None:
@@ -67,15 +68,19 @@ class Trees:
 
     def _reach_range(self, identifier: bytes) -> None:
         if self._scratch.see(identifier):
-            self._scratch.add_addresses(self._addresses(self._needed(identifier)))
+            reader = self._needed(identifier, TableKind.RANGE)
+            self._scratch.add_addresses(self._addresses(reader))
 
-    def _needed(self, identifier: bytes) -> TableReader:
+    def _needed(self, identifier: bytes, kind: TableKind) -> TableReader:
+        """Return a table that is what its id says: what it names is all that is kept by it."""
         try:
-            return self._open(identifier)
+            reader = self._open(identifier)
+            check_table(reader, identifier, kind)
         except ObjectNotFoundError as error:
             raise CorruptionError(
                 f"table {identifier.hex()} of a kept commit is missing; {_WHAT}"
             ) from error
+        return reader
 
     def _open(self, identifier: bytes) -> TableReader:
         self.read += 1

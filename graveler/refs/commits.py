@@ -1,4 +1,9 @@
-"""Commit records: key ``commit/<64 hex>``; immutable, so they are cached without care."""
+"""Commit records: key ``commit/<64 hex>``; immutable, so they are cached without care.
+
+The id of each record is computed again when it is loaded, because reads, merges and logs go by
+what it says. Not in the id are the generation, the staging tokens and the spans. Of the
+generation walks need that it falls from child to parent, which is checked where both are at hand.
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,18 +11,53 @@ from datetime import datetime
 from threading import RLock
 from typing import Final
 
-from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.errors import CorruptionError, InvalidInputError, RefNotFoundError
 from graveler.identity import commit_id
 from graveler.kv.store import KVStore
 from graveler.model import Commit
 from graveler.names import check_pairs
 from graveler.records import decode_commit, encode_commit, read_key
 
-__all__ = ["Commits"]
+__all__ = ["Commits", "id_of"]
 
 _PREFIX: Final = b"commit/"
 _CACHED: Final = 10_000
 _SHORTEST_PREFIX: Final = 4
+
+
+def id_of(commit: Commit) -> str:
+    """Return the id that follows from what a commit says."""
+    return commit_id(
+        metarange=commit.metarange,
+        parents=commit.parents,
+        message=commit.message,
+        committer=commit.committer,
+        created=commit.created,
+        metadata=commit.metadata,
+    )
+
+
+def _checked(commit: Commit) -> Commit:
+    """Return the commit if it is what its id says, or raise CorruptionError."""
+    found = id_of(commit)
+    if found != commit.id:
+        raise CorruptionError(
+            f"commit {commit.id} is not what its id says (that would be {found}): its metarange, "
+            "parents, message, committer, time or metadata was damaged or changed in the key-value "
+            "store; restore that, or the refs from a dump (graveler refs restore), and run "
+            "`graveler fsck`"
+        )
+    if (commit.generation == 1) != (not commit.parents):
+        raise _wrong_generation(commit, f"it has {len(commit.parents)} parents")
+    return commit
+
+
+def _wrong_generation(commit: Commit, why: str) -> CorruptionError:
+    return CorruptionError(
+        f"commit {commit.id} cannot be read: field 'generation' is {commit.generation}, and {why}: "
+        "the record was damaged or changed in the key-value store; restore that, or the refs from "
+        "a dump (graveler refs restore)"
+    )
 
 
 class Commits:
@@ -39,7 +79,7 @@ class Commits:
         stored = self._kv.get(self._partition, _PREFIX + identifier.encode())
         if stored is None:
             return None
-        return self._remember(decode_commit(identifier, stored.value))
+        return self._remember(_checked(decode_commit(identifier, stored.value)))
 
     def get(self, identifier: str) -> Commit:
         """Return the commit of a full id, or raise RefNotFoundError."""
@@ -47,6 +87,15 @@ class Commits:
         if commit is None:
             raise RefNotFoundError(f"no commit {identifier}")
         return commit
+
+    def parent(self, commit: Commit, identifier: str) -> Commit:
+        """Return a parent of a commit; raise CorruptionError unless its generation is less."""
+        parent = self.get(identifier)
+        if parent.generation >= commit.generation:
+            raise _wrong_generation(
+                commit, f"that of its parent {identifier[:12]} is {parent.generation}"
+            )
+        return parent
 
     def by_prefix(self, prefix: str) -> Commit | None:
         """Return the one commit whose id starts with `prefix` (4 or more hex digits), or None.
@@ -111,11 +160,11 @@ class Commits:
         self._kv.set_many(self._partition, items)
 
     def list(self) -> Iterator[Commit]:
-        """Yield every commit stored, by id."""
+        """Yield every commit stored, by id; each is checked against it."""
         for key, value in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return
-            yield decode_commit(read_key(key[len(_PREFIX) :], "commit"), value)
+            yield _checked(decode_commit(read_key(key[len(_PREFIX) :], "commit"), value))
 
     def _remember(self, commit: Commit) -> Commit:
         with self._lock:

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, Final
 
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.fields import Fields, row
-from graveler.identity import commit_id
 from graveler.model import Commit
 from graveler.names import check_branch, check_repository, check_tag
 from graveler.records import FORMAT, decode_json, encode_commit, encode_json, read_commit
+from graveler.refs.commits import id_of
 from graveler.refs.expired import Expired, read_expired
 from graveler.refs.protection import read_actions
 from graveler.refs.refs import Refs
@@ -222,14 +222,7 @@ def _commit(fields: Fields, what: str) -> Commit:
     """Return the commit of a line, if it is what its id says."""
     identifier = fields.digest("commit")
     commit = read_commit(identifier, fields)
-    found = commit_id(
-        metarange=commit.metarange,
-        parents=commit.parents,
-        message=commit.message,
-        committer=commit.committer,
-        created=commit.created,
-        metadata=commit.metadata,
-    )
+    found = id_of(commit)
     if found != identifier:
         raise CorruptionError(
             f"{what}: commit {identifier} is not what its id says (that would be {found}): the "

@@ -47,7 +47,7 @@ def walk(commits: Commits, start: str, visit: Visit) -> Iterator[Commit]:
         for identifier in parents:
             if identifier not in seen:
                 seen.add(identifier)
-                parent = commits.get(identifier)
+                parent = commits.parent(commit, identifier)
                 heappush(heap, (-parent.generation, -parent.created.timestamp(), parent.id))
 
 
@@ -87,7 +87,7 @@ def merge_bases(
     heap = _Heap(commits)
     for side, tips in ((_LEFT, left), (_RIGHT, right)):
         for tip in (tips,) if isinstance(tips, str) else tips:
-            heap.reach(tip, side)
+            heap.reach(commits.get(tip), side)
     best: list[Commit] = []
     while heap.open[_LEFT] and heap.open[_RIGHT]:
         commit, sides = heap.pop()
@@ -95,7 +95,7 @@ def merge_bases(
             best.append(commit)
             sides |= _STALE
         for parent in commit.parents:
-            heap.reach(parent, sides)
+            heap.reach(commits.parent(commit, parent), sides)
     return tuple(best)
 
 
@@ -113,11 +113,11 @@ class _Heap:
         self._sides: dict[str, int] = {}
         self.open = {_LEFT: 0, _RIGHT: 0}
 
-    def reach(self, identifier: str, sides: int) -> None:
-        known = self._sides.get(identifier, 0)
+    def reach(self, commit: Commit, sides: int) -> None:
+        known = self._sides.get(commit.id, 0)
         if not known:
-            heappush(self._heap, (-self._commits.get(identifier).generation, identifier))
-        self._sides[identifier] = known | sides
+            heappush(self._heap, (-commit.generation, commit.id))
+        self._sides[commit.id] = known | sides
         self._count(known, -1)
         self._count(known | sides, 1)
 

@@ -134,11 +134,9 @@ class _Tracer:
         if not self.exact:
             return next(diff(ranges, left, right, prefix=self.key), None) is not None
         infos = [find(read(ranges, tree), self.key) for tree in (left, right)]
-        ids = [None if info is None else info.id for info in infos]
-        if ids[0] == ids[1]:
+        if infos[0] == infos[1]:
             return False
         one, other = (
-            None if identifier is None else ranges.open(identifier).get(self.key)
-            for identifier in ids
+            None if info is None else ranges.open_range(info).get(self.key) for info in infos
         )
         return not same_content(one, other)

@@ -148,13 +148,23 @@ def test_a_missing_commit_is_named_with_the_refs_behind_it(damage):
     assert short(problem.refs) == ("dev", "main", "run-hour-3-", "run-hour-4-")
 
 
-@pytest.mark.parametrize("wrong", [{"message": "forged"}, {"committer": 7}, {"parents": ()}])
-def test_a_commit_that_is_not_what_its_id_says_is_named(damage, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"message": "forged"}, "is not what its id says"),
+        ({"committer": 7}, "field 'committer' is 7"),
+        ({"parents": ()}, "is not what its id says"),
+        ({"metarange": "0" * 64}, "is not what its id says"),
+        ({"generation": 9}, "has generation 9, its parents [4]"),
+        ({"generation": 1}, "field 'generation' is 1"),
+    ],
+)
+def test_a_commit_that_is_not_what_its_id_says_is_named(damage, wrong, said):
     commit = damage.repo.commit("dev")
     damage.overwrite(f"commit/{commit.id}", encode_commit(replace(commit, **wrong)))
     (problem,) = damage.fsck().problems
     assert (problem.kind, problem.id, problem.refs) == ("commit", commit.id, ("dev",))
-    assert "is not what its id says" in problem.message
+    assert said in problem.message
 
 
 def test_a_commit_that_cannot_be_read_is_named(damage):
@@ -162,7 +172,7 @@ def test_a_commit_that_cannot_be_read_is_named(damage):
     damage.overwrite(f"commit/{commit.id}", b"{")
     (problem,) = damage.fsck().problems
     assert (problem.kind, problem.id, problem.refs) == ("commit", commit.id, ("dev",))
-    assert "cannot be read" in problem.message
+    assert "is not JSON" in problem.message
 
 
 def test_a_tag_that_points_nowhere_is_named(damage):
