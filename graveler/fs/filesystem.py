@@ -83,9 +83,10 @@ class GravelerFileSystem(ReadingFileSystem):
         if truncate or not self.exists(path):
             self.write_stream(path, b"")
             return
-        entry = replace(self.entry(path), mtime=None)
+        entry = self.entry(path)
         with translated(path):
-            self._target(Address.parse(self._strip_protocol(path))).link_many([entry])
+            target = self._target(Address.parse(self._strip_protocol(path)))
+            target.link_many([replace(entry, mtime=target.repository.clock.now())])
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """Give a file a second name; only into another repository are bytes copied."""

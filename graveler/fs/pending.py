@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from graveler.errors import NoChangesError
 from graveler.model import Commit, Entry
@@ -54,12 +53,10 @@ class Pending(View):
 
     def link_many(self, entries: Iterable[Entry]) -> int:
         """Note entries to be committed; return how many."""
-        now = self.repository.clock.now()
         count = 0
         for count, entry in enumerate(entries, 1):  # noqa: B007 - the count is what is asked for
             key = check_path(entry.path)
-            dated = entry if entry.mtime is not None else replace(entry, mtime=now)
-            self._writes[key] = stage_entry(key, dated)
+            self._writes[key] = stage_entry(key, entry)
         return count
 
     def delete_many(self, paths: Iterable[str]) -> int:

@@ -232,7 +232,7 @@ class Branch(View):
             self._name,
             self._spec(message, metadata, committer),
             fence=self._fence,
-            writes=writing.staged_forms(self.repository, entries, deleted),
+            writes=writing.staged_forms(entries, deleted),
         )
 
     def _spec(self, message: str, metadata: Mapping[str, str] | None, committer: str) -> CommitSpec:

@@ -7,16 +7,16 @@ token; what was written under the old one has the same identity, so twice is onc
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final
 
 from graveler.errors import FencedError, InvalidInputError, RefNotFoundError, ThrottledError
+from graveler.identity import unix_us
 from graveler.judging import refuse_writes
 from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, check_path, path_key
-from graveler.objects.store import Body
+from graveler.objects.store import Body, ObjectInfo
 from graveler.records import TOMBSTONE, stage_entry
 from graveler.refs import backoff
 from graveler.repository.stores import Stores
@@ -169,17 +169,33 @@ def resolve_link(
 ) -> Entry:
     """Return the entry of a file that is already in a store, asking it only for what is missing.
 
+    Its time is the one that the store reports, never that of linking, so that linking it twice
+    gives one record.
+
     Raises:
         ObjectNotFoundError: The size was not given and there is no such object.
     """
-    mtime = stores.clock.now()
-    if size is None:
-        store, key = stores.locate(address)
-        info = store.head(key)
-        size, mtime = info.size, info.mtime
-        if checksum is None:
-            checksum = info.checksum
-    return Entry(path=path, address=address, size=size, checksum=checksum or "", mtime=mtime)
+    if size is not None:
+        return Entry(path=path, address=address, size=size, checksum=checksum or "")
+    store, key = stores.locate(address)
+    info = store.head(key)
+    return Entry(
+        path=path,
+        address=address,
+        size=info.size,
+        checksum=info.checksum if checksum is None else checksum,
+        mtime=info.mtime,
+        version=_version(address, info),
+    )
+
+
+def _version(address: str, info: ObjectInfo) -> str:
+    """Return what tells one content of a foreign file from the next; "" for an own one."""
+    if "://" not in address:
+        return ""
+    if address.startswith("file:"):
+        return f"mtime:{unix_us(info.mtime)}"
+    return f"etag:{info.etag}"
 
 
 def _checked(entry: Entry) -> tuple[bytes, bytes]:
@@ -201,18 +217,9 @@ def _chunks(items: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, 
         yield chunk
 
 
-def staged_forms(
-    stores: Stores, entries: Iterable[Entry], deleted: Iterable[str]
-) -> dict[bytes, bytes]:
-    """Return the staged form of each change by its key; a deletion of a path is the last word.
-
-    Entries without mtime get the present time.
-    """
-    now = stores.clock.now()
-    forms = dict(
-        _checked(entry if entry.mtime is not None else replace(entry, mtime=now))
-        for entry in entries
-    )
+def staged_forms(entries: Iterable[Entry], deleted: Iterable[str]) -> dict[bytes, bytes]:
+    """Return the staged form of each change by its key; a deletion of a path is the last word."""
+    forms = dict(map(_checked, entries))
     forms.update((path_key(path), TOMBSTONE) for path in deleted)
     return forms
 
@@ -220,19 +227,13 @@ def staged_forms(
 def link_entries(stores: Stores, name: str, entries: Iterable[Entry], *, fence: str) -> int:
     """Stage entries of files that are already in a store, many to a round trip.
 
-    Entries without mtime get the present time. Not atomic: after an error some chunks of
-    20,000 are staged, and linking again is harmless.
+    Not atomic: after an error some chunks of 20,000 are staged, and linking again is harmless.
 
     Returns:
         How many.
     """
-    now = stores.clock.now()
-    staged = (
-        _checked(entry if entry.mtime is not None else replace(entry, mtime=now))
-        for entry in entries
-    )
     count = 0
-    for chunk in _chunks(staged):
+    for chunk in _chunks(map(_checked, entries)):
         stage(stores, name, fence, chunk)
         count += len(chunk)
     return count

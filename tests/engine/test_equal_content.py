@@ -1,5 +1,7 @@
 """Equal content at different addresses: nobody's difference, and everybody keeps the own bytes."""
 
+import os
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import pytest
@@ -175,3 +177,43 @@ def test_a_step_that_writes_the_same_again_leaves_every_entry(repo):
         step.put("b.csv", b"b")
     assert {entry.path: entry for entry in repo.ref("main").entries()} == before
     assert diff(repo, head.id, "main") == []
+
+
+def staged(repo, path):
+    record = repo.stores.refs.branches.get("main")
+    return repo.stores.staging.get([record.staging_token], path.encode())
+
+
+def test_linking_one_address_twice_gives_one_record(repo, tmp_path):
+    there = tmp_path / "there.csv"
+    there.write_bytes(BYTES)
+    main = repo.branch("main")
+    for given in ({}, {"size": len(BYTES)}):
+        main.link("a", address=f"file://{there}", **given)
+        once = staged(repo, "a")
+        repo.stores.clock.sleep(3_600)
+        main.link("a", address=f"file://{there}", **given)
+        assert staged(repo, "a") == once
+
+
+def test_the_time_of_a_link_is_the_one_that_its_store_reports(repo, tmp_path):
+    there = tmp_path / "there.csv"
+    there.write_bytes(BYTES)
+    os.utime(there, (1_357_016_400, 1_357_016_400))
+    main = repo.branch("main")
+    entry = main.link("a", address=f"file://{there}")
+    assert entry.mtime == datetime(2013, 1, 1, 5, tzinfo=UTC)
+    assert (entry.version, entry.computed) == ("mtime:1357016400000000", False)
+    main.link_many([Entry("b", f"file://{there}", len(BYTES))])
+    assert main.stat("b").mtime is None
+
+
+def test_the_same_trees_have_the_same_ids_whoever_links_them_and_when(repo):
+    entries = [Entry(f"p{number}", f"data/{number}", 1) for number in range(9)]
+    trees = set()
+    for name in ("one", "other"):
+        branch = repo.create_branch(name, source="main")
+        branch.link_many(entries)
+        trees.add(branch.commit(name).metarange)
+        repo.stores.clock.sleep(3_600)
+    assert len(trees) == 1

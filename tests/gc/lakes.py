@@ -1,12 +1,16 @@
 """What the tests of collection share: time that passes, and what a repository must still give."""
 
 from datetime import timedelta
+from hashlib import sha256
 
 from graveler.gc import fsck
+from graveler.model import Entry
+from graveler.objects.registry import open_store
 from tests.engine.worlds import World, tree
 
 DAY = 86_400
 NOW = timedelta(0)
+OUTSIDE = "mem://outside"
 
 
 def pass_days(world, days):
@@ -35,6 +39,23 @@ def commit(repo, branch, message="c", **files):
     return target.commit(message)
 
 
+def link(repo, branch, message="c", **files):
+    """Commit files that lie outside the lake: linked again they give the same records, and tables."""
+    target = repo.create_branch(branch, exist_ok=True)
+    target.link_many(outside(files))
+    return target.commit(message)
+
+
+def outside(files):
+    """The entries of such files."""
+    store = open_store(OUTSIDE)
+    entries = []
+    for path, body in files.items():
+        info = store.put(f"{sha256(body.encode()).hexdigest()[:16]}-{path}", body.encode())
+        entries.append(Entry(path, store.uri(info.key), info.size, info.checksum, computed=True))
+    return entries
+
+
 def collect(repo, **options):
     """Mark and sweep at once, as nobody should beside writers."""
     (mark,) = repo.gc.run(grace=NOW, window=NOW, **options)
@@ -59,5 +80,7 @@ __all__ = [
     "commit",
     "everything",
     "keys",
+    "link",
+    "outside",
     "pass_days",
 ]

@@ -19,14 +19,16 @@ from graveler.errors import (
 )
 from graveler.testing.faults import ProcessDied, dies
 from tests.engine.worlds import World, interleave, outcome_of
-from tests.gc.lakes import NOW, check_sound, commit, everything
+from tests.gc.lakes import NOW, check_sound, commit, everything, link, outside
 
 GARBAGE = {"g0": "garbage 0", "g1": "garbage 1", "g3": "garbage 3"}
+STORED = {"u0": "own 0", "u1": "own 1"}
 
 
 def start(repo):
     commit(repo, "main", "base", a="1", b="2")
-    commit(repo, "dev", "garbage", **GARBAGE)
+    link(repo, "dev", "garbage", **GARBAGE)
+    commit(repo, "dev", "garbage in the lake's storage", **STORED)
 
 
 def condemned(repo):
@@ -48,20 +50,24 @@ def sweep(repo):
 
 
 def commit_the_same(repo):
-    """Make every table of the garbage again: the writer takes over those that are there."""
+    """Make tables of the garbage again: the writer takes over those that are there."""
+    return link(repo, "again", "garbage again", **GARBAGE)
+
+
+def upload_the_same(repo):
+    """Equal content at new addresses: tables of its own."""
     return commit(repo, "again", "garbage again", **GARBAGE)
 
 
 def commit_some_of_it(repo):
-    return commit(repo, "again", "some of it", g0="garbage 0", g3="garbage 3", c="3")
+    return link(repo, "again", "some of it", g0="garbage 0", g3="garbage 3", c="3")
 
 
 def merge_the_same(repo):
     """A merge that comes to the condemned tree."""
     for half in (("g0", "g1"), ("g3",)):
         branch = repo.create_branch(f"half-{half[0]}", exist_ok=True)
-        for path in half:
-            branch.put(path, GARBAGE[path].encode())
+        branch.link_many(outside({path: GARBAGE[path] for path in half}))
         with suppress(NoChangesError):
             branch.commit("half")
     return repo.merge("half-g0", "half-g3").commit
@@ -69,8 +75,7 @@ def merge_the_same(repo):
 
 def publish_the_same(repo):
     with repo.run("hour") as run:
-        for path, body in GARBAGE.items():
-            run.put(path, body.encode())
+        run.link_many(outside(GARBAGE))
     return run.result.commit
 
 
@@ -84,6 +89,7 @@ WRITERS = {
     work.__name__: work
     for work in (
         commit_the_same,
+        upload_the_same,
         commit_some_of_it,
         merge_the_same,
         publish_the_same,
@@ -308,7 +314,7 @@ def test_of_two_marks_at_once_the_later_one_counts():
             repo.gc.sweep(mark)
         check_sound(repo)
         freed = sum(mark.freed["data"].count for mark in repo.gc.marks() if mark.swept)
-        assert freed == len(GARBAGE)
+        assert freed == len(STORED)
 
     def unmarked(repo):
         start(repo)
@@ -369,6 +375,6 @@ def test_a_table_whose_deletion_never_ends_is_told_of():
                 told += 1
         sweep(repo)
         commit_some_of_it(repo)
-        commit(repo, "again", "rest", z="z", **GARBAGE)
+        link(repo, "again", "rest", z="z", **GARBAGE)
         check_sound(repo)
     assert told > 1

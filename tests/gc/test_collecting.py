@@ -26,7 +26,7 @@ from graveler.repository.committing import _seal
 from graveler.repository.marker import MARKER, Marker, Owner, encode_marker
 from graveler.runs import RunState
 from graveler.testing.faults import ProcessDied, dies
-from tests.gc.lakes import DAY, NOW, World, check_sound, collect, commit, keys, pass_days
+from tests.gc.lakes import DAY, NOW, World, check_sound, collect, commit, keys, link, pass_days
 
 
 @pytest.fixture
@@ -602,11 +602,12 @@ def test_a_writer_pays_for_collection_only_where_a_table_is_there_already(world,
         return get(partition, key)
 
     monkeypatch.setattr(world.kv, "get", noted)
-    commit(repo, "main", "new tables", p0="changed")
+    link(repo, "main", "base", p0="linked")
+    link(repo, "main", "new tables", p0="changed")
     repo.merge("main", repo.create_branch("other", "main~1").name)
     repo.ref("main").get("p0")
     assert [key[:7] for key in asked if not key.startswith(b"file/")] == [b"commit/"] * 2  # branch
     asked.clear()
-    commit(repo, "main", "back", p0="0")
+    link(repo, "main", "back", p0="linked")  # to records, and tables, that were there before
     tables = [key for key in asked if key.startswith(b"file/")]
     assert 1 <= len(tables) == len(set(tables)) == len(asked)

@@ -77,7 +77,7 @@ class Schema(Scoped):
         ]
         if not before:
             return None
-        newest = max(before, key=lambda entry: (entry.mtime, entry.path))
+        newest = max(before, key=lambda entry: (entry.mtime is not None, entry.mtime, entry.path))
         candidate.report(compared_with=newest.path)
         return _fields(candidate.before, newest)
 
