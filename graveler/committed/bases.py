@@ -11,7 +11,7 @@ a merge of bases has a conflict, the base has a value that equals no other.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
@@ -66,11 +66,12 @@ class Bases:
     Attributes:
         best: The best common ancestors of both sides, one at least.
         below: Given some commits and another one, all by id: the best common ancestors of a
-            merge of the former and of the latter, each time in the same order; perhaps none.
+            merge of the former and of the latter, each time in the same order; perhaps none. It
+            follows from the ids of the best ones, so it is no part of a comparison.
     """
 
     best: tuple[Base, ...]
-    below: Callable[[tuple[str, ...], str], Sequence[Base]]
+    below: Callable[[tuple[str, ...], str], Sequence[Base]] = field(compare=False)
 
     @classmethod
     def one(cls, tree: str) -> "Bases":

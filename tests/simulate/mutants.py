@@ -331,9 +331,23 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "the base of a merge is the target's head",
         "repository.merging:build_merge",
-        "bases = find_bases(stores, source, dest)",
+        "bases = merge_start(stores, source, dest)",
         "bases = Bases.one(dest.metarange)",
         "two-merges",
+    ),
+    _one(
+        "a merge starts from one of several bases",
+        "repository.bases:find_bases",
+        "Bases(best, history.bases)",
+        "Bases(best[:1], history.bases)",
+        "criss-cross",
+    ),
+    _one(
+        "a merge takes what any one base has for what all have",
+        "committed.bases:BaseValues.merged",
+        "if len(set(identities)) == 1:",
+        "if identities:",
+        "criss-cross",
     ),
     _one(
         "a merge lands without a condition",

@@ -126,6 +126,30 @@ def _merge(source: str) -> Program:
     return lambda c: c.merge(source, writes={source: source})
 
 
+def _fork(c: Client) -> None:
+    """Give two branches a value each for one path."""
+    c.put("k", "old")
+    c.commit()
+    for name in ("one", "two"):
+        c.create_branch(name, contents={"k": "old"})
+        c.put("k", name, name)
+        _COMMITS[name] = c.commit(name)
+
+
+def _cross(source: str, into: str) -> Program:
+    """Merge what the source was in the beginning and keep our own; then merge what it is now."""
+
+    def keep(repository: Repository, message: str) -> str:
+        commit = _COMMITS[source]
+        return repository.merge(commit, into, message=message, strategy="dest-wins").commit.id
+
+    def program(c: Client) -> None:
+        c.other("settle", keep, into)
+        c.merge(source, into)
+
+    return program
+
+
 def _recreate(c: Client) -> None:
     c.delete_branch("dev")
     c.create_branch("dev", contents={"k": "old"})
@@ -365,6 +389,11 @@ SMALL: tuple[Scenario, ...] = (
         "two-merges",
         {"first": _merge("one"), "second": _merge("two"), "lister": _list},
         _branches,
+    ),
+    Scenario(
+        "criss-cross",
+        {"first": _cross("two", "one"), "second": _cross("one", "two")},
+        _fork,
     ),
     Scenario(
         "spooled-listing",

@@ -199,6 +199,41 @@ def landed_twice():
     )
 
 
+def guessed():
+    """Two branches that both kept their own merge again: one of the values is taken, or none."""
+
+    def merged(theirs, made):
+        trees = {
+            "0": ((), "old"),
+            "x": (("0",), "x"),
+            "y": (("0",), "y"),
+            "x2": (("x", "y"), "x"),
+            "y2": (("y", "x"), theirs),
+            "m": (("x2", "y2"), made),
+        }
+        commits = {
+            name: CommitFacts(parents, {"k": value}, name)
+            for name, (parents, value) in trees.items()
+        }
+        return Evidence([op("merge", result="m", message="m")], commits=commits)
+
+    return merged("y", "x"), merged("x", "x")
+
+
+def guessed_at_the_start():
+    """The value of one branch is lost to that of another one, which did not know it."""
+    commits = {
+        "0": CommitFacts((), {"k": "old"}, "0"),
+        "x": CommitFacts(("0",), {"k": "x"}, "x"),
+        "y": CommitFacts(("0",), {"k": "y"}, "y"),
+        "z": CommitFacts(("0",), {"k": "old"}, "z"),
+    }
+    wrong = {**commits, "m": CommitFacts(("x", "y"), {"k": "x"}, "m")}
+    right = {**commits, "m": CommitFacts(("x", "z"), {"k": "x"}, "m")}
+    merge = op("merge", result="m", message="m")
+    return Evidence([merge], commits=wrong), Evidence([merge], commits=right)
+
+
 def moving_tag():
     first = op("list_ref", branch="v1", result={"k": "a"})
     return (
@@ -288,6 +323,7 @@ CASES = {
     "commits_stay_in_history": [commit_out_of_history, commit_out_of_a_deleted_branch],
     "commits_land_once": [landed_twice],
     "commits_are_news": [old_news],
+    "merges_never_guess": [guessed, guessed_at_the_start],
     "nothing_staged_is_left_behind": [left_behind, left_by_the_dead],
     "refs_hold_still": [moving_tag],
     "nothing_immutable_was_written": [broken_on_the_way],

@@ -13,6 +13,7 @@ from tests.simulate.checkers.contents import (
     reads_see_what_happened,
     refs_hold_still,
 )
+from tests.simulate.checkers.merges import merges_never_guess
 from tests.simulate.checkers.progress import (
     everything_is_committed_at_rest,
     nothing_is_sealed_at_rest,
@@ -43,6 +44,7 @@ CHECKERS: tuple[Checker, ...] = (
     commits_stay_in_history,
     commits_land_once,
     commits_are_news,
+    merges_never_guess,
     refs_hold_still,
     nothing_immutable_was_written,
     only_expected_errors,
