@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from graveler.cli.durations import read_rate
 from graveler.cli.failure import ERROR, UsageError
 from graveler.cli.output import Output, printable, size_text
 from graveler.cli.session import Session
@@ -39,6 +40,13 @@ def _fsck(
     no_objects: Annotated[
         bool, typer.Option("--no-objects", help="Look at metadata only.")
     ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="With --checksums: read on where the last one was stopped."),
+    ] = False,
+    rate: Annotated[
+        str, typer.Option(metavar="RATE", help="With --checksums: read so much, as in 50MB/s.")
+    ] = "",
 ) -> None:
     """Look for what is missing or damaged; exit with 1 if anything is.
 
@@ -48,6 +56,9 @@ def _fsck(
 
     if checksums and no_objects:
         raise UsageError("--checksums and --no-objects: give one of them")
+    if (resume or rate) and not checksums:
+        raise UsageError("--resume and --rate are about --checksums: give that, too")
+    bytes_per_second = read_rate("--rate", rate) if rate else None
     shapes = []
     outdated = _outdated(session)
     for repository in _repositories(session):
@@ -57,6 +68,8 @@ def _fsck(
                 objects="none" if no_objects else "checksum" if checksums else "exist",
                 also=_candidates(repository),
                 progress=progress,
+                rate=bytes_per_second,
+                resume=resume,
             )
         shapes.append({"repository": repository.name, **asdict(report)})
         if not session.as_json:
@@ -125,6 +138,7 @@ def _tell(out: Output, name: str, report: "FsckReport") -> None:
     looked = ", ".join(f"{number} {what}" for what, number in counts.items())
     looked += f", {report.expired} expired" if report.expired else ""
     read = f" ({size_text(report.hashed)} read)" if report.hashed else ""
+    read += f", {report.resumed} of them found sound before" if report.resumed else ""
     found = len(report.problems)
     verdict = (
         out.style("sound", "green")

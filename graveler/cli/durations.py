@@ -1,4 +1,4 @@
-"""``7d``, ``36h``, ``90m``, ``30s``: lengths of time on the command line."""
+"""``7d``, ``36h``, ``90m``, ``30s``, ``50MB/s``: lengths of time and rates on the command line."""
 
 import re
 from datetime import timedelta
@@ -6,9 +6,16 @@ from typing import Final
 
 from graveler.cli.failure import UsageError
 
-__all__ = ["duration_text", "read_duration"]
+__all__ = ["duration_text", "read_duration", "read_rate"]
 
 _SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_BYTES: Final = {
+    "": 1,
+    "b": 1,
+    **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb"), 1)},
+    **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib"), 1)},
+}
+_RATE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
 _LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
 
 
@@ -24,6 +31,19 @@ def read_duration(option: str, text: str) -> timedelta:
     if match[1] is None:
         return timedelta(0)
     return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+
+
+def read_rate(option: str, text: str) -> float:
+    """Return bytes per second.
+
+    Raises:
+        UsageError: It is no rate.
+    """
+    match = _RATE.fullmatch(text)
+    rate = float(match[1]) * _BYTES[match[2].lower()] if match is not None else 0.0
+    if not rate:
+        raise UsageError(f"{option} {text!r}: give bytes per second, as in 50MB/s or 200MiB/s")
+    return rate
 
 
 def duration_text(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 From every branch (those of runs too), tag and named commit over all history to trees, ranges
 and objects, each of them once; then what is staged. Metadata is read where it is stored, never
-from a cache. Nothing is written and nothing is repaired. The trees of commits that garbage
+from a cache. Nothing is repaired. The trees of commits that garbage
 collection has let expire are not looked for.
 """
 
@@ -13,7 +13,9 @@ from typing import Final, TypeVar
 from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
 from graveler.committed import Problem as TableProblem
 from graveler.errors import CorruptionError, RefNotFoundError
+from graveler.gc.checkpoint import Checkpoint
 from graveler.gc.objects import Depth, ObjectCheck
+from graveler.gc.pace import Pace
 from graveler.gc.report import FsckReport, Problem, ProblemKind
 from graveler.identity import entry_identity
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
@@ -40,8 +42,13 @@ def fsck(
     objects: Depth = "exist",
     also: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    rate: float | None = None,
+    resume: bool = False,
 ) -> FsckReport:
     """Look at all that a repository's refs need, and return what is missing or damaged.
+
+    Which objects have the right checksum is written down on the way, so that a look at checksums
+    that was stopped can be resumed, on another host too; one that came to its end forgets it.
 
     Args:
         stores: The repository (``repository.stores``).
@@ -49,8 +56,21 @@ def fsck(
             ``checksum`` reads them all, ``none`` leaves them out.
         also: More commits that must be whole, by what they are called (those of runs).
         progress: Told how far it is.
+        rate: Read objects by so many bytes a second; None: as fast as it goes.
+        resume: Do not read again what the look that was stopped has found sound.
     """
-    return _Fsck(stores, objects, progress or _tell_nobody).run(also or {})
+    if objects != "checksum":
+        check = ObjectCheck(stores, objects)
+        return _Fsck(stores, check, progress or _tell_nobody).run(also or {})
+    checkpoint = Checkpoint(stores, resume=resume)
+    check = ObjectCheck(stores, objects, pace=Pace(stores.clock, rate), checkpoint=checkpoint)
+    try:
+        report = _Fsck(stores, check, progress or _tell_nobody).run(also or {})
+    except BaseException:
+        checkpoint.write()
+        raise
+    checkpoint.forget()
+    return report
 
 
 def _tell_nobody(what: str, done: int, known: int) -> None:
@@ -58,11 +78,11 @@ def _tell_nobody(what: str, done: int, known: int) -> None:
 
 
 class _Fsck:
-    def __init__(self, stores: Stores, objects: Depth, progress: Progress) -> None:
+    def __init__(self, stores: Stores, objects: ObjectCheck, progress: Progress) -> None:
         self._stores = stores
         # refs of its own: those of the repository remember commits
         self._refs = Refs(stores.kv, stores.uid, clock=stores.clock, ids=stores.ids)
-        self._objects = ObjectCheck(stores, objects)
+        self._objects = objects
         self._progress = progress
         self._branches: list[BranchRecord] = []
         self._roots: dict[str, str] = {}
@@ -110,6 +130,7 @@ class _Fsck:
             objects=self._objects.looked_at,
             hashed=self._objects.hashed,
             expired=len(self._expired),
+            resumed=self._objects.resumed,
         )
 
     def _find_roots(self, also: Mapping[str, str]) -> None:

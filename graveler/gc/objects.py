@@ -1,6 +1,5 @@
 """Are the objects there that the entries name, and are they what the entries say?"""
 
-import hashlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Literal
@@ -11,7 +10,11 @@ from graveler.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from graveler.gc.checkpoint import Checkpoint
+from graveler.gc.pace import Pace
 from graveler.model import Entry
+from graveler.objects.store import version_of
+from graveler.objects.verified import new_hash
 from graveler.repository import Stores
 
 __all__ = ["Depth", "ObjectCheck"]
@@ -22,66 +25,99 @@ Depth = Literal["none", "exist", "checksum"]
 _PIECE_BYTES: Final = 1 << 20
 _THREADS: Final = 8
 
-_Key = tuple[str, int, str]
-
 
 class ObjectCheck:
     """Looks at each object once, several at a time: a store's answer takes its time.
 
+    Args:
+        stores: The repository.
+        depth: How far to look.
+        pace: How fast to read.
+        checkpoint: What is not looked at again, and where is noted what is sound.
+
     Attributes:
         depth: How far it looks.
         looked_at: Objects so far.
+        resumed: Those among them that an earlier look has found sound.
         hashed: Bytes read to compare checksums.
     """
 
-    def __init__(self, stores: Stores, depth: Depth) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        depth: Depth,
+        *,
+        pace: Pace | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
         self.depth = depth
         self.looked_at = 0
+        self.resumed = 0
         self.hashed = 0
         self._stores = stores
-        self._sound: set[_Key] = set()
-        self._faults: dict[_Key, str] = {}
+        self._pace = pace or Pace(stores.clock, None)
+        self._checkpoint = checkpoint
+        self._stopped = False
+        self._earlier = set(checkpoint.known) if checkpoint is not None else set()
+        self._sound: set[bytes] = set()
+        self._faults: dict[bytes, str] = {}
 
     def faults(self, entries: Iterable[Entry]) -> list[tuple[Entry, str]]:
         """Return the entries whose object is not as it must be, and what is wrong with it."""
         if self.depth == "none":
             return []
-        by_key = [(_key(entry), entry) for entry in entries]
-        new = {key: entry for key, entry in by_key if key not in self._sound}
-        fresh = [key for key in new if key not in self._faults]
+        by_mark = [(Checkpoint.mark(entry), entry) for entry in entries]
+        new = {mark: entry for mark, entry in by_mark if mark not in self._sound}
+        self._pass_over(new.keys() & self._earlier)
+        fresh = [mark for mark in new if mark not in self._sound and mark not in self._faults]
         with ThreadPoolExecutor(_THREADS) as pool:
-            answers = list(pool.map(lambda key: self._look(new[key]), fresh))
-        for key, (fault, read) in zip(fresh, answers, strict=True):
-            self.looked_at += 1
-            self.hashed += read
-            if fault:
-                self._faults[key] = fault
-            else:
-                self._sound.add(key)
-        return [(entry, self._faults[key]) for key, entry in by_key if key in self._faults]
+            answers = pool.map(lambda mark: self._look(new[mark]), fresh)
+            try:
+                for mark, (fault, read) in zip(fresh, answers, strict=True):
+                    self._note(mark, fault, read)
+            except BaseException:
+                self._stopped = True  # the pool waits for its threads
+                raise
+        return [(entry, self._faults[mark]) for mark, entry in by_mark if mark in self._faults]
+
+    def _pass_over(self, marks: set[bytes]) -> None:
+        self.looked_at += len(marks)
+        self.resumed += len(marks)
+        self._sound |= marks
+        self._earlier -= marks
+
+    def _note(self, mark: bytes, fault: str, read: int) -> None:
+        self.looked_at += 1
+        self.hashed += read
+        if fault:
+            self._faults[mark] = fault
+            return
+        self._sound.add(mark)
+        if self._checkpoint is not None:
+            self._checkpoint.add(mark)
 
     def _look(self, entry: Entry) -> tuple[str, int]:
         """Return what is wrong with the entry's object, "" if nothing, and the bytes read."""
         try:
             store, key = self._stores.locate(entry.address)
-            size = store.head(key).size
-            if size != entry.size:
-                return f"has {size} bytes, its entry says {entry.size}", 0
+            info = store.head(key)
+            if info.size != entry.size:
+                return f"has {info.size} bytes, its entry says {entry.size}", 0
+            if entry.version and (there := version_of(info, entry.version)) != entry.version:
+                return f"is at {there}, and was at {entry.version} when it was linked", 0
             algorithm, _, expected = entry.checksum.partition(":")
-            if self.depth != "checksum" or algorithm not in hashlib.algorithms_guaranteed:
+            fresh = new_hash(algorithm)
+            if self.depth != "checksum" or fresh is None:
                 return "", 0
-            digest = hashlib.new(algorithm, usedforsecurity=False)
             with store.open(key) as stream:
-                while piece := stream.read(_PIECE_BYTES):
-                    digest.update(piece)
+                while (piece := stream.read(_PIECE_BYTES)) and not self._stopped:
+                    self._pace.take(len(piece))
+                    fresh.update(piece)
         except NotFoundError:
             return "is missing", 0
         except (InvalidInputError, MissingDependencyError, PermissionDeniedError) as error:
             return f"cannot be looked at: {error}", 0
-        found = digest.hexdigest()
-        fault = "" if found == expected else f"has {algorithm}:{found}, its entry says {expected}"
-        return fault, size
-
-
-def _key(entry: Entry) -> _Key:
-    return entry.address, entry.size, entry.checksum
+        found = fresh.hexdigest()
+        sound = found == expected.lower()
+        fault = "" if sound else f"has {algorithm}:{found}, its entry says {expected}"
+        return fault, info.size

@@ -51,6 +51,7 @@ class FsckReport:
         objects: Objects of those ranges and of what is staged.
         hashed: Bytes read to compare checksums.
         expired: Commits among them whose trees garbage collection has removed.
+        resumed: Objects that were not read, for the look that was resumed had found them sound.
     """
 
     problems: tuple[Problem, ...]
@@ -61,6 +62,7 @@ class FsckReport:
     objects: int
     hashed: int
     expired: int = 0
+    resumed: int = 0
 
     @property
     def sound(self) -> bool:

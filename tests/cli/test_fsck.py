@@ -71,3 +71,12 @@ def test_what_a_run_is_about_to_publish_is_looked_at(cli, runs):
     )
     (problem,) = cli("fsck", "--json").json["repositories"][0]["problems"]
     assert problem["refs"] == ["run hour 06", runs.runs.get("hour 06").branch]
+
+
+def test_a_look_at_checksums_has_a_rate_and_can_be_resumed(cli, history):
+    for rate in ("50MB/s", "200 MiB/s", "1.5GB", "100000", "9kb/s"):
+        assert cli("fsck", "--checksums", "--resume", "--rate", rate).code == 0
+    for wrong in ("fast", "0", "0MB/s", "-1MB/s", "5 furlongs", "MB/s"):
+        assert cli("fsck", "--checksums", "--rate", wrong).code == 2
+    for alone in (("--resume",), ("--rate", "1MB/s")):
+        assert cli("fsck", *alone).code == 2

@@ -1,12 +1,17 @@
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from time import monotonic
 
 import pytest
 
 import graveler
+from graveler.clock import FakeClock
 from graveler.gc import FsckReport
-from graveler.identity import record_id
+from graveler.gc.pace import Pace
+from graveler.identity import record_id, unix_us
 from graveler.model import Entry
-from graveler.records import encode_commit, encode_value
+from graveler.records import encode_commit, encode_value, stage_entry
 
 EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
 
@@ -245,3 +250,78 @@ def test_many_problems_come_in_order_and_none_hides_another(damage):
     damage.overwrite("branch/broken", b"")
     damage.overwrite("tag/lost", b"e" * 64)
     assert [kind for kind, _ in damage.found()] == ["branch", "commit", "metarange", "object"]
+
+
+def stop_at(monkeypatch, damage, number):
+    """Have the process stopped when it opens that object."""
+    opened, original = count(1), type(damage.objects).open
+
+    def stopping(store, key, *given):
+        if next(opened) == number:
+            raise KeyboardInterrupt
+        return original(store, key, *given)
+
+    monkeypatch.setattr(type(damage.objects), "open", stopping)
+
+
+def test_a_look_at_checksums_that_was_stopped_is_resumed(damage, monkeypatch):
+    whole = damage.fsck(objects="checksum")
+    assert (whole.objects, whole.resumed) == (15, 0)
+    with monkeypatch.context() as patch:
+        stop_at(patch, damage, 10)
+        with pytest.raises(KeyboardInterrupt):
+            damage.fsck(objects="checksum")
+    rest = damage.fsck(objects="checksum", resume=True)
+    assert (rest.objects, rest.problems) == (15, ())
+    assert 0 < rest.resumed < 10
+    assert 0 < rest.hashed < whole.hashed
+    again = damage.fsck(objects="checksum", resume=True)  # nothing is left to be resumed
+    assert (again.resumed, again.hashed) == (0, whole.hashed)
+
+
+def test_a_look_that_is_not_resumed_reads_everything(damage, monkeypatch):
+    whole = damage.fsck(objects="checksum").hashed
+    with monkeypatch.context() as patch:
+        stop_at(patch, damage, 10)
+        with pytest.raises(KeyboardInterrupt):
+            damage.fsck(objects="checksum")
+        fresh = damage.fsck(objects="checksum")
+        assert (fresh.resumed, fresh.hashed) == (0, whole)
+
+
+def test_a_resumed_look_tells_again_of_what_was_damaged_and_finds_what_came_since(
+    damage, monkeypatch
+):
+    first, *_ = damage.repo.ref("main").entries()
+    damage.objects.put(first.address, b"x x")
+    with monkeypatch.context() as patch:
+        stop_at(patch, damage, 12)
+        with pytest.raises(KeyboardInterrupt):
+            damage.fsck(objects="checksum")
+    later = damage.repo.branch("dev").put("later", b"later")
+    damage.objects.put(later.address, b"xxxxx")
+    found = {problem.paths for problem in damage.fsck(objects="checksum", resume=True).problems}
+    assert found == {(first.path,), ("later",)}
+
+
+def test_a_rate_bounds_the_bytes_that_are_read_in_a_second(damage):
+    clock = FakeClock()
+    before, pace = clock.now(), Pace(clock, 1000.0)
+    for _ in range(10):
+        pace.take(500)
+    assert timedelta(seconds=5) <= clock.now() - before
+    began = monotonic()
+    assert damage.fsck(objects="checksum", rate=200.0).sound
+    assert monotonic() - began > 40 / 200
+
+
+def test_a_linked_file_that_was_changed_since_is_named(damage, tmp_path):
+    file = tmp_path / "linked"
+    file.write_bytes(b"1")
+    written = unix_us(datetime.fromtimestamp(file.stat().st_mtime, UTC))
+    entry = Entry("linked", file.as_uri(), 1, version=f"mtime:{written - 1}")
+    stores, record = damage.repo.stores, damage.repo.stores.refs.branches.get("dev")
+    stores.staging.set(record.staging_token, b"linked", stage_entry(b"linked", entry))
+    (problem,) = damage.fsck().problems
+    assert problem.paths == ("linked",)
+    assert f"is at mtime:{written}" in problem.message
