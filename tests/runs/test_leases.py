@@ -1,6 +1,5 @@
 """Leases: work keeps an attempt alive, silence does not."""
 
-import json
 import threading
 from datetime import timedelta
 
@@ -9,7 +8,7 @@ import pytest
 import graveler
 from graveler.errors import BackendUnavailableError, FencedError, InvalidInputError
 from graveler.model import Entry
-from graveler.runs import LEASE, RunState
+from graveler.runs import LEASE
 from graveler.testing.faults import unavailable
 from tests.engine.worlds import World
 
@@ -145,21 +144,6 @@ def test_a_thread_renews_the_lease_while_a_long_job_runs(tmp_path):
         with run.renewing():
             (beat,) = [one for one in threading.enumerate() if one.name.startswith("lease of")]
             beat.join()  # it gives up by itself: there is nothing more to renew
-
-
-def test_a_record_of_the_first_version_is_read_with_the_usual_terms(repo):
-    run = repo.runs.open(KEY)
-    kv, partition = repo.stores.kv, f"runs:{repo.stores.uid}"
-    key = b"run/" + run.branch.encode()
-    raw = json.loads(kv.get(partition, key).value)
-    for name in ("lease", "lease_until", "ttl", "on_failure", "inputs", "refusals", "rollback"):
-        del raw[name]
-    kv.set(partition, key, json.dumps(raw).encode())
-    record = run.record
-    assert record.lease_until == record.updated + LEASE
-    assert (record.on_failure, record.inputs, record.refusals) == ("park", (), ())
-    run.put("a", b"1")
-    assert run.park().state is RunState.PARKED
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Rollback: a published run is taken back in one commit, and who has read it is named."""
 
-import json
 
 import pytest
 
@@ -56,21 +55,6 @@ def test_a_run_is_taken_back_in_one_commit_and_later_runs_stay(repo, tree):
     assert (record.state, record.rollback) == (RunState.ROLLED_BACK, done.commit.id)
     assert done.commit.id[:12] in record.reason
     assert done.readers == ()
-
-
-@pytest.mark.parametrize("reopened", [False, True])
-def test_what_an_earlier_version_has_published_is_taken_back(repo, tree, reopened):
-    before = tree(repo.ref("main"))
-    published = publish(repo, KEY, {"a": "1"})
-    kv, partition = repo.stores.kv, f"runs:{repo.stores.uid}"
-    key = b"run/" + published.branch.encode()
-    raw = json.loads(kv.get(partition, key).value)
-    (raw["previous"],) = raw.pop("rounds")
-    if reopened:  # by a version that knew both
-        raw["rounds"] = []
-    kv.set(partition, key, json.dumps(raw).encode())
-    repo.runs.rollback(KEY)
-    assert tree(repo.ref("main")) == before
 
 
 def test_it_may_be_asked_for_again(repo):
