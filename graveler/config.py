@@ -26,6 +26,12 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     max_bytes = 20971520
     raggedness = 50000
 
+The texts of [kv], [storage] and [s3] may hold ``${NAME}`` for an environment variable, or be
+``{command = "…"}`` for what a command prints, so that no secret lies in the file::
+
+    uri = "postgresql://graveler:${LAKE_PASSWORD}@db.example/lake"
+    secret_key = {command = "pass show lake/s3"}
+
 A path behind ``sqlite://``, ``rocksdb://`` or ``file://`` that does not start with a slash
 is relative to the file's folder, so that a lake can be moved.
 """
@@ -44,11 +50,14 @@ from urllib.parse import quote
 
 from graveler.errors import (
     BackendUnavailableError,
+    GravelerError,
     InvalidInputError,
     NewerFormatError,
     NotFoundError,
 )
+from graveler.private import create_file, make_folder
 from graveler.retries import NO_PROGRESS_S
+from graveler.secret import reveal
 from graveler.uris import is_uri, shown_uri
 
 __all__ = [
@@ -61,6 +70,7 @@ __all__ = [
     "environment",
     "lake_path",
     "load_config",
+    "locate_lake",
     "set_environment",
     "write_default_config",
 ]
@@ -86,7 +96,7 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LakeConfig:
     """The settings of one lake, paths made absolute.
 
@@ -109,6 +119,10 @@ class LakeConfig:
     cache_max_bytes: int = _GIB
     splitting: Mapping[str, int] = field(default_factory=dict)
     no_progress_s: float = NO_PROGRESS_S
+
+    def __repr__(self) -> str:
+        kv, storage = shown_uri(self.kv_uri), shown_uri(self.storage_uri)
+        return f"LakeConfig({self.location!r}, kv={kv!r}, storage={storage!r})"
 
 
 def environment(name: str, default: str = "") -> str:
@@ -168,12 +182,34 @@ def load_config(target: str | Path) -> LakeConfig:
     Raises:
         NotFoundError: There is no such lake.
         InvalidInputError: `target` is a URI, or the file is not what the module's page says.
+        BackendUnavailableError: The file system does not give it now, or a command that a setting
+            asks for failed.
+    """
+    path = lake_path(target)
+    return _config(_read(path), file=_file(path), location=str(path))
+
+
+def locate_lake(target: str | Path) -> str:
+    """Return the location of the lake at `target`, whose settings are not looked into.
+
+    Raises:
+        NotFoundError: There is no such lake.
+        InvalidInputError: `target` is a URI, or the file is not TOML.
         BackendUnavailableError: The file system does not give it now.
     """
     path = lake_path(target)
-    file = path / CONFIG_NAME if path.suffix != ".toml" or path.is_dir() else path
+    _read(path)
+    return str(path)
+
+
+def _file(path: Path) -> Path:
+    return path / CONFIG_NAME if path.suffix != ".toml" or path.is_dir() else path
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    file = _file(path)
     try:
-        raw = tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         if path.suffix == ".toml":
             raise NotFoundError(f"no lake at {path}: there is no such file") from None
@@ -184,7 +220,6 @@ def load_config(target: str | Path) -> LakeConfig:
         raise InvalidInputError(f"{file} is not TOML: {error}") from error
     except OSError as error:
         raise BackendUnavailableError(f"no lake at {path} now: {error}") from error
-    return _config(raw, file=file, location=str(path))
 
 
 def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
@@ -216,14 +251,18 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
     try:
         return LakeConfig(
             location=location,
-            kv_uri=_absolute(tables.get("kv", {}).get("uri", KV_URI), folder),
-            storage_uri=_absolute(tables.get("storage", {}).get("uri", STORAGE_URI), folder),
-            storage_options={name: _text(value) for name, value in tables.get("s3", {}).items()},
+            kv_uri=_absolute(_revealed(tables, "kv", "uri", KV_URI, file), folder),
+            storage_uri=_absolute(_revealed(tables, "storage", "uri", STORAGE_URI, file), folder),
+            storage_options={
+                name: _revealed(tables, "s3", name, "", file) for name in tables.get("s3", {})
+            },
             cache_folder=folder / cache_folder if cache_folder else None,
             cache_max_bytes=int(cache.get("max_bytes", _GIB)),
             splitting={name: int(value) for name, value in tables.get("splitting", {}).items()},
             no_progress_s=_seconds(tables.get("limits", {}).get("no_progress_seconds")),
         )
+    except GravelerError:
+        raise
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{file}: a setting is of the wrong kind ({error}): give texts for uri and folder, "
@@ -240,18 +279,23 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
-def _text(value: Any) -> str:
-    """Return a setting as text; true and false as TOML writes them."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _revealed(
+    tables: Mapping[str, Mapping[str, Any]], table: str, name: str, default: str, file: Path
+) -> str:
+    """Return a text that may hold a secret; true and false as TOML writes them."""
+    value = tables.get(table, {}).get(name, default)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return reveal(value, f"{file}: [{table}] {name}", os.environ.get)
 
 
 def _absolute(uri: str, folder: Path) -> str:
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in _LOCAL_SCHEMES or rest.startswith("/"):
         return uri
-    path = str(folder / rest)
     # databases take percent-encoded paths, object stores take them as they stand
-    return f"{scheme}://{path if scheme == 'file' else quote(path)}"
+    encoded = str(folder) if scheme == "file" else quote(str(folder))
+    return f"{scheme}://{encoded.rstrip('/')}/{rest}"
 
 
 def write_default_config(
@@ -269,11 +313,12 @@ def write_default_config(
         f"[storage]\nuri = {_quoted(storage_uri)}\n"
     )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         # whole or not at all: who opens the folder at the same moment must not read half a file
         prepared = folder / f"{PREPARED}{secrets.token_hex(8)}"
         try:
-            with prepared.open("x", encoding="utf-8") as output:
+            create_file(prepared)  # it may hold a password
+            with prepared.open("w", encoding="utf-8") as output:
                 output.write(text)
                 output.flush()
                 os.fsync(output.fileno())

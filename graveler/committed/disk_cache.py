@@ -28,6 +28,7 @@ from uuid import uuid4
 from xxhash import xxh3_128_digest
 
 from graveler.forking import watch
+from graveler.private import make_folder
 
 __all__ = ["DiskCache"]
 
@@ -94,7 +95,7 @@ class DiskCache:
     def add(self, name: str, data: bytes, record_ids: bytes) -> bool:
         """Keep a checked table; return whether it was kept."""
         try:
-            self._scratch.mkdir(parents=True, exist_ok=True)
+            make_folder(self._scratch)
             return self._place(name, data, record_ids, self._write(data))
         except OSError as error:
             return self._not_kept(name, error)
@@ -105,7 +106,7 @@ class DiskCache:
         Where the disk does not do that (another disk, say), a copy is kept.
         """
         try:
-            self._scratch.mkdir(parents=True, exist_ok=True)
+            make_folder(self._scratch)
             table = self._scratch / uuid4().hex
             table.hardlink_to(path)
         except OSError:
@@ -125,7 +126,7 @@ class DiskCache:
     def scratch(self) -> Path | None:
         """Return the folder for files that will be adopted, None where none can be made."""
         try:
-            self._scratch.mkdir(parents=True, exist_ok=True)
+            make_folder(self._scratch)
             with tempfile.TemporaryFile(dir=self._scratch):
                 return self._scratch
         except OSError:

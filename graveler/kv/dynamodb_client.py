@@ -105,6 +105,11 @@ class Table(NamedTuple):
                 "cannot read the DynamoDB URI: give dynamodb://table?region=eu-central-1; "
                 "credentials come from the usual AWS settings"
             )
+        if "@" in parameters.get("endpoint", ""):
+            raise InvalidInputError(
+                "the endpoint of the DynamoDB URI holds a user: credentials come from the usual AWS "
+                "settings"
+            )
         if unknown := sorted(set(parameters) - {"region", "endpoint"}):
             raise InvalidInputError(f"dynamodb:// has no {unknown}: give region and endpoint")
         return cls(parts.netloc, **parameters)

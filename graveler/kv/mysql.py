@@ -186,11 +186,11 @@ class MySQLKVStore(SQLKVStore):
     ) -> None:
         try:
             self._url = make_url(url).set(drivername="mysql+pymysql")
-        except (ArgumentError, ValueError) as error:
+        except (ArgumentError, ValueError):
             # The URL stays out of the message: it may hold a password.
             raise InvalidInputError(
                 "cannot read the MySQL URL: give mysql://user:password@host/database"
-            ) from error
+            ) from None
         self._url, self._durable = split_durability(self._url)
         if not self._url.database:
             raise InvalidInputError("the MySQL URL names no database: give mysql://host/database")

@@ -205,11 +205,11 @@ class PostgresKVStore(SQLKVStore):
     ) -> None:
         try:
             self._url = make_url(url).set(drivername="postgresql+psycopg")
-        except (ArgumentError, ValueError) as error:
+        except (ArgumentError, ValueError):
             # The URL stays out of the message: it may hold a password.
             raise InvalidInputError(
                 "cannot read the PostgreSQL URL: give postgresql://user:password@host/database"
-            ) from error
+            ) from None
         self._url, self._durable = split_durability(self._url)
         host = self._url.host or self._url.query.get("host", "localhost")
         name = f"postgresql://{host}/{self._url.database or ''}"

@@ -9,12 +9,15 @@ from urllib.parse import unquote
 from graveler.errors import InvalidInputError
 from graveler.kv.store import KVStore
 from graveler.retries import NO_PROGRESS_S
+from graveler.uris import shown_uri
 
 __all__ = ["open_kv"]
 
 
 def _path(uri: str) -> Path:
     scheme, _, rest = uri.partition("://")
+    if "?" in rest:
+        raise InvalidInputError(f"{uri!r}: {scheme}:// takes no options; write %3F for ? in a path")
     path = Path(unquote(rest))
     if not path.is_absolute():
         raise InvalidInputError(f"{uri!r}: give an absolute path, as in {scheme}:///lake/kv")
@@ -83,12 +86,11 @@ def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
         BackendUnavailableError: The database does not answer.
         CorruptionError: What is at the path is damaged, or no such database.
     """
-    # Only the scheme goes into the message: the rest may hold a password.
     scheme, separator, _ = uri.partition("://")
     driver = _DRIVERS.get(scheme) if separator else None
     if driver is None:
         raise InvalidInputError(
-            f"no key-value driver for {scheme if separator else uri!r}: give one of "
+            f"no key-value driver for {shown_uri(uri)!r}: give one of "
             + ", ".join(f"{name}://" for name in _DRIVERS)
         )
     return driver(uri, no_progress_s=no_progress_s)

@@ -10,7 +10,7 @@ same folder share one handle.
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -44,6 +44,7 @@ from graveler.kv.reading import may_write
 from graveler.kv.rocksdb_reading import LinkedReader
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
 from graveler.kv.turns import Turns
+from graveler.private import make_folder
 
 __all__ = ["RocksDBKVStore"]
 
@@ -86,6 +87,8 @@ class _Handle:
                 self._reader = LinkedReader(folder, _options())
                 self.db = self._reader.db
             else:
+                with suppress(OSError):  # what cannot be made, RocksDB says
+                    make_folder(folder)  # its own files are readable, for who gets to them
                 self.db = Rdict(str(folder), _options())
         self.durably = WriteOptions()
         self.durably.sync = True

@@ -11,7 +11,7 @@ up with BackendUnavailableError.
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final, TypeVar
@@ -44,6 +44,7 @@ from graveler.kv.store import (
     check_value,
 )
 from graveler.kv.turns import FileTurns
+from graveler.private import create_file, make_folder
 
 __all__ = ["SQLiteKVStore"]
 
@@ -164,10 +165,13 @@ class SQLiteKVStore(KVStore):
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
         except OSError as error:
             raise InvalidInputError(f"cannot make the folder of {self._path}: {error}") from error
         self._writable = may_write(self._path)
+        if self._writable:
+            with suppress(OSError):  # what the file cannot be made for, SQLite says
+                create_file(self._path)  # its log and index get the same rights
         self._turns = FileTurns(self._path.with_name(f"{self._path.name}-turns"), self._clock)
         self._connections = self._new_connections()
         try:

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from graveler.clock import Clock
 from graveler.forking import watch
+from graveler.private import PRIVATE_FILE
 
 __all__ = ["FileTurns", "Turns"]
 
@@ -104,7 +105,7 @@ class _Queue:
     def __init__(self, path: Path, slot: int) -> None:
         self._counter = slot * _COUNTER.size
         self._first = (slot + 1) * _TICKETS
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
 
     def close(self) -> None:
         with suppress(OSError):

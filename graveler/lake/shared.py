@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from graveler.config import environment, load_config
+from graveler.config import environment, locate_lake
 from graveler.errors import InvalidInputError
 from graveler.forking import abandon
 
@@ -50,7 +50,7 @@ def location_of(named: object) -> str:
             "which lake? give storage_options={'lake': '/path/of/the/lake'}, or set "
             f"{_VARIABLE}: its folder or its graveler.toml"
         )
-    return location if location in _open.lakes else load_config(location).location
+    return location if location in _open.lakes else locate_lake(location)
 
 
 def lake_at(location: str) -> "Lake":

@@ -41,6 +41,7 @@ from graveler.objects.local_files import (
     write_all,
 )
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
+from graveler.private import PRIVATE_FILE
 
 __all__ = ["LocalStore"]
 
@@ -237,7 +238,9 @@ class LocalStore(ObjectStore):
         try:
             with BodyReader(body, hashed=hashed) as reader:
                 with storage_errors(what, writing=True):
-                    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+                    descriptor = os.open(
+                        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE
+                    )
                 claim(descriptor)
                 for piece in reader.pieces():
                     with storage_errors(what, writing=True):

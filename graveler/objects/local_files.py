@@ -16,6 +16,7 @@ from graveler.errors import (
     ReadOnlyError,
     StorageFullError,
 )
+from graveler.private import PRIVATE_FILE, PRIVATE_FOLDER
 
 __all__ = [
     "DurableFolders",
@@ -84,7 +85,7 @@ def make_folders(folder: Path) -> None:
         return
     make_folders(folder.parent)
     with suppress(FileExistsError):
-        folder.mkdir()
+        folder.mkdir(PRIVATE_FOLDER)
     _sync_folder(folder.parent)
     if folder.is_file():
         raise NotADirectoryError(errno.ENOTDIR, "a file is where a folder should be", str(folder))
@@ -164,7 +165,7 @@ def claimed(path: Path) -> bool:
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
     """Hold the lock file against every other thread and process of this machine."""
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

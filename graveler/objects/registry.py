@@ -9,6 +9,7 @@ from graveler.errors import InvalidInputError
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
 from graveler.retries import NO_PROGRESS_S
+from graveler.uris import is_uri, shown_uri
 
 __all__ = ["open_store"]
 
@@ -48,6 +49,8 @@ def open_store(
         MissingDependencyError: The driver's library is not installed.
     """
     scheme, separator, rest = uri.partition("://")
+    if not separator and is_uri(uri):
+        raise InvalidInputError(f"{shown_uri(uri)!r} is no folder: give one of {_KNOWN}")
     if not separator:
         scheme, rest = "file", str(Path(uri).absolute())
     match scheme:
@@ -65,7 +68,7 @@ def open_store(
             _refuse(uri, options)
             return _memory_store(uri, rest.rstrip("/"), clock)
         case _:
-            raise InvalidInputError(f"no object store for {uri!r}: give one of {_KNOWN}")
+            raise InvalidInputError(f"no object store for {shown_uri(uri)!r}: give one of {_KNOWN}")
 
 
 def _refuse(uri: str, options: Mapping[str, str] | None) -> None:

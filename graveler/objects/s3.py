@@ -24,6 +24,7 @@ from graveler.objects.s3_stream import READ_AHEAD_BYTES, RangedFile
 from graveler.objects.s3_write import PART_BYTES, Writer, Written
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.retries import NO_PROGRESS_S, Retrier
+from graveler.uris import shown_uri
 
 __all__ = ["S3Settings", "S3Store"]
 
@@ -54,8 +55,11 @@ class S3Store(ObjectStore):
         self._part_bytes = part_bytes
         self._root = uri.rstrip("/")
         bucket, _, prefix = self._root.partition("://")[2].partition("/")
-        if not bucket:
-            raise InvalidInputError(f"{uri!r} has no bucket: give s3://bucket/prefix")
+        if not bucket or "@" in bucket:
+            raise InvalidInputError(
+                f"{shown_uri(uri)!r} names no bucket: give s3://bucket/prefix; keys belong into the "
+                "options access_key and secret_key, or the usual AWS settings"
+            )
         if prefix:
             check_key(prefix)
         self._prefix = f"{prefix}/" if prefix else ""

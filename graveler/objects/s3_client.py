@@ -16,6 +16,7 @@ except ImportError as error:
 
 from graveler.forking import held_off
 from graveler.objects.s3_errors import s3_errors
+from graveler.uris import shown_uri
 
 __all__ = ["S3Client", "S3Settings"]
 
@@ -56,6 +57,11 @@ class S3Settings:
         if unknown := sorted(set(options) - set(known)):
             raise InvalidInputError(f"S3 has no options {unknown}: give some of {known}")
         settings = cls(**options)
+        if "@" in settings.endpoint_url:
+            raise InvalidInputError(
+                f"endpoint_url {shown_uri(settings.endpoint_url)!r} holds a user: give keys as "
+                "access_key and secret_key"
+            )
         if settings.path_style not in {"", "true", "false"}:
             raise InvalidInputError(f"path_style={settings.path_style!r}: give 'true' or 'false'")
         return settings

@@ -184,9 +184,9 @@ class Witness:
             StorageMismatchError: It is not.
             BackendUnavailableError: It is not there.
         """
-        known, stored = self._known()
+        known, _ = self._known()
         local = self._objects.local_file(MARKER) is not None
-        if stored is None or (not local and known.place == self._objects.root):
+        if not known.acked or (not local and known.place == self._objects.root):
             return
         try:
             self._look()
@@ -278,7 +278,7 @@ class Witness:
             )
 
     def _count(self) -> None:
-        if self._known()[1] is None:
+        if not self._known()[0].acked:
             self.claim()
             return
         known, before = self._issue()
@@ -333,8 +333,8 @@ class Witness:
         raise self._busy()
 
     def _error(self, known: Known, there: Marker | None) -> GravelerError | None:
-        if there is None:
-            return self._gone(known)
+        if there is None:  # where it was never written, it will be with the first move
+            return self._gone(known) if known.acked else None
         if not there.is_of(self._owner):
             return self._not_its(known, there)
         if there.count < known.acked:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from graveler.errors import InternalError
+from graveler.private import PRIVATE_FILE
 from graveler.sstable.block import encode_block
 from graveler.sstable.blockfile import BlockFile
 from graveler.sstable.checksum import XXH3, xxh3
@@ -49,6 +50,7 @@ def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> No
     Raises:
         InternalError: The table is not as the writer asked RocksDB to make it.
     """
+    path.chmod(PRIVATE_FILE)
     with path.open("r+b") as file:
         with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
             # RocksDB drops what it wrote from the page cache: read the end alone, nothing ahead

@@ -5,7 +5,7 @@ from threading import Lock
 from typing import Final
 
 from dagster_graveler.attached import forget_runs
-from graveler.config import load_config
+from graveler.config import load_config, locate_lake
 from graveler.errors import BackendUnavailableError, NotFoundError
 from graveler.lake import Lake
 from graveler.lake.factory import connect
@@ -23,12 +23,12 @@ def open_lake(location: str) -> Lake:
         BackendUnavailableError: There is no lake, or not now: a later try may find it.
     """
     try:
-        config = load_config(location)  # every time: a volume may be gone under an open lake
+        locate_lake(location)  # every time: a volume may be gone under an open lake
     except NotFoundError as error:
         raise BackendUnavailableError(f"{error} (is its volume mounted here?)") from error
     with _lock:
         if location not in _lakes:
-            _lakes[location] = connect(config)
+            _lakes[location] = connect(load_config(location))
         return _lakes[location]
 
 

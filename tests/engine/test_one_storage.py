@@ -294,3 +294,18 @@ def test_a_storage_without_a_marker_is_not_written_to(cloud):
     with cloud.process() as lake, pytest.raises(GravelerError, match="is not there"):
         put(lake.repository("flights"), "a")
     assert read_marker(cloud.store) is None
+
+
+@pytest.mark.parametrize("where", ["_issue", "_read"])
+def test_a_storage_whose_maker_died_before_it_was_marked_is_marked_by_the_next(
+    tmp_path, monkeypatch, where
+):
+    with monkeypatch.context() as patch, graveler.init(tmp_path / "lake") as lake:
+        patch.setattr(f"graveler.repository.witness.Witness.{where}", _dies)
+        with pytest.raises(SystemExit):
+            lake.create_repository("flights")
+    with graveler.open(tmp_path / "lake") as lake:
+        repo = lake.create_repository("flights", exist_ok=True)
+        repo.check_kv()
+        put(repo, "a")
+        assert read_marker(repo.stores.objects) is not None

@@ -79,7 +79,7 @@ def test_a_lake_may_have_no_cache(tmp_path):
         (WHOLE + "min_byte = 1", "unknown"),
         ("kv = 1\n" + WHOLE.replace("[kv]\nuri", "uri"), "not known"),
         (WHOLE.replace("max_bytes = 5", 'max_bytes = "much"'), "wrong kind"),
-        (WHOLE.replace('"s3://bucket/lake"', "5"), "wrong kind"),
+        (WHOLE.replace('"s3://bucket/lake"', "5"), "give a text"),
         (WHOLE.replace('"/var/cache/graveler"', "5"), "wrong kind"),
         (WHOLE.replace("raggedness = 7", "raggedness = [7]"), "wrong kind"),
     ],

@@ -1,0 +1,71 @@
+"""What a lake writes is for its user alone, whatever the umask allows."""
+
+import os
+import stat
+
+import pytest
+
+import graveler
+from graveler.committed import Splitting
+from graveler.config import write_default_config
+from tests.gc.lakes import NOW
+
+
+@pytest.fixture(params=[0o000, 0o022], ids=["umask 000", "umask 022"])
+def folder(request, tmp_path):
+    before = os.umask(request.param)
+    yield tmp_path / "above" / "lake"
+    os.umask(before)
+
+
+def others_may(path):
+    """What others than the user may do with it."""
+    return stat.S_IMODE(path.lstat().st_mode) & 0o077
+
+
+def test_files_are_the_users_alone(folder):
+    with graveler.init(folder) as lake:
+        repo = lake.create_repository("flights", splitting=Splitting(raggedness=3))
+        with repo.run("one") as run:
+            for number in range(20):
+                run.put(f"a/{number}", b"1")
+        repo.gc.mark(grace=NOW, window=NOW)
+        list(repo.ref("main").list())
+        there = sorted(folder.rglob("*"))
+        names = {path.name for path in there}
+        assert {"graveler.toml", "kv.sqlite3", "kv.sqlite3-wal", "kv.sqlite3-shm", "cache"} <= names
+        assert [str(path) for path in (folder.parent, folder, *there) if others_may(path)] == []
+    with graveler.open(folder) as lake:  # its own cache, filled from the objects
+        lake.repository("flights").branch("main").put("b", b"2")
+    assert [str(path) for path in folder.rglob("*") if others_may(path)] == []
+
+
+@pytest.mark.service("s3")
+def test_a_cache_filled_from_elsewhere_is_the_users_alone(folder, s3_bucket, s3_options):
+    file = write_default_config(folder, storage_uri=f"s3://{s3_bucket}/private")
+    options = "".join(f'{name} = "{value}"\n' for name, value in s3_options.items())
+    file.write_text(f"{file.read_text('utf-8')}\n[s3]\n{options}", "utf-8")
+    with graveler.open(folder) as lake:
+        main = lake.create_repository("flights").branch("main")
+        main.put("a", b"1")
+        main.commit("one")
+    for table in (folder / "cache").rglob("*"):
+        if table.is_file():
+            table.unlink()
+    with graveler.open(folder) as lake:
+        assert lake.repository("flights").ref("main").get("a") == b"1"
+    assert [str(path) for path in folder.rglob("*") if others_may(path)] == []
+
+
+def test_rocksdb_is_in_a_folder_of_the_user_alone(folder):
+    with graveler.init(folder, kv_uri="rocksdb://kv") as lake:
+        lake.create_repository("flights")
+        assert others_may(folder / "kv") == 0
+
+
+def test_a_folder_that_is_there_keeps_its_rights(folder):
+    folder.mkdir(parents=True)
+    folder.chmod(0o775)
+    graveler.init(folder).close()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o775
+    assert others_may(folder / "graveler.toml") == 0
