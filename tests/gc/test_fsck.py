@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from time import monotonic
 
@@ -9,7 +9,7 @@ import graveler
 from graveler.clock import FakeClock
 from graveler.gc import FsckReport
 from graveler.gc.pace import Pace
-from graveler.identity import record_id, unix_us
+from graveler.identity import record_id
 from graveler.model import Entry
 from graveler.records import encode_commit, encode_value, stage_entry
 
@@ -318,7 +318,7 @@ def test_a_rate_bounds_the_bytes_that_are_read_in_a_second(damage):
 def test_a_linked_file_that_was_changed_since_is_named(damage, tmp_path):
     file = tmp_path / "linked"
     file.write_bytes(b"1")
-    written = unix_us(datetime.fromtimestamp(file.stat().st_mtime, UTC))
+    written = file.stat().st_mtime_ns // 1000
     entry = Entry("linked", file.as_uri(), 1, version=f"mtime:{written - 1}")
     stores, record = damage.repo.stores, damage.repo.stores.refs.branches.get("dev")
     stores.staging.set(record.staging_token, b"linked", stage_entry(b"linked", entry))
