@@ -17,6 +17,7 @@ from tests.bench.changing import changing
 from tests.bench.contending import contending
 from tests.bench.hourly import hourly
 from tests.bench.measure import Result
+from tests.bench.reading import reading
 from tests.bench.running import running
 from tests.bench.small import small
 from tests.bench.staging import staging
@@ -26,6 +27,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "starting": starting,
     "small": small,
     "staging": staging,
+    "reading": reading,
     "beside": beside,
     "building": building,
     "changing": changing,

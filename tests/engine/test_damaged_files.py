@@ -4,6 +4,7 @@ import hashlib
 import io
 import zlib
 from base64 import b16encode
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,6 +13,7 @@ import xxhash
 from graveler.errors import CorruptionError, ObjectNotFoundError, SourceChangedError
 from graveler.model import Entry
 from graveler.objects.verified import new_hash
+from graveler.repository.verified import read_range
 
 CONTENT = b"".join(b"%06d,some,more,columns\n" % number for number in range(12_000))
 
@@ -210,3 +212,51 @@ def test_an_object_that_is_gone_is_told_as_that(repo):
     for reader in ("get", "read all"):
         with pytest.raises(ObjectNotFoundError):
             READERS[reader](repo.branch("main"), "a.csv")
+
+
+@pytest.fixture
+def foreign(repo, tmp_path):
+    """The root of a store that is not the repository's, of the kind it uses itself."""
+    root = repo.stores.objects.root
+    return f"{root}-elsewhere" if root.startswith("s3:") else (tmp_path / "elsewhere").as_uri()
+
+
+def _linked(repo, foreign, content, **given):
+    store = repo.stores.open_store(foreign)
+    store.put("there", content)
+    repo.branch("main").link("linked", address=f"{foreign}/there", **given)
+    return store
+
+
+def test_a_linked_file_is_read_as_long_as_it_is_the_one_that_was_linked(repo, foreign):
+    _linked(repo, foreign, b"as it was")
+    for reader, read in READERS.items():
+        assert read(repo.branch("main"), "linked") == b"as it was", reader
+
+
+@pytest.mark.parametrize("content", [b"as it is.", b"longer than it was", b""])
+def test_a_linked_file_that_was_changed_since_is_told_as_that(repo, foreign, content):
+    store = _linked(repo, foreign, b"as it was")
+    store.put("there", content)
+    for read in READERS.values():
+        with pytest.raises(SourceChangedError, match="'linked' is linked to") as raised:
+            read(repo.branch("main"), "linked")
+        entry = repo.branch("main").stat("linked")
+        assert f"{len(content)} bytes" in str(raised.value)
+        assert entry.version in str(raised.value)
+    entry = repo.branch("main").stat("linked")
+    with pytest.raises(SourceChangedError):
+        read_range(repo.stores, entry, 0, 2)
+
+
+def test_a_linked_file_without_a_version_is_compared_with_its_declared_checksum(repo, foreign):
+    store = _linked(repo, foreign, b"as it was")
+    entry = replace(
+        repo.branch("main").stat("linked"),
+        version="",
+        checksum=f"sha256:{hashlib.sha256(b'as it was').hexdigest()}",
+    )
+    store.put("there", b"as it is.")
+    for read in (repo.branch("main").get, lambda one: repo.branch("main").open(one).read()):
+        with pytest.raises(SourceChangedError, match="linked"):
+            read(entry)
