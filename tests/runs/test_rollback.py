@@ -1,6 +1,5 @@
 """Rollback: a published run is taken back in one commit, and who has read it is named."""
 
-
 import pytest
 
 from graveler.committed import diff
