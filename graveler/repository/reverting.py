@@ -162,6 +162,7 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
             dest=tip.head.metarange,
             strategy=settled.strategy,
             what=what,
+            lines=(None, tip.head),
         )
         if not settled.allow_empty and same_records(stores.ranges, tip.head.metarange, tree):
             raise NoChangesError(f"{what}: it would change nothing")

@@ -14,7 +14,7 @@ from graveler.errors import (
 from graveler.model import Commit, Conflict
 from graveler.names import check_caller_pairs
 from graveler.refs import is_ancestor, log
-from graveler.repository import reverting, tracing
+from graveler.repository import reverting
 from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 from graveler.runs.lifecycle import settle_publish
@@ -183,10 +183,7 @@ def _revert(
     try:
         return reverting.revert(stores, record.into, published, spec, parent=1, strategy=None)
     except MergeConflictError as error:
-        shown = ", ".join(
-            _changed_by(stores, record, published, conflict)
-            for conflict in error.conflicts[:_NAMED]
-        )
+        shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
         more = error.count - _NAMED
         raise MergeConflictError(
             f"run {record.key!r} cannot be rolled back: later changes overlap with it: {shown}"
@@ -197,15 +194,14 @@ def _revert(
         ) from error
 
 
-def _changed_by(stores: Stores, record: RunRecord, published: Commit, conflict: Conflict) -> str:
+def _changed_by(conflict: Conflict) -> str:
     """Return a path in conflict and what changed it last."""
-    head = stores.refs.commits.get(stores.refs.branches.get(record.into).commit_id)
-    for commit in tracing.trace(stores, head, path=conflict.path, first_parent=True):
-        if commit.generation > published.generation:
-            key = commit.metadata.get("graveler.run")
-            by = f"commit {commit.id[:12]}" if key is None else f"run {key!r} ({commit.id[:12]})"
-            return f"{conflict.path!r} by {by}"
-    return repr(conflict.path)
+    change = conflict.dest_change
+    if change is None:
+        return repr(conflict.path)
+    commit = change.commit[:12]
+    by = f"run {change.run!r} ({commit})" if change.run else f"commit {commit}"
+    return f"{conflict.path!r} by {by}"
 
 
 def _note(

@@ -338,4 +338,5 @@ class Step(RunBranch):
             strategy=None,
             what=f"step {self.step!r} of run {self.run.key!r}",
             resolve=settle,
+            lines=(done, head),
         )

@@ -1,0 +1,199 @@
+"""The value of several merge bases at a path: orders, limits, and what looking it up costs."""
+
+from itertools import count
+
+import pytest
+
+from graveler.committed import bases as module
+from graveler.committed.apply import apply
+from graveler.committed.bases import CONFLICT, LEVELS, MOST_BASES, WIDEST, Base, Bases, BaseValues
+from graveler.committed.merge import Earlier, merge
+from graveler.committed.metarange import EMPTY_METARANGE
+from tests.committed.trees import CRUMBS, WHOLE, Forest, contents, record, text_of
+
+KEY = b"k"
+
+
+class History:
+    """Commits by name: each has a tree of one key, and pairs have bases."""
+
+    def __init__(self):
+        self.forest = Forest()
+        self.store = self.forest.fresh()
+        self.trees = {}
+        self.below = {}
+        self.asked = []
+
+    def add(self, name, text):
+        self.trees[name] = self.forest.tree(f"k={text}") if text else EMPTY_METARANGE
+        return name
+
+    def under(self, one, other, *bases):
+        self.below[frozenset((one, other))] = bases
+
+    def bases(self, commits, other):
+        self.asked.append((commits, other))
+        names = {name for one in commits for name in self.below[frozenset((one, other))]}
+        return [Base(name, self.trees[name]) for name in sorted(names)]
+
+    def value(self, *names):
+        best = tuple(Base(name, self.trees[name]) for name in names)
+        found = BaseValues(self.store, Bases(best, self.bases)).at(KEY)
+        return found if found is CONFLICT else text_of(found)
+
+
+@pytest.fixture
+def history():
+    return History()
+
+
+@pytest.mark.parametrize(
+    ("base", "one", "other", "expected"),
+    [
+        ("o", "x", "o", "x"),
+        ("o", "o", "y", "y"),
+        ("o", "x", "x", "x"),
+        ("o", "x", "y", CONFLICT),
+        ("o", "", "o", None),
+        ("o", "", "y", CONFLICT),
+        ("", "x", "", "x"),
+        ("", "x", "y", CONFLICT),
+    ],
+)
+def test_two_bases_are_merged_over_what_they_have_in_common(history, base, one, other, expected):
+    history.add("o", base)
+    history.add("a", one)
+    history.add("b", other)
+    history.under("a", "b", "o")
+    assert history.value("a", "b") == history.value("b", "a") == expected
+
+
+def test_two_bases_without_a_common_history_start_from_nothing(history):
+    history.add("a", "x")
+    history.add("b", "")
+    history.under("a", "b")
+    assert history.value("a", "b") == "x"
+
+
+def test_bases_that_agree_are_not_looked_into(history):
+    history.add("a", "x")
+    history.add("b", "x")
+    assert history.value("a", "b") == "x"
+    assert history.asked == []
+
+
+def test_a_conflict_below_equals_nothing_and_is_settled_by_sides_that_agree(history):
+    for name, text in {"o": "o", "p": "p", "q": "q", "a": "o", "b": "x", "c": "x"}.items():
+        history.add(name, text)
+    history.under("p", "q", "o")
+    for pair in ("ab", "ac", "bc"):
+        history.under(*pair, "p", "q")
+    assert history.value("a", "b") is CONFLICT  # git takes what is below: o, and so b's x
+    assert history.value("b", "c") == "x"
+
+
+def test_three_bases_count_where_every_order_gives_the_same(history):
+    for name, text in {"o": "o", "a": "o", "b": "x", "c": "o"}.items():
+        history.add(name, text)
+    for pair in ("ab", "ac", "bc"):
+        history.under(*pair, "o")
+    assert history.value("a", "b", "c") == "x"
+
+
+def test_three_bases_of_which_the_order_decides_are_a_conflict(history):
+    # a was changed to b, b to c, and c to a: the one that comes last wins
+    for name, text in {"a": "1", "b": "2", "c": "3", "oa": "1", "ob": "2", "oc": "3"}.items():
+        history.add(name, text)
+    history.under("a", "b", "oa")
+    history.under("b", "c", "ob")
+    history.under("a", "c", "oc")
+    for one, other in (("oa", "ob"), ("ob", "oc"), ("oa", "oc")):
+        history.under(one, other)
+    assert history.value("a", "b", "c") is CONFLICT
+
+
+def ladder(history, levels):
+    """On each level one base has what the level below gives, and the other one changed it."""
+    for level in range(levels):
+        history.add(f"x{level}", f"v{level}")
+        history.add(f"y{level}", f"v{min(level + 1, levels - 1)}")
+        if level:
+            history.under(f"x{level - 1}", f"y{level - 1}", f"x{level}", f"y{level}")
+    return history.value("x0", "y0")
+
+
+def test_levels_are_followed_as_deep_as_is_allowed(history):
+    assert ladder(history, LEVELS) == "v0"
+
+
+def test_beyond_the_last_level_the_path_is_a_conflict(history):
+    assert ladder(history, LEVELS + 1) is CONFLICT
+
+
+def test_beyond_so_many_commits_the_path_is_a_conflict(history, monkeypatch):
+    monkeypatch.setattr(module, "MOST_BASES", 5)
+    assert ladder(history, 2) == "v0"  # four commits
+    assert ladder(History(), 4) is CONFLICT
+    assert MOST_BASES == 1_000
+
+
+@pytest.mark.parametrize(("width", "expected"), [(WIDEST, "x"), (WIDEST + 1, CONFLICT)])
+def test_so_many_bases_are_merged_in_every_order(history, width, expected):
+    history.add("o", "o")
+    names = [history.add(f"b{number}", "o" if number else "x") for number in range(width)]
+    for one in names:
+        for other in names:
+            history.under(one, other, "o")
+    assert history.value(*names) == expected
+
+
+def grow(forest, tree, *changed):
+    return apply(
+        forest.fresh(), tree, [record(key, text) for key, text in changed], CRUMBS
+    ).metarange
+
+
+def test_several_bases_open_what_the_sides_changed_and_nothing_else():
+    forest = Forest()
+    keys = [f"k{n:04d}" for n in range(1000)]
+    start = apply(forest.fresh(), EMPTY_METARANGE, map(record, keys), CRUMBS).metarange
+    one = grow(forest, start, ("k0100", "one"))
+    two = grow(forest, start, ("k0200", "two"))
+    both = grow(forest, one, ("k0200", "two"))
+    source = grow(forest, both, ("k0100", "late"), ("k0500", "s"))
+    dest = grow(forest, both, ("k0900", "d"))
+    asked = count()
+
+    def below(_commits, _other):
+        next(asked)
+        return [Base("start", start)]
+
+    bases = Bases((Base("one", one), Base("two", two)), below)
+    store = forest.fresh()
+    merged = merge(store, bases, source, dest, splitting=CRUMBS)
+    assert contents(forest.fresh(), merged.metarange) == {
+        **dict.fromkeys(keys, "1"),
+        "k0100": "late",
+        "k0200": "two",
+        "k0500": "s",
+        "k0900": "d",
+    }
+    assert store.stats.ranges_read < 20
+    assert next(asked) == 1  # once for all paths
+    earlier = Earlier(dest, merged.metarange)
+    moved = grow(forest, dest, ("k0700", "later"))
+    again = forest.fresh()
+    redone = merge(again, bases, source, moved, splitting=CRUMBS, earlier=earlier)
+    at_once = merge(forest.fresh(), bases, source, moved, splitting=CRUMBS)
+    assert forest.contents(redone.metarange) == forest.contents(at_once.metarange)
+    assert again.stats.ranges_read <= 4
+
+
+def test_a_side_that_has_the_tree_of_one_base_has_changed_what_the_other_one_did():
+    forest = Forest()
+    start, one, two = forest.tree("k=o"), forest.tree("k=x"), forest.tree("k=o z")
+    bases = Bases((Base("one", one), Base("two", two)), lambda *_: [Base("start", start)])
+    # together the bases have k=x and z: one side took z back, and the other one k
+    for source, dest in ((one, two), (two, one)):
+        merged = merge(forest.fresh(), bases, source, dest, splitting=WHOLE)
+        assert forest.contents(merged.metarange) == {"k": "o"}
