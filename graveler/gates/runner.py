@@ -103,9 +103,15 @@ def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> tuple[Verdict, str
     else:
         answer = ask(gate.name, gate.check, gate.view(candidate))
     own = candidate.commit_id
+    # what it brought to the target is what it brought to its first parent only if it stands on it
+    stands = candidate.commit.parents[:1] == (candidate.target.id,)
     keep_statistics(
         stores,
-        {(commit or own, prefix): found for (commit, prefix), found in answer.seen.items()},
+        {
+            (commit or own, prefix): found
+            for (commit, prefix), found in answer.seen.items()
+            if commit or stands
+        },
     )
     if answer.died:
         _log.warning("gate %s died: %s", gate.name, answer.reason)

@@ -148,7 +148,8 @@ def look(candidate):
 
 
 def past_of(repo, hour):
-    return repo.runs.get(f"hour {hour}").verdicts[-1].facts["past"]
+    verdicts = repo.runs.get(f"hour {hour}").verdicts
+    return next(verdict.facts["past"] for verdict in verdicts if verdict.gate == "look")
 
 
 def test_history_is_what_each_commit_brought_the_latest_first(repo):
@@ -166,6 +167,15 @@ def test_history_outlives_the_data(repo):
         store.delete(info.key)
     publish(repo, 3, 1, [look])
     assert past_of(repo, 3) == [["hour 2", 12, 1], ["hour 1", 11, 1], ["hour 0", 10, 1]]
+
+
+def test_a_commit_that_a_branch_is_put_back_to_brought_what_it_brought(repo):
+    for hour in range(3):
+        publish(repo, hour, 10 + hour)
+    repo.gates.require("main", checks.row_count("t/", at_least=0))
+    repo.branch("main").reset(to="main~1")  # judged: hour 2 would be gone
+    publish(repo, 4, 1, [look])
+    assert past_of(repo, 4) == [["hour 1", 11, 1], ["hour 0", 10, 1]]
 
 
 def test_what_cannot_be_read_is_left_out_of_history(repo):
