@@ -59,6 +59,7 @@ __all__ = [
     "read_moves",
     "stage_entry",
     "staged_changes",
+    "staged_epoch",
     "staged_value",
     "value_identity",
 ]
@@ -73,6 +74,8 @@ TOMBSTONE: Final = b"\x00"
 _LIVE: Final = b"\x01"
 _LIVE_BYTE: Final = 1
 _REPLACING: Final = b"\x02"
+_BORROWED: Final = b"\x03"
+_EPOCH_END: Final = 9
 _HEADER: Final = 1 + RECORD_ID_BYTES
 _SHORT: Final = 0x80
 _MAX_VARINT_BYTES: Final = 5
@@ -268,16 +271,22 @@ class Replacement(NamedTuple):
     value: bytes
 
 
-def stage_entry(key: bytes, entry: Entry, *, replaces: bool = False) -> bytes:
+def stage_entry(
+    key: bytes, entry: Entry, *, replaces: bool = False, epoch: int | None = None
+) -> bytes:
     """Return the staged form of an entry, record id included.
 
     Args:
         key: Its path.
         entry: The entry.
         replaces: It lands also where the head has an entry of equal content.
+        epoch: Where it borrows bytes: the epoch of sweeps under which they were looked up.
     """
     value = encode_entry(entry)[1]
-    return b"".join((_REPLACING if replaces else _LIVE, record_id(key, value), value))
+    kind = _REPLACING if replaces else _LIVE
+    if epoch is not None:
+        kind = _BORROWED + epoch.to_bytes(_EPOCH_END - 1)
+    return b"".join((kind, record_id(key, value), value))
 
 
 def is_replacement(raw: bytes) -> bool:
@@ -289,18 +298,25 @@ def staged_value(raw: bytes) -> bytes | None:
     """Return the value record of a staged write, None for a tombstone."""
     if raw[:1] in {_LIVE, _REPLACING}:
         return raw[_HEADER:]
+    if raw[:1] == _BORROWED:
+        return raw[_HEADER + _EPOCH_END - 1 :]
     if raw == TOMBSTONE:
         return None
     raise _unknown_write(raw)
 
 
+def staged_epoch(raw: bytes) -> int | None:
+    """Return the epoch of a staged write that borrows bytes, None for any other."""
+    return int.from_bytes(raw[1:_EPOCH_END]) if raw[:1] == _BORROWED else None
+
+
 def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
-    if len(raw) > 1 and raw[:1] > _REPLACING:
+    if len(raw) > 1 and raw[:1] > _BORROWED:
         return NewerFormatError(
-            f"a staged write is of kind {raw[0]}, and this graveler knows 0, 1 and 2: upgrade "
+            f"a staged write is of kind {raw[0]}, and this graveler knows 0 to 3: upgrade "
             "graveler; the write was left as it is"
         )
-    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, 01 or 02")
+    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 03")
 
 
 def _rare_change(key: bytes, raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
@@ -308,6 +324,8 @@ def _rare_change(key: bytes, raw: bytes) -> tuple[bytes, bytes | None, bytes | N
         return key, None, None
     if is_replacement(raw):
         return Replacement(key, raw[1:_HEADER], raw[_HEADER:])
+    if raw[:1] == _BORROWED:
+        return key, raw[_EPOCH_END : _HEADER + _EPOCH_END - 1], raw[_HEADER + _EPOCH_END - 1 :]
     raise _unknown_write(raw)
 
 

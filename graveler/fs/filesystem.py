@@ -79,14 +79,12 @@ class GravelerFileSystem(ReadingFileSystem):
         callback.relative_update(size)
 
     def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
-        """Make an empty file; without `truncate`, only say of one that it was written now."""
+        """Make an empty file; without `truncate`, write what is in one once more."""
         if truncate or not self.exists(path):
             self.write_stream(path, b"")
             return
-        entry = self.entry(path)
-        with translated(path):
-            target = self._target(Address.parse(self._strip_protocol(path)))
-            target.link_many([replace(entry, mtime=target.repository.clock.now())])
+        with self.open(path, "rb") as body:
+            self.write_stream(path, body.read())
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """Give a file a second name; only into another repository are bytes copied."""

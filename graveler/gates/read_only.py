@@ -108,8 +108,8 @@ class ReadOnlyObjects(ObjectStore):
     def delete(self, key: str) -> None:
         _refuse(f"object {key}")
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        return self.__store.list(prefix)
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return self.__store.list(prefix, after=after)
 
     def uri(self, key: str) -> str:
         return self.__store.uri(key)

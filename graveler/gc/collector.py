@@ -1,15 +1,15 @@
 """Garbage collection of one repository: rules, marks, sweeps."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from graveler.errors import InvalidInputError, StateError
+from graveler.errors import InvalidInputError, StateError, ThrottledError
 from graveler.gc.lease import LEASE_SECONDS, Lease
 from graveler.gc.lost import close_lost
 from graveler.gc.marking import condemn, preview
-from graveler.gc.marks import WAITING, Mark, Marks, MarkState
+from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState
 from graveler.gc.roots import RunRoots
 from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.scratch import Scratch
@@ -24,6 +24,8 @@ from graveler.repository import Stores
 
 __all__ = ["GRACE", "WINDOW", "GarbageCollector"]
 
+_LOOKS: Final = 20
+
 GRACE: Final = timedelta(days=1)
 """How long an object is safe after it was written: longer than any write takes to be committed."""
 
@@ -37,7 +39,6 @@ class GarbageCollector:
     Args:
         stores: The repository.
         runs: The runs that are not over; asked anew for each look.
-        neighbours: Other repositories of the lake and the roots of their storages.
         lease_seconds: See `graveler.gc.lease`.
     """
 
@@ -46,12 +47,10 @@ class GarbageCollector:
         stores: Stores,
         *,
         runs: RunRoots,
-        neighbours: Callable[[], Iterable[tuple[str, str]]],
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self._stores = stores
         self._runs = runs
-        self._neighbours = neighbours
         self._lease_seconds = lease_seconds
         self._rules = RetentionRules(stores.kv, stores.uid, stores.ids)
         self._marks = Marks(
@@ -151,7 +150,7 @@ class GarbageCollector:
         if found.state in (MarkState.SWEPT, MarkState.LOST):
             return found
         if dry_run:
-            return self._sweep(found, None, progress)
+            return self._look_and_delete(found, None, progress, lambda _: True) or found
         self._check_ripe(found)
         with Lease(
             self._stores.kv,
@@ -220,11 +219,47 @@ class GarbageCollector:
         self._marks.forget_pages(mark)
         return undone
 
-    def _sweep(self, mark: Mark, hold: Callable[[], None] | None, progress: Progress) -> Mark:
-        stores = self._stores
+    def _sweep(self, mark: Mark, hold: Callable[[], None], progress: Progress) -> Mark:
+        epochs = self._stores.refs.epochs
+        for _ in range(_LOOKS):
+            epoch = epochs.begin(
+                mark.id, names=self._marks.folder(mark.id), pages=mark.pages.get(Kind.DATA, 0)
+            )
+
+            def decide(spared: int) -> bool:
+                nonlocal epoch
+                decided = epochs.decide(epoch, spared)
+                epoch = decided or epoch
+                return decided is not None
+
+            done = self._look_and_delete(mark, hold, progress, decide)
+            if done is not None:
+                if not epochs.end(epoch):
+                    raise StateError(f"sweep of mark {mark.id}: another sweep took over")
+                return done
+        raise ThrottledError(
+            f"sweep of mark {mark.id}: writers named files that it lists during each of {_LOOKS} "
+            "looks: repeat it later"
+        )
+
+    def _look_and_delete(
+        self,
+        mark: Mark,
+        hold: Callable[[], None] | None,
+        progress: Progress,
+        decide: Callable[[int], bool],
+    ) -> Mark | None:
         with Scratch() as scratch:
-            survey = Survey(stores, scratch, self._runs, grace=mark.grace, progress=progress)
-            return Sweep(stores, self._marks, mark, survey, scratch, hold).run(self.rules)
+            survey = Survey(
+                self._stores,
+                scratch,
+                self._runs,
+                grace=mark.grace,
+                progress=progress,
+                forsaken=mark.tokens,
+            )
+            sweep = Sweep(self._stores, self._marks, mark, survey, scratch, hold)
+            return sweep.run(self.rules, decide)
 
     def _supersede(self, mark: Mark) -> None:
         try:
@@ -256,7 +291,7 @@ class GarbageCollector:
     def _check_storage(self) -> None:
         """Refuse a storage that another repository of the lake uses too."""
         own = self._stores.storage + "/"
-        for name, root in self._neighbours():
+        for name, root in self._stores.neighbours():
             other = root + "/"
             if own == other or other.startswith((own + "data/", own + "_graveler/")):
                 raise StateError(

@@ -26,6 +26,9 @@ def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
     """
     _settle_commits(stores, mark)
     _settle_tables(stores, mark)
+    epoch = stores.refs.epochs.read()
+    if epoch.mark == mark.id:
+        stores.refs.epochs.end(epoch)
     now = store_now(stores.objects, stores.uid)
     closed = marks.move(
         mark.id,

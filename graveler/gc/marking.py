@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
-from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState, Tally
+from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally
 from graveler.gc.rules import Retention
 from graveler.gc.store_clock import microseconds, store_now
 from graveler.gc.survey import Survey
@@ -24,7 +24,6 @@ from graveler.repository import Stores
 
 __all__ = ["condemn", "preview"]
 
-_PAGE: Final = 5_000
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 _OVER: Final = (MarkState.SWEPT, MarkState.LOST)
 
@@ -41,7 +40,7 @@ class _Pages:
     def add(self, kind: Kind, name: Any, size: int) -> None:
         self.tallies[kind] = self.tallies[kind].plus(size)
         self._names[kind].append(name)
-        if len(self._names[kind]) >= _PAGE:
+        if len(self._names[kind]) >= PAGE:
             self._flush(kind)
 
     def finish(self) -> None:

@@ -28,8 +28,12 @@ from graveler.limits import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json, from_unix_us
 from graveler.refs import backoff
+from graveler.repository.borrowing import CONDEMNED
 
-__all__ = ["WAITING", "Kind", "Mark", "MarkState", "Marks", "Tally"]
+__all__ = ["PAGE", "WAITING", "Kind", "Mark", "MarkState", "Marks", "Tally"]
+
+PAGE: Final = 5_000
+"""Names on a page."""
 
 _PREFIX: Final = b"mark/"
 _ATTEMPTS: Final = 50
@@ -58,7 +62,7 @@ class Kind(StrEnum):
     COMMITS = "commits"
     METARANGES = "metaranges"
     RANGES = "ranges"
-    DATA = "data"
+    DATA = CONDEMNED
     STAGING = "staging"
 
 
@@ -265,7 +269,11 @@ class Marks:
             return new
         raise ThrottledError(f"mark {identifier} is busy: lost {_ATTEMPTS} races; try again")
 
-    def put_page(self, mark: str, kind: Kind, number: int, names: Sequence[Any]) -> None:
+    def folder(self, mark: str) -> str:
+        """Return where the pages of a mark lie; their kind and number are behind it."""
+        return f"{self._folder}/{mark}/"
+
+    def put_page(self, mark: str, kind: Kind | str, number: int, names: Sequence[Any]) -> None:
         """Store one page of names."""
         self._objects.put(self._page(mark, kind, number), json.dumps(list(names)).encode())
 
@@ -300,8 +308,8 @@ class Marks:
         for info in list(self._objects.list(f"{self._folder}/{mark}/")):
             self._objects.delete(info.key)
 
-    def _page(self, mark: str, kind: Kind, number: int) -> str:
-        return f"{self._folder}/{mark}/{kind}-{number:06}"
+    def _page(self, mark: str, kind: Kind | str, number: int) -> str:
+        return f"{self.folder(mark)}{kind}-{number:06}"
 
 
 _NEXT: Final = {

@@ -15,6 +15,7 @@ from graveler.model import BranchRecord
 from graveler.records import staged_value
 from graveler.refs import backoff
 from graveler.repository import Stores
+from graveler.staging import HOLD
 
 __all__ = ["Roots", "RunRoots"]
 
@@ -53,6 +54,15 @@ class Roots:
         self.tags.update(commit for _, commit in self._stores.refs.tags.list())
         self.runs.update(self._find_runs())
         return self._size() != before
+
+    def look_at_holds(self, tokens: Iterable[str]) -> None:
+        """Note what commits that are being made borrow, before the branches are looked at.
+
+        A hold that is gone when it is read was given up after its commit had landed.
+        """
+        for token in tokens:
+            if token.startswith(HOLD):
+                self._scratch.add_addresses(self._staged(token))
 
     def _size(self) -> tuple[int, ...]:
         return (

@@ -6,14 +6,13 @@ that is there gets all that it names.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
 from graveler.errors import StateError
-from graveler.gc.addresses import DATA
 from graveler.gc.graph import CommitGraph
 from graveler.gc.marks import Kind, Tally
 from graveler.gc.retention import Line, kept_commits
@@ -23,6 +22,7 @@ from graveler.gc.scratch import ListedFile, Scratch
 from graveler.gc.store_clock import FOLDER, microseconds, store_now
 from graveler.gc.trees import Progress, Trees
 from graveler.identity import unix_us
+from graveler.objects.address import DATA
 from graveler.objects.store import ObjectInfo
 from graveler.refs import Refs
 from graveler.repository import Stores
@@ -57,10 +57,25 @@ class Survey:
         graph: All commits.
         roots: What refs, staged writes and runs name.
         unknown: What lies in the storage and is not graveler's.
+
+    Args:
+        stores: The repository.
+        scratch: Where it is noted.
+        runs: The commits that runs need.
+        grace: Seconds that an object must have been there to be judged.
+        progress: Told how far it is.
+        forsaken: Staging tokens that no operation uses any more, though something is staged.
     """
 
     def __init__(
-        self, stores: Stores, scratch: Scratch, runs: RunRoots, *, grace: float, progress: Progress
+        self,
+        stores: Stores,
+        scratch: Scratch,
+        runs: RunRoots,
+        *,
+        grace: float,
+        progress: Progress,
+        forsaken: Collection[str] = (),
     ) -> None:
         self._stores = stores
         self._scratch = scratch
@@ -76,6 +91,7 @@ class Survey:
         # before the branches are looked at: a token that has writes was named by then, and one
         # that was given up is never named again
         self._tokens = list(stores.staging.tokens())
+        self.roots.look_at_holds(set(self._tokens).difference(forsaken))
         self.roots.look()
         self.graph = CommitGraph(self._refs)
         for _ in range(_LOOKS):

@@ -7,15 +7,15 @@ needs it waits, before it he takes the record away and the table stays.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
-from typing import Any, Final
+from typing import Final
 
+from graveler.batches import batches
 from graveler.errors import ObjectNotFoundError
 from graveler.gc.files import FileRecord, FileRecords, FileState
-from graveler.gc.marks import Kind, Mark, Marks, Tally
+from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
 from graveler.gc.rules import Retention
 from graveler.gc.scratch import Scratch
 from graveler.gc.store_clock import microseconds
@@ -23,6 +23,7 @@ from graveler.gc.survey import Survey
 from graveler.identity import unix_us
 from graveler.refs.expired import Expired
 from graveler.repository import Stores
+from graveler.repository.borrowing import SPARED
 
 __all__ = ["Sweep"]
 
@@ -64,8 +65,17 @@ class Sweep:
         self._freed: defaultdict[Kind, Tally] = defaultdict(Tally)
         self._spared: defaultdict[Kind, Tally] = defaultdict(Tally)
 
-    def run(self, rules: Retention) -> Mark:
-        """Delete, and return the mark with what was freed and what was spared."""
+    def run(self, rules: Retention, decide: Callable[[int], bool]) -> Mark | None:
+        """Delete, and return the mark with what was freed and what was spared.
+
+        Args:
+            rules: What is kept.
+            decide: Called, before any data file is deleted, with the number of pages that list
+                those which stay; returns whether the look still holds.
+
+        Returns:
+            None where it does not: somebody has named what the mark lists, so look again.
+        """
         self._survey.keep_commits(rules)
         for commit in self._marks.names(self._mark, Kind.COMMITS):
             self._count(Kind.COMMITS, 0, gone=self._expire(commit))
@@ -76,6 +86,8 @@ class Sweep:
         for kind in (Kind.METARANGES, Kind.RANGES):
             for name, size in self._marks.names(self._mark, kind):
                 self._count(kind, size, gone=self._delete_table(bytes.fromhex(name)))
+        if not decide(self._spare_data()):
+            return None
         self._delete_data()
         self._drop_tokens()
         return replace(
@@ -153,19 +165,33 @@ class Sweep:
             return None
         return microseconds(info.mtime) <= self._mark.marked
 
+    def _spare_data(self) -> int:
+        """List the data files that stay after all, for borrowers; return how many pages."""
+        names = self._marks.names(self._mark, Kind.DATA)
+        spared = ([key, size] for key, size in names if self._is_named(key))
+        if self._hold is None:
+            return 0
+        count = 0
+        for count, page in enumerate(batches(spared, PAGE), 1):
+            self._marks.put_page(self._mark.id, SPARED, count - 1, page)
+        return count
+
     def _delete_data(self) -> None:
         names = self._marks.names(self._mark, Kind.DATA)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="graveler-sweep") as pool:
-            for chunk in _chunks(names):
+            for chunk in batches(names, _CHUNK):
                 gone = []
                 for key, size in chunk:
-                    needed = self._scratch.is_named(key.encode("utf-8", "surrogatepass"))
+                    needed = self._is_named(key)
                     self._count(Kind.DATA, size, gone=not needed)
                     if not needed:
                         gone.append(key)
                 if self._hold is not None:
                     self._hold()
                     list(pool.map(self._stores.objects.delete, gone))
+
+    def _is_named(self, key: str) -> bool:
+        return self._scratch.is_named(key.encode("utf-8", "surrogatepass"))
 
     def _drop_tokens(self) -> None:
         dead = set(self._survey.dead_tokens())
@@ -178,8 +204,3 @@ class Sweep:
             if self._hold is not None and token in dead:
                 self._hold()
                 self._stores.staging.drop(token)
-
-
-def _chunks(names: Iterator[Any]) -> Iterator[list[Any]]:
-    while chunk := list(islice(names, _CHUNK)):
-        yield chunk

@@ -310,6 +310,7 @@ class Lake:
             clock=self._clock,
             ids=self._ids,
             open_store=self._open_store,
+            neighbours=lambda: self._neighbours(uid),
             judge=enforce,
         )
         return Repository(self, stores, witness)
@@ -399,6 +400,10 @@ class Lake:
                 settings = _read_settings(stored.value, f"repository {name}")
                 places[settings["uid"]] = name, settings["storage"] or self.default_storage(name)
         return places
+
+    def _neighbours(self, uid: str) -> list[tuple[str, str]]:
+        """Return the names of the other repositories and the roots of their storages."""
+        return [place for other, place in self._places().items() if other != uid]
 
     def _open_store(self, uri: str) -> ObjectStore:
         store = self._stores.get(uri)

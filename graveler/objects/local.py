@@ -145,19 +145,25 @@ class LocalStore(ObjectStore):
                 path.unlink()
         prune_folders(path.parent, self._folder)
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         check_prefix(prefix)
+        check_prefix(after)
         folder = folder_of_prefix(prefix)
         if folder is None or folder.partition("/")[0] == _TEMPORARY:
             return
-        wanted = prefix.encode()
+        wanted, passed = prefix.encode(), after.encode()
         # With a slash after the names of folders, their byte order is that of the keys.
         todo = [f"{folder}/".encode() if folder else b""]
         while todo:
             name = todo.pop()
             if name.endswith(b"/") or not name:
                 todo += sorted(
-                    (child for child in self._children(name) if child.startswith(wanted)),
+                    (
+                        child
+                        for child in self._children(name)
+                        if child.startswith(wanted)
+                        and (child > passed or (child.endswith(b"/") and passed.startswith(child)))
+                    ),
                     reverse=True,
                 )
             elif (status := self._status(name)) is not None:

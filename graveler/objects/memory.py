@@ -80,10 +80,16 @@ class MemoryStore(ObjectStore):
         with self._lock:
             self._objects.pop(key, None)
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         check_prefix(prefix)
+        check_prefix(after)
+        passed = after.encode()
         with self._lock:
-            found = [stored.info for key, stored in self._objects.items() if key.startswith(prefix)]
+            found = [
+                stored.info
+                for key, stored in self._objects.items()
+                if key.startswith(prefix) and key.encode() > passed
+            ]
         yield from sorted(found, key=lambda info: info.key.encode())
 
     def snapshot(self) -> Any:

@@ -120,12 +120,13 @@ class S3Store(ObjectStore):
         except ObjectNotFoundError:
             return  # some stores tell
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         check_prefix(prefix)
+        check_prefix(after)
         if folder_of_prefix(prefix) is None:
             return
         last = b""
-        for found in self._found(prefix):
+        for found in self._found(prefix, after):
             key = found["Key"].removeprefix(self._prefix)
             if not key or key.endswith("/"):
                 continue  # what consoles and Hadoop put where a folder would be
@@ -143,9 +144,10 @@ class S3Store(ObjectStore):
     def close(self) -> None:
         self._client.close()
 
-    def _found(self, prefix: str) -> Iterator[dict[str, Any]]:
+    def _found(self, prefix: str, after: str) -> Iterator[dict[str, Any]]:
+        start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
         ask = partial(
-            self._call, "list", prefix, "list_objects_v2", Prefix=f"{self._prefix}{prefix}"
+            self._call, "list", prefix, "list_objects_v2", Prefix=f"{self._prefix}{prefix}", **start
         )
         what = f"list {self.uri(prefix)}"
         page = self._retrier.run(what, ask)

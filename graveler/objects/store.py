@@ -160,8 +160,10 @@ class ObjectStore(ABC):
         """Remove the object; no error where it is not there."""
 
     @abstractmethod
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix`, in byte order of their keys.
+
+        Those up to and including the key `after`, which need not be there, are left out.
 
         Objects stored or deleted meanwhile may be among them or not.
 

@@ -2,6 +2,7 @@
 
 from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
+from graveler.refs.epochs import Epoch, Epochs
 from graveler.refs.expecting import resolve_to_name, resolve_to_read
 from graveler.refs.expression import resolve
 from graveler.refs.history import is_ancestor, line_outside, log, merge_bases, walk
@@ -14,6 +15,8 @@ from graveler.refs.tags import Tags
 __all__ = [
     "Branches",
     "Commits",
+    "Epoch",
+    "Epochs",
     "Protection",
     "RefMove",
     "Refs",

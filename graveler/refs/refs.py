@@ -8,7 +8,9 @@ from graveler.clock import Clock, IdSource
 from graveler.kv.store import KVStore
 from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
+from graveler.refs.epochs import Epochs
 from graveler.refs.expired import ExpiredCommits
+from graveler.refs.links import LinkPlaces
 from graveler.refs.moves import Moves
 from graveler.refs.protection import Protection
 from graveler.refs.requirements import Requirements
@@ -54,6 +56,8 @@ class Refs:
         self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
         self.tags = Tags(kv, partition, self.moves, named=self.expired.keep)
         self.protection = Protection(kv, partition, ids)
+        self.epochs = Epochs(kv, uid, ids)
+        self.links = LinkPlaces(kv, partition, ids)
         self.requirements = Requirements(kv, partition, ids, self.protection)
 
     def turn(self, branch: str) -> AbstractContextManager[bool]:

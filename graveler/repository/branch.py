@@ -133,25 +133,49 @@ class Branch(View):
         Args:
             path: Where it shall appear.
             address: Key below the repository's storage (``data/…``) or a full URI.
-            size: Bytes; asked of the store where not given.
-            checksum: ``algorithm:hex``. Without one the address stands in for the content.
+            size: Bytes, where the caller knows how many there must be.
+            checksum: ``algorithm:hex`` of the content, where the caller knows it: readers check
+                it. It is not trusted: the address and its version stand for the content.
+
+        Returns:
+            The entry, with the time and the version that the store reports.
 
         Raises:
-            ObjectNotFoundError: The store was asked and has no such object.
+            ObjectNotFoundError: There is no such object.
+            InvalidInputError: It has another size; or the address cannot be one, or lies in the
+                storage of another repository.
+            ExpiredError: Garbage collection has just removed the bytes.
         """
-        entry = writing.resolve_link(self.repository, path, address, size, checksum)
-        writing.link_entries(self.repository, self._name, [entry], fence=self._fence)
-        return entry
+        return writing.link_one(
+            self.repository,
+            self._name,
+            path,
+            fence=self._fence,
+            address=address,
+            size=size,
+            checksum=checksum,
+        )
 
     def link_many(self, entries: Iterable[Entry]) -> int:
         """Stage entries of files that are already in a store, many to a round trip.
 
-        The store is not asked: size and checksum are as the entries say.
+        Each is looked up, in few requests: many that lie together cost one for 1,000 of them.
+        Times and versions are those that the stores report. Not atomic: after an error some
+        chunks of 20,000 are staged, and linking again does no harm.
 
         Returns:
             How many were staged.
+
+        Raises:
+            ObjectNotFoundError: There is no such object.
+            InvalidInputError: It has another size; or a path or an address cannot be one.
+            ExpiredError: Garbage collection has just removed the bytes.
         """
         return writing.link_entries(self.repository, self._name, entries, fence=self._fence)
+
+    def _link_written(self, entries: Iterable[Entry]) -> int:
+        """Stage entries of files that the caller has written below `new_address`, and listed."""
+        return writing.stage_written(self.repository, self._name, entries, fence=self._fence)
 
     def delete(self, path: str) -> None:
         """Stage the deletion of `path`; no error where it is not there."""
@@ -227,13 +251,11 @@ class Branch(View):
             NoChangesError: The head is so already.
             ProtectedBranchError: The branch takes no writes or no commits.
         """
-        return patching.commit_changes(
-            self.repository,
-            self._name,
-            self._spec(message, metadata, committer),
-            fence=self._fence,
-            writes=writing.staged_forms(entries, deleted),
-        )
+        spec = self._spec(message, metadata, committer)
+        with writing.held_forms(self.repository, entries, deleted) as writes:
+            return patching.commit_changes(
+                self.repository, self._name, spec, fence=self._fence, writes=writes
+            )
 
     def _spec(self, message: str, metadata: Mapping[str, str] | None, committer: str) -> CommitSpec:
         pairs = check_caller_pairs("commit", metadata or {})

@@ -29,6 +29,7 @@ from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit, Summary
 from graveler.records import staged_changes
 from graveler.refs import move
+from graveler.repository.borrowing import Borrowed
 from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
@@ -196,6 +197,7 @@ class _Committer:
         self._tokens: tuple[str, ...] = ()
         self._other: Commit | None = None
         self._built: _Built | None = None
+        self._borrowed = Borrowed(stores)
 
     def run(self) -> Commit:
         """Return the commit, ours or the one that has taken our writes along."""
@@ -283,6 +285,7 @@ class _Committer:
             now = self._stores.refs.branches.get(self._name)
             if overlap(tokens, now.sealed_tokens) != tokens:
                 raise LookAgain
+            self._borrowed.check(tokens)
         self._built = _Built(parent, tokens, applied)
         return applied
 
@@ -290,11 +293,11 @@ class _Committer:
         stores, built = self._stores, self._built
         newest_first = tokens[::-1]
         if built is None or built.tokens != tokens:
-            everything = self._changes(stores.staging.scan(newest_first))
+            everything = self._changes(self._staged(newest_first))
             return apply(stores.ranges, parent.metarange, everything, stores.splitting)
 
         def changes(first: bytes, last: bytes) -> Iterator[StagedChange]:
-            staged = stores.staging.scan(newest_first, first)
+            staged = self._staged(newest_first, first)
             return self._changes(takewhile(lambda item: item[0] <= last, staged))
 
         return reapply(
@@ -305,6 +308,9 @@ class _Committer:
             changes,
             stores.splitting,
         )
+
+    def _staged(self, tokens: tuple[str, ...], start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return self._borrowed.noted(self._stores.staging.scan(tokens, start))
 
     def _changes(self, staged: Iterable[tuple[bytes, bytes]]) -> Iterator[StagedChange]:
         changes = staged_changes(staged)

@@ -1,6 +1,6 @@
 """Everything the use cases of one repository need, in one frozen bundle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from graveler.clock import Clock, IdSource
@@ -37,6 +37,7 @@ class Stores:
         clock: Time.
         ids: Unique names.
         open_store: Opens the object store of another root, for linked files.
+        neighbours: The other repositories of the lake, each with the root of its storage.
         judge: Asks the gates that the repository requires of a branch; None: there are none.
     """
 
@@ -53,6 +54,7 @@ class Stores:
     clock: Clock
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
+    neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple
     judge: Judge | None = None
 
     @property

@@ -7,36 +7,39 @@ token; what was written under the old one has the same identity, so twice is onc
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final
 
-from graveler.errors import FencedError, InvalidInputError, RefNotFoundError, ThrottledError
-from graveler.identity import unix_us
+from graveler.batches import batches
+from graveler.errors import FencedError, RefNotFoundError, ThrottledError
 from graveler.judging import refuse_writes
 from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, check_path, path_key
-from graveler.objects.store import Body, ObjectInfo
+from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, stage_entry
 from graveler.refs import backoff
+from graveler.repository.borrowing import confirm, held, rows_of
+from graveler.repository.linking import linked
 from graveler.repository.stores import Stores
 
 __all__ = [
     "check_fence",
     "check_writable",
     "delete_paths",
+    "held_forms",
     "link_entries",
+    "link_one",
     "new_address",
     "owned",
     "put",
-    "resolve_link",
     "stage",
-    "staged_forms",
+    "stage_written",
     "upload",
 ]
 
 _ATTEMPTS: Final = 100
 _CHUNK: Final = 20_000
+_LOOK_UP: Final = 100_000
 _LONGEST_SUFFIX: Final = 24
 
 
@@ -76,8 +79,12 @@ def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:
     return record
 
 
-def stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, bytes]]) -> None:
-    """Stage writes (key, staged entry or tombstone), acknowledged all together."""
+def stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, bytes]]) -> str:
+    """Stage writes (key, staged entry or tombstone), acknowledged all together.
+
+    Returns:
+        The token they are staged under.
+    """
     record = _branch(stores, name, fence)
     if not fence:
         stores.refs.protection.check(name, "write")
@@ -89,7 +96,7 @@ def stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, by
             stores.staging.set_many(token, items)
         record = _branch(stores, name, fence)
         if record.staging_token == token:
-            return
+            return token
         backoff(stores.clock, stores.ids, attempt)
     raise ThrottledError(
         f"branch {name!r} began a commit during each of {_ATTEMPTS} tries to write; try again"
@@ -164,85 +171,78 @@ def upload(  # noqa: PLR0913 - what an upload has
     )
 
 
-def resolve_link(
-    stores: Stores, path: str, address: str, size: int | None, checksum: str | None
-) -> Entry:
-    """Return the entry of a file that is already in a store, asking it only for what is missing.
-
-    Its time is the one that the store reports, never that of linking, so that linking it twice
-    gives one record.
-
-    Raises:
-        ObjectNotFoundError: The size was not given and there is no such object.
-    """
-    if size is not None:
-        return Entry(path=path, address=address, size=size, checksum=checksum or "")
-    store, key = stores.locate(address)
-    info = store.head(key)
-    return Entry(
-        path=path,
-        address=address,
-        size=info.size,
-        checksum=info.checksum if checksum is None else checksum,
-        mtime=info.mtime,
-        version=_version(address, info),
-    )
-
-
-def _version(address: str, info: ObjectInfo) -> str:
-    """Return what tells one content of a foreign file from the next; "" for an own one."""
-    if "://" not in address:
-        return ""
-    if address.startswith("file:"):
-        return f"mtime:{unix_us(info.mtime)}"
-    return f"etag:{info.etag}"
-
-
-def _checked(entry: Entry) -> tuple[bytes, bytes]:
-    if not entry.address or entry.address.startswith(("_graveler/", "/")):
-        raise InvalidInputError(
-            f"entry {entry.path!r}: address {entry.address!r} is neither a full URI nor a key "
-            "below the repository's data/"
-        )
-    if entry.size < 0:
-        raise InvalidInputError(f"entry {entry.path!r}: size {entry.size} is negative")
-    check_pairs(f"entry {entry.path!r}", entry.metadata)
-    key = check_path(entry.path)
-    return key, stage_entry(key, entry)
-
-
-def _chunks(items: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
-    source = iter(items)
-    while chunk := list(islice(source, _CHUNK)):
-        yield chunk
-
-
-def staged_forms(entries: Iterable[Entry], deleted: Iterable[str]) -> dict[bytes, bytes]:
-    """Return the staged form of each change by its key; a deletion of a path is the last word."""
-    forms = dict(map(_checked, entries))
-    forms.update((path_key(path), TOMBSTONE) for path in deleted)
-    return forms
-
-
 def link_entries(stores: Stores, name: str, entries: Iterable[Entry], *, fence: str) -> int:
-    """Stage entries of files that are already in a store, many to a round trip.
+    """Stage entries of files that are in a store already, many to a round trip.
 
-    Not atomic: after an error some chunks of 20,000 are staged, and linking again is harmless.
+    Each is looked up. Not atomic: after an error some chunks of 20,000 are staged, and linking
+    again is harmless.
 
     Returns:
         How many.
     """
+    check_writable(stores, name, fence)
     count = 0
-    for chunk in _chunks(map(_checked, entries)):
-        stage(stores, name, fence, chunk)
+    for group in batches(entries, _LOOK_UP):
+        looked_up, epoch = linked(stores, group)
+        for rows in batches(rows_of(looked_up, epoch), _CHUNK):
+            token = stage(stores, name, fence, [(row.key, row.value) for row in rows])
+            confirm(stores, token, rows, epoch)
+            count += len(rows)
+    return count
+
+
+def link_one(  # noqa: PLR0913 - what a link has
+    stores: Stores,
+    name: str,
+    path: str,
+    *,
+    fence: str,
+    address: str,
+    size: int | None,
+    checksum: str | None,
+) -> Entry:
+    """Stage the entry of a file that is in a store already, and return it."""
+    check_writable(stores, name, fence)
+    wanted = Entry(path, address, size or 0, checksum or "")
+    entries, epoch = linked(stores, [wanted], sized=size is not None)
+    rows = rows_of(entries, epoch)
+    confirm(stores, stage(stores, name, fence, [rows[0][:2]]), rows, epoch)
+    return entries[0]
+
+
+def stage_written(stores: Stores, name: str, entries: Iterable[Entry], *, fence: str) -> int:
+    """Stage entries of files that the caller has just written below `new_address`, and listed.
+
+    They are as good as put: nothing is looked up. Returns how many.
+    """
+    rows = ((check_path(entry.path), entry) for entry in entries)
+    count = 0
+    for chunk in batches(rows, _CHUNK):
+        stage(stores, name, fence, [(key, stage_entry(key, entry)) for key, entry in chunk])
         count += len(chunk)
     return count
+
+
+@contextmanager
+def held_forms(
+    stores: Stores, entries: Iterable[Entry], deleted: Iterable[str]
+) -> Iterator[dict[bytes, bytes]]:
+    """Give the staged form of each change by its key, for a block that commits them.
+
+    Each entry is looked up, and what it borrows stays while the block runs. A deletion of a path
+    is the last word on it.
+    """
+    tombstones = {path_key(path): TOMBSTONE for path in deleted}
+    looked_up, epoch = linked(stores, entries)
+    rows = rows_of(looked_up, epoch)
+    with held(stores, rows, epoch):
+        yield {row.key: row.value for row in rows} | tombstones
 
 
 def delete_paths(stores: Stores, name: str, paths: Iterable[str], *, fence: str) -> int:
     """Stage the deletion of paths; one that is not there is no error. Return how many."""
     count = 0
-    for chunk in _chunks((path_key(path), TOMBSTONE) for path in paths):
+    for chunk in batches(((path_key(path), TOMBSTONE) for path in paths), _CHUNK):
         stage(stores, name, fence, chunk)
         count += len(chunk)
     return count

@@ -173,6 +173,10 @@ class RunBranch(Branch):
         self._attempt.work()
         return super().link_many(entries)
 
+    def _link_written(self, entries: Iterable[Entry]) -> int:
+        self._attempt.work()
+        return super()._link_written(entries)
+
     def delete_many(self, paths: Iterable[str]) -> int:
         """Stage the deletion of many paths; return how many were named."""
         self._attempt.work()

@@ -32,8 +32,8 @@ class Target(View, Protocol):
     def new_address(self) -> str:
         """Return a fresh key prefix in the repository's storage, to write files below."""
 
-    def link_many(self, entries: Iterable[Entry]) -> int:
-        """Stage entries of files that are in the storage already."""
+    def _link_written(self, entries: Iterable[Entry]) -> int:
+        """Stage entries of files that were just written below an address, and listed."""
 
     def delete_many(self, paths: Iterable[str]) -> int:
         """Stage the removal of paths."""

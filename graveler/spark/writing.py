@@ -93,7 +93,7 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
         for (name, info), checksum in zip(files.items(), checksums, strict=True)
     ]
     entries.sort(key=lambda entry: entry.path.encode())
-    target.link_many(entries)
+    target._link_written(entries)
     if mode == "overwrite":
         target.delete_many(_replaced(target, folder, entries, whole=not partition_by))
     elif owner:

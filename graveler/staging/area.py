@@ -1,16 +1,21 @@
 """Where staged writes live: partition ``staging:<repository uid>:<token>``, key = path."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from graveler.background import Background
 from graveler.clock import IdSource
+from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.judging import refuse_writes
 from graveler.kv.store import KVStore
 from graveler.staging.combine import combine
 
-__all__ = ["StagingArea", "is_laid", "laid_token"]
+__all__ = ["HOLD", "StagingArea", "is_laid", "laid_token"]
+
+HOLD: Final = "hold-"
+"""Start of the tokens that no branch names, under which entries are kept for a moment."""
 
 _LAID: Final = "laid-"
 
@@ -48,6 +53,14 @@ class StagingArea:
         """Stage many writes under `token`, in as few round trips as the driver can."""
         refuse_writes("staged writes")
         self._kv.set_many(self._prefix + token, items)
+
+    def withdraw(self, token: str, key: bytes, value: bytes) -> None:
+        """Remove a staged write unless another one has taken its place."""
+        stored = self._kv.get(self._prefix + token, key)
+        if stored is None or stored.value != value:
+            return
+        with suppress(PreconditionFailedError, OutcomeUnknownError):
+            self._kv.delete_if(self._prefix + token, key, stored.predicate)
 
     def get(self, newest_first: Sequence[str], key: bytes) -> bytes | None:
         """Return the newest staged write of `key` among the tokens, or None; one round trip."""

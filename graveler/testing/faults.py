@@ -203,8 +203,8 @@ class FaultyObjectStore(ObjectStore):
         with self._script.around("delete_object"):
             self._store.delete(key)
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        items = self._store.list(prefix)
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        items = self._store.list(prefix, after=after)
         with self._script.around("list"):
             first = next(items, None)
         if first is not None:

@@ -328,9 +328,20 @@ class ObjectStoreSuite:
         expected = [key for key in sorted(_IN_ORDER, key=str.encode) if key.startswith(prefix)]
         assert [info.key for info in store.list(prefix)] == expected
 
+    @pytest.mark.parametrize("prefix", ["", "a", "a/", "b/a"])
+    def test_a_listing_begins_after_a_key(self, store: ObjectStore, prefix: str) -> None:
+        for key in _IN_ORDER:
+            store.put(key, b"")
+        below = [key for key in sorted(_IN_ORDER, key=str.encode) if key.startswith(prefix)]
+        for after in [*_IN_ORDER, "a", "a/", "a/b", "b/a/", "\u00e9", "zzz", "0"]:
+            expected = [key for key in below if key.encode() > after.encode()]
+            assert [info.key for info in store.list(prefix, after=after)] == expected
+
     def test_a_prefix_that_is_no_text_is_refused(self, store: ObjectStore) -> None:
         with pytest.raises(InvalidInputError):
             list(store.list("\ud800"))
+        with pytest.raises(InvalidInputError):
+            list(store.list(after="\ud800"))
 
     def test_an_empty_store_lists_nothing(self, store: ObjectStore) -> None:
         assert list(store.list()) == []

@@ -264,8 +264,8 @@ class WatchedObjects(ObjectStore):
         with self._around("delete", key):
             self._store.delete(key)
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        items = self._store.list(prefix)
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        items = self._store.list(prefix, after=after)
         with self._around("list", prefix):
             first = next(items, None)
         if first is not None:

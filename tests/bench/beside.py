@@ -15,6 +15,7 @@ from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.names import path_key
 from graveler.records import stage_entry
+from graveler.testing.linking import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress
 
@@ -86,7 +87,7 @@ def _sample(main: Branch, paths: list[str], into: _Samples, going_on: Callable[[
         path = chosen.choice(paths)
         into["read"].append(clocked(lambda: main.stat(path)))  # noqa: B023 - called now
         fresh = Entry(path=f"other/{number:09d}", address=f"data/{number:032x}/file", size=1)
-        into["write"].append(clocked(lambda: main.link_many([fresh])))  # noqa: B023 - called now
+        into["write"].append(clocked(lambda: link_unseen(main, [fresh])))  # noqa: B023 - called now
         number += 1
     return time.perf_counter() - started
 

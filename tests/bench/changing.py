@@ -6,6 +6,7 @@ from pathlib import Path
 
 from graveler.committed import Splitting, StoreStats
 from graveler.lake import Repository
+from graveler.testing.linking import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, alternate, progress
 
@@ -22,7 +23,7 @@ def _filled(folder: Path, name: str, size: int) -> tuple[object, Repository]:
     progress(f"a repository of {size:,} entries")
     lake, repo = new_repository(folder / name, "bench", EVEN)
     main = repo.branch("main")
-    main.link_many(entries("input", size))
+    link_unseen(main, entries("input", size))
     main.commit(f"{size} entries")
     return lake, repo
 
@@ -37,7 +38,7 @@ def _written(stats: StoreStats) -> int:
 
 def _change(repo: Repository, path: str) -> None:
     main = repo.branch("main")
-    main.link_many([replace(main.stat(path), checksum=f"sha256:{next(_versions):064x}")])
+    link_unseen(main, [replace(main.stat(path), checksum=f"sha256:{next(_versions):064x}")])
 
 
 def changing(folder: Path) -> list[Result]:
@@ -92,9 +93,12 @@ def _diff(repo: Repository) -> Result:
     progress("a diff of a hundred paths")
     main = repo.branch("main")
     everything = [entry.path for entry in repo.ref("main").list()]
-    main.link_many(
-        replace(main.stat(path), checksum=f"sha256:{next(_versions):064x}")
-        for path in everything[5_000 : 5_000 + 100 * 9_000 : 9_000]
+    link_unseen(
+        main,
+        (
+            replace(main.stat(path), checksum=f"sha256:{next(_versions):064x}")
+            for path in everything[5_000 : 5_000 + 100 * 9_000 : 9_000]
+        ),
     )
     commit = main.commit("a hundred changes")
     written, reused = repo.range_reuse(commit)

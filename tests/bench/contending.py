@@ -17,9 +17,11 @@ import graveler
 from graveler.committed import Splitting, apply
 from graveler.config import write_default_config
 from graveler.errors import GravelerError, NoChangesError
+from graveler.model import Entry
 from graveler.names import path_key
 from graveler.records import stage_entry, staged_changes
 from graveler.refs import move
+from graveler.testing.linking import link_unseen
 from tests.bench.lakes import entries, entry
 from tests.bench.measure import Result, percentile, progress
 from tests.fixtures_postgres import postgres_server, schema, socket_of
@@ -79,7 +81,7 @@ def _fill(location: str, size: int) -> None:
     with graveler.open(location, create=True) as lake:
         repository = lake.create_repository("flights", splitting=Splitting())
         main = repository.branch("main")
-        main.link_many([entry("README")])
+        link_unseen(main, [entry("README")])
         head = main.commit("begin")
         if not size:
             return
@@ -114,7 +116,7 @@ def _loop(location: str, number: int, start: Barrier, answers: Any) -> None:
             try:
                 branch = repository.create_branch(name, source="main")
                 made = entry(f"input/2014/{number:02}/{turn:02}.parquet")
-                branch.link(made.path, address=made.address, size=made.size, checksum="md5:00")
+                link_unseen(branch, [made])
                 branch.commit(name)
                 merging = time.perf_counter()
                 repository.merge(name, into="main")
@@ -131,7 +133,7 @@ def _commit(location: str, number: int, start: Barrier, answers: Any) -> None:
         start.wait(_PATIENCE_S)
         began = time.perf_counter()
         try:
-            branch.link(f"c/{number:03}", address=f"data/x/{number}", size=1, checksum="md5:00")
+            link_unseen(branch, [Entry(f"c/{number:03}", f"data/x/{number}", 1)])
             branch.commit(f"c{number}")
         except NoChangesError:
             pass  # another one had committed our path before we began to

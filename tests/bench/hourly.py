@@ -5,6 +5,7 @@ from pathlib import Path
 
 from graveler.committed import Splitting
 from graveler.committed.metarange import read
+from graveler.testing.linking import link_unseen
 from tests.bench.lakes import START, entries, hour_entries, new_repository
 from tests.bench.measure import Result, progress
 
@@ -21,7 +22,7 @@ def hourly(folder: Path) -> list[Result]:
     lake, repo = new_repository(folder / "hourly", "bench", Splitting())
     with lake:
         main = repo.branch("main")
-        main.link_many(entries("output", BEHIND))
+        link_unseen(main, entries("output", BEHIND))
         main.commit("output of the past")
         worst_reuse, most_written, thrice, by_merge = 1.0, 0, 0, 0
         stats = repo.stores.ranges.stats
@@ -29,7 +30,8 @@ def hourly(folder: Path) -> list[Result]:
         ingest = repo.branch("ingest")
         for number in range(HOURS):
             base = {info.id for info in read(repo.stores.ranges, ingest.head.metarange)}
-            ingest.link_many(hour_entries("input", START + timedelta(hours=number), PER_HOUR))
+            hour = START + timedelta(hours=number)
+            link_unseen(ingest, hour_entries("input", hour, PER_HOUR))
             before = stats.ranges_written
             commit = ingest.commit(f"hour {number}")
             most_written = max(most_written, stats.ranges_written - before)

@@ -13,6 +13,7 @@ import graveler
 from graveler.committed import Splitting
 from graveler.config import write_default_config
 from graveler.errors import GravelerError
+from graveler.testing.linking import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, best, clocked, percentile, progress
 
@@ -59,7 +60,7 @@ def _life(place: Path) -> Result:
 
             def life(number: int = number, mine: list[graveler.Entry] = mine) -> None:
                 run = repo.runs.open(f"hour {number}")
-                run.link_many(mine)
+                link_unseen(run, mine)
                 run.commit("files")
                 run.publish([adds_files])
 
@@ -82,8 +83,9 @@ def _publisher(location: str, number: int, start: Barrier, answers: Any) -> None
         for turn in range(RUNS):
             try:
                 run = repository.runs.open(f"hour {number} {turn}")
-                run.link_many(
-                    entry(f"input/{number:02}/{turn:02}/part-{part}") for part in range(10)
+                link_unseen(
+                    run,
+                    (entry(f"input/{number:02}/{turn:02}/part-{part}") for part in range(10)),
                 )
                 run.commit("files")
                 began = time.perf_counter()

@@ -10,6 +10,7 @@ from graveler.config import load_config
 from graveler.kv.store import KVStore, Stored
 from graveler.lake import Repository
 from graveler.lake.factory import connect
+from graveler.testing.linking import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress
 
@@ -26,7 +27,7 @@ def small(folder: Path) -> list[Result]:
     lake, repo = new_repository(folder / "small", "bench", Splitting())
     with lake:
         main = repo.branch("main")
-        main.link_many(entries("input", SIZE))
+        link_unseen(main, entries("input", SIZE))
         main.commit("the start")
         results = [_commit(repo), _create_branch(repo)]
     return [*results, *_idle_read(folder / "small")]
@@ -45,7 +46,7 @@ def _commit(repo: Repository) -> Result:
     main = repo.branch("main")
     seconds = []
     for number in range(TIMES + 20):
-        main.link_many([entry(f"input/changing-{number % 50}-{next(_versions)}")])
+        link_unseen(main, [entry(f"input/changing-{number % 50}-{next(_versions)}")])
         seconds.append(clocked(lambda: main.commit("one change")))
     seconds = seconds[20:]
     return Result(

@@ -11,6 +11,7 @@ from graveler.config import load_config, write_default_config
 from graveler.lake import Branch, Lake, Repository
 from graveler.lake.factory import connect
 from graveler.model import Entry
+from graveler.testing.linking import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress, timed
 
@@ -52,7 +53,7 @@ def _rate(folder: Path, kv_uri: str, prepared: list[Entry]) -> float:
         seconds = []
         for number in range(3):
             branch = repo.create_branch(f"turn-{number}")
-            seconds.append(timed(lambda: branch.link_many(prepared)))  # noqa: B023 - called now
+            seconds.append(timed(lambda: link_unseen(branch, prepared)))  # noqa: B023 - called now
         return COUNT / sorted(seconds)[1]
 
 
@@ -67,14 +68,14 @@ def _sealed(folder: Path) -> list[Result]:
         there = list(entries("input", PATHS))
         fresh = [replace(one, checksum=f"sha256:{n:064x}") for n, one in enumerate(there)]
         main = repo.branch("main")
-        main.link_many(there)
+        link_unseen(main, there)
         main.commit("a thousand paths")
         views = {name: repo.create_branch(name) for name in ("none", "sealed", "live", "spread")}
-        views["live"].link_many(fresh)
+        link_unseen(views["live"], fresh)
         for token in range(TOKENS):
-            views["sealed"].link_many([fresh[token * 7]])
+            link_unseen(views["sealed"], [fresh[token * 7]])
             _die_committing(folder, "sealed")
-            views["spread"].link_many(fresh[token::TOKENS])
+            link_unseen(views["spread"], fresh[token::TOKENS])
             _die_committing(folder, "spread")
         tokens = {
             name: len(repo.stores.refs.branches.get(name).sealed_tokens)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from graveler.model import Entry
+from graveler.testing.linking import link_unseen
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "graveler.cli"]
@@ -56,8 +57,9 @@ def test_an_output_that_knows_no_umlauts_still_gets_every_line(folder, history):
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_reader_that_has_had_enough_ends_a_listing_quietly(folder, repo, options):
-    repo.branch("main").link_many(
-        Entry(path=f"a/{number:06}", address=f"data/{number}", size=1) for number in range(20_000)
+    link_unseen(
+        repo.branch("main"),
+        (Entry(f"a/{number:06}", f"data/{number}", size=1) for number in range(20_000)),
     )
     program = subprocess.Popen(
         [*PROGRAM, "ls", "-r", "main", *options],

@@ -53,6 +53,8 @@ class History:
         self.dice = random.Random(seed)
         self.branches = ["main"]
         self.outcomes = []
+        for number in range(4):
+            repo.stores.objects.put(f"data/linked-{number}", b"linked")
 
     def go_on(self, steps):
         for self.number in range(steps):
@@ -74,7 +76,7 @@ class History:
         self.branch.put(self.path, self.body.encode())
 
     def link(self):
-        self.branch.link(self.path, address=f"file:///there/{self.body}", size=1)
+        self.branch.link(self.path, address=f"data/linked-{self.body}", size=6)
 
     def delete(self):
         self.branch.delete(self.path)

@@ -12,6 +12,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import ChangeKind, Entry, Prefix
+from graveler.testing.linking import link_unseen
 
 
 def names(view, prefix="", **options):
@@ -123,15 +124,15 @@ def test_listings_fold_at_the_delimiter_and_go_on_after_a_path(repo):
 def test_a_long_listing_is_whole_and_in_byte_order(repo):
     main = repo.branch("main")
     paths = [f"{number * 7919 % 3000:04}/é" for number in range(1500)]
-    main.link_many(Entry(path, f"data/{path}", 1, "md5:0") for path in paths)
+    link_unseen(main, (Entry(path, f"data/{path}", 1, "md5:0") for path in paths))
     main.commit("many")
-    main.link_many(Entry(path + "2", f"data/{path}", 1, "md5:1") for path in paths[:700])
+    link_unseen(main, (Entry(path + "2", f"data/{path}", 1, "md5:1") for path in paths[:700]))
     main.delete_many(paths[700:1400])
     expected = sorted([*paths[:700], *paths[1400:], *(path + "2" for path in paths[:700])])
     assert names(main) == sorted(expected, key=str.encode)
 
 
-def test_links_copy_nothing_and_ask_the_store_only_for_what_is_missing(repo):
+def test_links_copy_nothing_and_are_looked_up(repo):
     main = repo.branch("main")
     store = repo.stores.objects
     address = main.new_address() + "/part-0.parquet"
@@ -143,9 +144,11 @@ def test_links_copy_nothing_and_ask_the_store_only_for_what_is_missing(repo):
     assert list(main.paths("output/part-0.parquet")) == [store.uri(address)]
     with pytest.raises(ObjectNotFoundError):
         main.link("missing", address="data/missing")
-    main.link("trusted", address="data/missing", size=1, checksum="md5:0")  # not asked, not known
-    with pytest.raises(ObjectNotFoundError):
-        main.get("trusted")
+    with pytest.raises(ObjectNotFoundError, match=r"'said'.*'data/missing'"):
+        main.link("said", address="data/missing", size=1, checksum="md5:0")
+    with pytest.raises(InvalidInputError, match="has 16 bytes, not 15"):
+        main.link("short", address=address, size=15)
+    assert names(main) == ["output/part-0.parquet"]
 
 
 def test_files_of_other_stores_are_linked_by_their_uri(repo, tmp_path):
@@ -176,7 +179,7 @@ def test_a_path_that_cannot_be_stored_is_refused_before_anything_is(repo, path):
 
 def test_entries_that_point_into_the_metadata_are_refused(repo):
     main = repo.branch("main")
-    for address in ("", "/etc/passwd", "_graveler/0"):
+    for address in ("", "_graveler/0", "other/x", f"{repo.storage}/_graveler/0"):
         with pytest.raises(InvalidInputError, match="address"):
             main.link_many([Entry("a", address, 1)])
     with pytest.raises(InvalidInputError, match="negative"):

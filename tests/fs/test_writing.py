@@ -128,6 +128,8 @@ def test_names_are_given_without_copying_bytes(grav, repo):
 
 
 def test_a_thousand_files_move_in_a_few_calls(grav, repo, lake):
+    for number in range(1000):
+        repo.stores.objects.put(f"data/{number}", b"x")
     repo.branch("dev").link_many(
         Entry(f"in/{number % 10}/{number}", address=f"data/{number}", size=1)
         for number in range(1000)

@@ -26,6 +26,7 @@ from graveler.repository.committing import _seal
 from graveler.repository.marker import MARKER, Marker, Owner, encode_marker
 from graveler.runs import RunState
 from graveler.testing.faults import ProcessDied, dies
+from graveler.testing.linking import link_unseen
 from tests.gc.lakes import DAY, NOW, World, check_sound, collect, commit, keys, link, pass_days
 
 
@@ -389,7 +390,7 @@ def test_what_a_later_mark_swept_first_does_not_stop_the_earlier_one(world, repo
     earlier = repo.gc.mark(grace=NOW)
     late = repo.create_branch("late")  # as if it had been looked up before the mark
     repo.stores.refs.expired.keep(lost.id)
-    late.link_many([entry])
+    link_unseen(late, [entry])
     late.commit("late")
     repo.delete_branch("late")
     later = repo.gc.mark(grace=NOW, window=NOW)
@@ -466,25 +467,6 @@ def test_a_table_that_nobody_can_read_and_nobody_needs_goes_with_the_rest(repo):
     repo.stores.objects.put(f"_graveler/{'ab' * 32}", b"no table")
     assert counts(collect(repo).freed) == {"ranges": 1}
     check_sound(repo)
-
-
-def test_links_to_the_own_storage_count_however_they_are_spelled(world, repo):
-    objects = repo.stores.objects
-    spelled = {
-        "data/a/part 0": f"{objects.root}/data/a/part 0",
-        "data/b/part%201": f"{objects.root}/data/b/part%201",
-        "data/c/part 2": f"{objects.root}/data/c/part%202",
-        "data/d/data/e": f"s3a://bucket/{repo.name}/data/d/data/e",
-    }
-    for key in spelled:
-        objects.put(key, b"x")
-    objects.put("data/f", b"garbage")
-    repo.branch("main").link_many(
-        Entry(f"linked/{number}", address, 1) for number, address in enumerate(spelled.values())
-    )
-    repo.branch("main").commit("links")
-    assert collect(repo).freed[Kind.DATA].count == 1
-    assert set(spelled) < keys(repo)
 
 
 def test_a_storage_that_two_repositories_share_is_refused(repo):

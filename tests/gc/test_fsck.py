@@ -12,6 +12,7 @@ from graveler.gc.pace import Pace
 from graveler.identity import record_id
 from graveler.model import Entry
 from graveler.records import encode_commit, encode_value, stage_entry
+from graveler.testing.linking import link_unseen
 
 EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
 
@@ -215,11 +216,12 @@ def test_linked_files_elsewhere_are_looked_at(damage, tmp_path):
     (tmp_path / "there.csv").write_bytes(b"12345")
     dev = damage.repo.branch("dev")
     dev.link("linked/there", address=f"file://{tmp_path}/there.csv")
-    dev.link_many(
+    link_unseen(
+        dev,
         [
             Entry(path="linked/gone", address=f"file://{tmp_path}/gone.csv", size=1),
             Entry(path="linked/odd", address="odd://x/y", size=1),
-        ]
+        ],
     )
     dev.commit("links")
     problems = {problem.paths[0]: problem.message for problem in damage.fsck().problems}

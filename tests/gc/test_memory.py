@@ -14,6 +14,7 @@ from graveler.lake.lake import Lake
 from graveler.model import Entry
 from graveler.objects.local import LocalStore
 from graveler.objects.store import ObjectInfo
+from graveler.testing.linking import link_unseen
 from tests.gc.lakes import NOW
 
 MIB = 1 << 20
@@ -25,8 +26,8 @@ class ManyFiles(LocalStore):
 
     many = 0
 
-    def list(self, prefix=""):
-        yield from super().list(prefix)
+    def list(self, prefix="", *, after=""):
+        yield from super().list(prefix, after=after)
         for number in range(self.many if not prefix else 0):
             yield ObjectInfo(f"data/{number:08}", 10, "", LONG_AGO)
 
@@ -55,7 +56,7 @@ def peak(folder, entries):
     with LakeOfMany(config, kv, clock=clock, ids=ids, background=Inline()) as lake:
         repo = lake.create_repository("flights")
         main = repo.branch("main")
-        main.link_many(Entry(f"{n:08}", f"data/{n:08}", 10) for n in range(0, entries, 2))
+        link_unseen(main, (Entry(f"{n:08}", f"data/{n:08}", 10) for n in range(0, entries, 2)))
         main.commit("all")
         objects = repo.stores.objects
         assert isinstance(objects, ManyFiles)

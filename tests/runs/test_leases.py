@@ -16,6 +16,11 @@ KEY = "hourly 05"
 THIRD = LEASE / 3 + timedelta(seconds=1)
 
 
+@pytest.fixture(autouse=True)
+def linkable(repo):
+    repo.stores.objects.put("data/x", b"x")
+
+
 @pytest.fixture
 def clock(repo):
     return repo.stores.clock

@@ -10,6 +10,7 @@ from graveler.model import Entry
 from graveler.records import decode_branch
 from graveler.repository import Branch
 from graveler.testing.faults import ProcessDied
+from graveler.testing.linking import link_unseen
 from tests.simulate.history import Operation
 from tests.simulate.processes import Process
 from tests.simulate.shared import Call
@@ -39,7 +40,7 @@ class Client:
         operation = self._operation("put", branch, writes={path: value})
 
         def stage() -> None:
-            _branch(self.repository, branch).link(path, address=f"data/{value}", size=1)
+            link_unseen(_branch(self.repository, branch), [Entry(path, f"data/{value}", 1)])
 
         self._do(operation, stage)
 

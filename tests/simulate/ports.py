@@ -171,8 +171,8 @@ class SimulatedObjects(ObjectStore):
     def delete(self, key: str) -> None:
         self.process.call(Call("delete", OBJECTS, key.encode()))
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        position = prefix.encode()
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        position = max(prefix.encode(), after.encode() + b"\0" if after else b"")
         while True:
             item = self.process.call(Call("next", OBJECTS, position))
             if not isinstance(item, tuple) or not item[0].startswith(prefix.encode()):

@@ -1,0 +1,177 @@
+"""One form for each address, made where it enters, so that equal text means the same file.
+
+A file of the repository's own storage has its key for an address, ``data/…``. Any other file has
+a URI. Local paths are resolved: symbolic links, ``..``, ``.``, ``//``, ``file:/path``. An S3 key
+is taken as it stands, because two spellings of it are two objects; only the scheme has aliases.
+"""
+
+# Pathlib takes three times as long, and a call has up to 100,000 addresses.
+# ruff: noqa: PTH114, PTH116, PTH120
+
+import os
+from posixpath import normpath
+from typing import Final
+from urllib.parse import unquote
+
+from graveler.errors import InvalidInputError
+from graveler.objects.keys import check_key
+
+__all__ = ["DATA", "AddressBook", "is_own"]
+
+DATA: Final = "data/"
+"""Where the files of entries lie in a repository's storage."""
+
+_FILE: Final = "file://"
+_ALIASES: Final = {"s3a": "s3", "s3n": "s3"}
+_LOCAL_HOST: Final = "localhost/"
+_NO_FILE: Final = frozenset({"", ".", ".."})
+
+_Inode = tuple[int, int]
+
+
+def is_own(address: str) -> bool:
+    """Return whether a stored address is a key in the repository's own storage."""
+    return "://" not in address
+
+
+class AddressBook:
+    """Finds the one form of addresses; remembers the folders it has resolved.
+
+    Args:
+        root: URI of the repository's own storage.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._folders: dict[str, str] = {}
+        self._above: dict[str, dict[_Inode, str]] = {}
+        self._inodes: dict[str, _Inode | None] = {}
+        self.root = self.place(root)
+
+    def stored_form(self, address: str) -> str:
+        """Return the key of an own file, or the URI of another one.
+
+        Raises:
+            InvalidInputError: It names no file, or an own one in an unusual way; the message
+                has the spelling to use.
+        """
+        if not address:
+            raise InvalidInputError("address '': give a full URI, or a key below data/")
+        if "://" not in address and not address.startswith(("/", "file:")):
+            return self._own(address, address)
+        uri = self.uri(address)
+        key = self.key_below(self.root, uri)
+        if key is not None:
+            return self._own(address, key)
+        self._refuse_unusual(address, uri)
+        return uri
+
+    def uri(self, address: str) -> str:
+        """Return the one form of a full URI, or of an absolute path, that names a file."""
+        scheme, rest = _parts(address)
+        if scheme == "file":
+            return _FILE + self._resolved(address, _local(address, rest))
+        if not rest.partition("/")[2] or rest.endswith("/"):
+            raise InvalidInputError(f"address {address!r} names no file")
+        return f"{scheme}://{rest}"
+
+    def place(self, address: str) -> str:
+        """Return the one form of a folder or prefix: without a slash at the end."""
+        scheme, rest = _parts(address)
+        if scheme == "file":
+            return _FILE + os.path.realpath(_local(address, rest)).rstrip("/")
+        return f"{scheme}://{rest}".rstrip("/")
+
+    def key_below(self, place: str, uri: str) -> str | None:
+        """Return the key of a file below a place, both in their one form; None if it is not."""
+        if uri.startswith(place + "/"):
+            return uri[len(place) + 1 :]
+        if place.startswith(_FILE) and uri.startswith(_FILE):
+            # the same folder may be mounted twice
+            folder, _, name = uri.removeprefix(_FILE).rpartition("/")
+            inode = self._inode(place.removeprefix(_FILE))
+            above = None if inode is None else self._folders_above(folder).get(inode)
+            if above is not None:
+                return f"{folder[len(above) :].lstrip('/')}/{name}".lstrip("/")
+        return None
+
+    def _own(self, address: str, key: str) -> str:
+        if key.startswith(DATA) and normpath(key) == key:
+            check_key(key)
+            return key
+        for text in (key, unquote(key)):
+            plain = normpath(text.lstrip("/"))
+            if plain.startswith(DATA):
+                raise InvalidInputError(
+                    f"address {address!r} is an unusual spelling of a file in the repository's own "
+                    f"storage: give it as {plain!r}"
+                )
+        raise InvalidInputError(
+            f"address {address!r} is neither a full URI of a file outside of the repository's "
+            f"storage {self.root} nor a key below its {DATA}"
+        )
+
+    def _refuse_unusual(self, address: str, uri: str) -> None:
+        """Refuse what some programs, but not the store, take for an own file."""
+        scheme, _, rest = uri.partition("://")
+        if scheme == "file":
+            return  # it is resolved: there is no other spelling
+        for text in {rest, unquote(rest)}:
+            key = self.key_below(self.root, f"{scheme}://{normpath(text)}")
+            if key is not None:
+                self._own(address, f"/{key}")
+
+    def _resolved(self, address: str, path: str) -> str:
+        if "%" in path and not os.path.lexists(path):
+            plain = unquote(path)  # as pathlib writes URIs
+            path = plain if os.path.lexists(plain) else path
+        folder, name = os.path.split(path)
+        if name in _NO_FILE:
+            raise InvalidInputError(f"address {address!r} names no file")
+        resolved = self._folders.get(folder)
+        if resolved is None:
+            resolved = self._folders[folder] = os.path.realpath(folder).rstrip("/")
+        file = f"{resolved}/{name}"
+        return os.path.realpath(file) if os.path.islink(file) else file
+
+    def _folders_above(self, folder: str) -> dict[_Inode, str]:
+        """Return a folder and those above it, by their numbers on the disk."""
+        known = self._above.get(folder)
+        if known is None:
+            upper = self._folders_above(os.path.dirname(folder)) if folder.strip("/") else {}
+            inode = self._inode(folder)
+            known = self._above[folder] = {**upper, **({} if inode is None else {inode: folder})}
+        return known
+
+    def _inode(self, folder: str) -> _Inode | None:
+        if folder not in self._inodes:
+            try:
+                status = os.stat(folder or "/")
+            except OSError:
+                self._inodes[folder] = None
+            else:
+                self._inodes[folder] = status.st_dev, status.st_ino
+        return self._inodes[folder]
+
+
+def _parts(address: str) -> tuple[str, str]:
+    """Return the scheme, without aliases, and what is behind it."""
+    try:
+        address.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"address {address!r} is not text that UTF-8 can hold") from error
+    if "\0" in address:
+        raise InvalidInputError(f"address {address!r} holds a NUL: leave it out")
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        scheme, rest = "file", address.removeprefix("file:")
+    scheme = scheme.lower()
+    return _ALIASES.get(scheme, scheme), rest
+
+
+def _local(address: str, rest: str) -> str:
+    rest = rest.removeprefix(_LOCAL_HOST[:-1]) if rest.startswith(_LOCAL_HOST) else rest
+    if not rest.startswith("/"):
+        raise InvalidInputError(
+            f"address {address!r} names a host, or no absolute path: give file:///{rest}"
+        )
+    return rest

@@ -1,0 +1,136 @@
+"""Links: entries of files that are in a store already, each looked up when it is made."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.identity import unix_us
+from graveler.model import Entry
+from graveler.names import check_pairs, check_path
+from graveler.objects.address import AddressBook, is_own
+from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.refs import Epoch
+from graveler.repository.lookup import look_up
+from graveler.repository.stores import Stores
+
+__all__ = ["linked"]
+
+
+def linked(
+    stores: Stores, entries: Iterable[Entry], *, sized: bool = True
+) -> tuple[list[Entry], Epoch]:
+    """Return the entries as they are stored: addresses in their one form, all of them looked up.
+
+    The time is the one that the store reports, and of a foreign file its version, too. A checksum
+    is the caller's word, unless the entry is of graveler's own bytes and says otherwise.
+
+    Args:
+        stores: The repository.
+        entries: As the caller has them.
+        sized: Whether they say how large the files are.
+
+    Returns:
+        The entries, and the epoch of sweeps under which those of own files were looked up.
+
+    Raises:
+        ObjectNotFoundError: There is no such object.
+        InvalidInputError: A path or an address cannot be one, or the size is another one.
+    """
+    book = AddressBook(stores.storage)
+    owners = _Owners(stores, book)
+    checked = [_checked(entry, book, owners) for entry in entries]
+    borrows = any(is_own(entry.address) for entry in checked)
+    epoch = stores.refs.epochs.read() if borrows else Epoch()
+    infos = _infos(stores, {entry.address for entry in checked})
+    return [_seen(entry, infos, sized=sized) for entry in checked], epoch
+
+
+class _Owners:
+    """Tells whose storage a foreign file lies in."""
+
+    def __init__(self, stores: Stores, book: AddressBook) -> None:
+        self._stores = stores
+        self._book = book
+        self._roots: list[tuple[str, str]] | None = None
+        self._free: set[str] = set()
+
+    def check(self, uri: str) -> None:
+        """Refuse a file in another repository's storage.
+
+        Raises:
+            InvalidInputError: With the repository's name, and the way out.
+        """
+        folder = uri.rpartition("/")[0]
+        if folder in self._free:
+            return
+        if self._roots is None:
+            self._roots = [
+                (name, self._book.place(root)) for name, root in self._stores.neighbours()
+            ]
+        for name, root in self._roots:
+            if self._book.key_below(root, uri) is not None:
+                raise InvalidInputError(
+                    f"address {uri!r} lies in the storage of repository {name!r}, whose garbage "
+                    "collection does not know of links from here: copy the bytes instead, with "
+                    f"put(path, repository({name!r}).ref(…).open(path))"
+                )
+        self._free.add(folder)
+
+
+def _checked(entry: Entry, book: AddressBook, owners: _Owners) -> Entry:
+    check_path(entry.path)
+    check_pairs(f"entry {entry.path!r}", entry.metadata)
+    if entry.size < 0:
+        raise InvalidInputError(f"entry {entry.path!r}: size {entry.size} is negative")
+    try:
+        address = book.stored_form(entry.address)
+        if not is_own(address):
+            owners.check(address)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"entry {entry.path!r}: {error}") from error
+    return replace(entry, address=address)
+
+
+def _infos(stores: Stores, addresses: Iterable[str]) -> Mapping[str, tuple[ObjectInfo, str]]:
+    """Return what the stores know of the objects that are there, and the version of each."""
+    by_store: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    opened: dict[int, ObjectStore] = {}
+    for address in addresses:
+        store, key = stores.locate(address)
+        opened[id(store)] = store
+        by_store[id(store)][key] = address
+    found: dict[str, tuple[ObjectInfo, str]] = {}
+    for number, keys in by_store.items():
+        store = opened[number]
+        for key, info in look_up(store, keys).items():
+            found[keys[key]] = info, _version(store, info)
+    return found
+
+
+def _version(store: ObjectStore, info: ObjectInfo) -> str:
+    if store.root.startswith("file:"):
+        return f"mtime:{unix_us(info.mtime)}"
+    return f"etag:{info.etag}"
+
+
+def _seen(entry: Entry, infos: Mapping[str, tuple[ObjectInfo, str]], *, sized: bool) -> Entry:
+    if entry.address not in infos:
+        raise ObjectNotFoundError(
+            f"entry {entry.path!r}: there is no object at {entry.address!r}; addresses are taken "
+            "as they stand, percent signs included"
+        )
+    info, version = infos[entry.address]
+    if sized and entry.size != info.size:
+        raise InvalidInputError(
+            f"entry {entry.path!r}: {entry.address!r} has {info.size} bytes, not {entry.size}"
+        )
+    own = is_own(entry.address)
+    return replace(
+        entry,
+        size=info.size,
+        checksum=entry.checksum or info.checksum,
+        mtime=info.mtime,
+        version="" if own else version,
+        computed=own and (entry.computed or (not entry.checksum and bool(info.checksum))),
+    )

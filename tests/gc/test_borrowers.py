@@ -1,0 +1,284 @@
+"""Entries that borrow bytes beside a sweep: either the sweep sees them, or they are refused.
+
+The bytes are those of a commit that nothing names any more: it is condemned, its window is over,
+and it can still be read.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import fsspec
+import pytest
+
+from graveler.errors import (
+    CorruptionError,
+    ExpiredError,
+    GravelerError,
+    NoChangesError,
+    ObjectNotFoundError,
+)
+from graveler.lake.shared import lend_lake
+from graveler.model import Entry
+from graveler.testing.faults import ProcessDied, dies
+from tests.engine.worlds import World, interleave, outcome_of, tree
+from tests.gc.lakes import NOW, check_sound, commit
+
+LOST = {"g0": "garbage 0", "g1": "garbage 1"}
+_READ: list[Entry] = []
+
+
+def days(repo, number):
+    repo.stores.clock.sleep(number * 86_400)
+
+
+def condemned(repo):
+    commit(repo, "main", "base", a="1")
+    commit(repo, "dev", "lost", **LOST)
+    _READ[:] = [entry for entry in repo.branch("dev").entries() if entry.path in LOST]
+    repo.delete_branch("dev")
+    repo.create_branch("again")
+    repo.branch("again").put("g0", b"earlier")
+    days(repo, 2)
+    repo.gc.mark()
+    days(repo, 8)
+
+
+def lost_entries(_repo):
+    """The entries as somebody read them before the sweep."""
+    return list(_READ)
+
+
+def sweep(repo):
+    mark = next(iter(repo.gc.marks()))
+    return repo.gc.sweep(mark.id)
+
+
+def link(repo):
+    again = repo.branch("again")
+    for entry in lost_entries(repo):
+        again.link(entry.path, address=entry.address, size=entry.size)
+    again.commit("linked")
+
+
+def link_many(repo):
+    again = repo.branch("again")
+    again.link_many(lost_entries(repo))
+    again.commit("linked")
+
+
+def link_without_commit(repo):
+    repo.branch("again").link_many(lost_entries(repo))
+
+
+def commit_changes(repo):
+    repo.branch("again").commit_changes(lost_entries(repo), message="linked")
+
+
+def link_in_a_run(repo):
+    with repo.run("hour", into="main") as run:
+        run.link_many(lost_entries(repo))
+
+
+def in_a_step(repo):
+    with repo.run("hour", into="main") as run, run.step("one") as step:
+        step.link_many(lost_entries(repo))
+
+
+def copy_by_fs(repo):
+    lost = next(made for made in repo.stores.refs.commits.list() if made.message == "lost")
+    with lend_lake(repo.lake):
+        fs = fsspec.filesystem("grav", lake=repo.lake.location, skip_instance_cache=True)
+        try:
+            for path in LOST:
+                fs.cp_file(f"flights/{lost.id}/{path}", f"flights/again/{path}")
+        except OSError as error:
+            raise error.__cause__ or error from None
+    repo.branch("again").commit("copied")
+
+
+def transaction_by_fs(repo):
+    lost = next(made for made in repo.stores.refs.commits.list() if made.message == "lost")
+    with lend_lake(repo.lake):
+        fs = fsspec.filesystem("grav", lake=repo.lake.location, skip_instance_cache=True)
+        try:
+            with fs.transaction:
+                for path in LOST:
+                    fs.cp_file(f"flights/{lost.id}/{path}", f"flights/again/{path}")
+        except OSError as error:
+            raise error.__cause__ or error from None
+
+
+BORROWERS = {
+    work.__name__: work
+    for work in (
+        link,
+        link_many,
+        link_without_commit,
+        commit_changes,
+        link_in_a_run,
+        in_a_step,
+        copy_by_fs,
+        transaction_by_fs,
+    )
+}
+REFUSED = (ExpiredError, ObjectNotFoundError)
+# whoever reads a condemned commit may find that its tree goes meanwhile
+READERS = {"copy_by_fs": CorruptionError, "transaction_by_fs": CorruptionError}
+
+
+def check(world, borrower, swept, *, refused=REFUSED):
+    assert not isinstance(swept, GravelerError), repr(swept)
+    assert not isinstance(borrower, GravelerError) or isinstance(borrower, refused), repr(borrower)
+    repo = world.repo(scripted=False)
+    everywhere = check_sound(repo)
+    seen = everywhere["again"]
+    if not isinstance(borrower, GravelerError):
+        assert any(found.items() >= LOST.items() for found in (seen, everywhere["main"]))
+    with suppress(NoChangesError):
+        repo.branch("again").commit("what is left")
+    assert tree(repo.ref("again")) == seen
+    days(repo, 2)
+    repo.gc.run(window=NOW)
+    days(repo, 8)
+    repo.gc.run(window=NOW)
+    assert check_sound(repo)["again"] == seen
+
+
+@pytest.mark.parametrize("borrower", BORROWERS)
+def test_a_sweep_comes_in_between_the_steps_of_a_borrower(borrower):
+    refused = (*REFUSED, READERS.get(borrower, ExpiredError))
+    interleave(
+        condemned,
+        BORROWERS[borrower],
+        sweep,
+        lambda world, borrowed, swept: check(world, borrowed, swept, refused=refused),
+        least=6,
+    )
+
+
+@pytest.mark.parametrize("borrower", BORROWERS)
+def test_a_borrower_comes_in_between_the_steps_of_a_sweep(borrower):
+    refused = (*REFUSED, READERS.get(borrower, ExpiredError))
+    interleave(
+        condemned,
+        sweep,
+        BORROWERS[borrower],
+        lambda world, swept, borrowed: check(world, borrowed, swept, refused=refused),
+        least=30,
+    )
+
+
+@pytest.mark.parametrize("borrower", ["link_many", "commit_changes", "link_in_a_run"])
+def test_a_borrower_dies_and_a_sweep_and_a_commit_come_after_it(borrower):
+    """What it has staged is not acknowledged; a commit takes it only if its bytes are there."""
+    for number in range(1, 500):
+        world = World()
+        repo = world.repo(scripted=False)
+        condemned(repo)
+        world.script.arm(number, dies)
+        try:
+            BORROWERS[borrower](world.repo())
+        except ProcessDied:
+            pass
+        else:
+            break
+        world.script.disarm()
+        sweep(repo)
+        for _ in range(2):
+            with suppress(NoChangesError, ExpiredError):
+                repo.branch("again").commit("what there is")
+        check_sound(repo)
+    assert number > 8
+
+
+def test_a_commit_refuses_what_a_dead_borrower_staged_and_then_commits_the_rest():
+    """A sweep passes between the borrower's look and its staged rows, and the borrower dies."""
+    world = World()
+    repo = world.repo(scripted=False)
+    condemned(repo)
+    process = world.repo()
+    staging = process.stores.staging
+    set_many = staging.set_many
+
+    def late(token, items):
+        sweep(repo)
+        set_many(token, items)
+        raise ProcessDied("set_many")
+
+    staging.set_many = late
+    with pytest.raises(ProcessDied):
+        process.branch("again").link_many(
+            [*lost_entries(process), replace(process.branch("main").stat("a"), path="b")]
+        )
+    with pytest.raises(ExpiredError, match=r"g0.*g1.*withdrawn.*gc undelete"):
+        repo.branch("again").commit("takes it along")
+    repo.branch("again").commit("the rest")
+    assert check_sound(repo)["again"] == {"a": "1", "b": "1"}
+
+
+def test_acknowledged_rows_are_committed_whatever_sweeps_come_before(monkeypatch):
+    """A sweep that looks, one that has decided, one that died, one that is over."""
+    for number in range(1, 500):
+        world = World()
+        repo = world.repo(scripted=False)
+        condemned(repo)
+        repo.branch("again").link_many(lost_entries(repo))
+        world.script.arm(number, dies)
+        try:
+            sweep(world.repo())
+        except ProcessDied:
+            died = True
+        else:
+            died = False
+        world.script.disarm()
+        repo.branch("again").commit("acknowledged")
+        assert tree(repo.ref("again")) == {"a": "1", **LOST}
+        sweep(repo)
+        assert check_sound(repo)["again"] == {"a": "1", **LOST}
+        if not died:
+            break
+    assert number > 30
+
+
+def test_a_borrower_that_names_a_listed_file_makes_the_sweep_look_again():
+    world = World()
+    repo = world.repo(scripted=False)
+    condemned(repo)
+    borrower = world.repo(scripted=False)
+    looks: list[int] = []
+
+    def meanwhile(_what, done, _known):
+        if not looks:
+            looks.append(done)
+            borrower.branch("again").link_many(lost_entries(borrower))
+
+    mark = next(iter(repo.gc.marks()))
+    swept = repo.gc.sweep(mark.id, progress=meanwhile)
+    assert looks
+    assert swept.spared["data"].count == 2
+    assert check_sound(repo)["again"] == {"a": "1", **LOST}
+    assert outcome_of(sweep, repo).state == "swept"
+
+
+def test_without_a_sweep_a_chunk_costs_two_reads_of_the_epoch(monkeypatch):
+    world = World()
+    repo = world.repo(scripted=False)
+    entry = repo.branch("main").put("a", b"1")
+    reads = []
+    get = world.kv.get
+
+    def noted(partition, key):
+        if partition.startswith("gc:"):
+            reads.append(key)
+        return get(partition, key)
+
+    monkeypatch.setattr(world.kv, "get", noted)
+    repo.branch("main").link_many(replace(entry, path=f"b{number}") for number in range(1_000))
+    assert reads == [b"epoch"] * 2
+    reads.clear()
+    repo.branch("main").commit("borrowed")
+    assert reads.count(b"epoch") == 1
+    reads.clear()
+    repo.branch("main").put("c", b"1")
+    repo.branch("main").commit("put")
+    assert b"epoch" not in reads

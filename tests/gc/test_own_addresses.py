@@ -1,0 +1,164 @@
+"""A file of the repository's own storage has one address, so that collection sees every link."""
+
+import os
+from datetime import timedelta
+
+import pytest
+
+import graveler
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.gc.marks import Kind
+from graveler.model import Entry
+
+NOW = timedelta(0)
+KEY = "data/0a/part-0"
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        repo = lake.create_repository("flights")
+        repo.stores.objects.put(KEY, b"bytes")
+        repo.stores.objects.put("data/garbage", b"garbage")
+        yield repo
+
+
+def folder(repo):
+    return repo.storage.removeprefix("file://")
+
+
+def by_a_link(repo, tmp_path):
+    (tmp_path / "mount").symlink_to(folder(repo))
+    return f"file://{tmp_path}/mount/{KEY}"
+
+
+def by_a_link_to_the_file(repo, tmp_path):
+    (tmp_path / "alias").symlink_to(f"{folder(repo)}/{KEY}")
+    return f"file://{tmp_path}/alias"
+
+
+SPELLINGS = {
+    "key": lambda repo, _: KEY,
+    "full": lambda repo, _: f"file://{folder(repo)}/{KEY}",
+    "plain path": lambda repo, _: f"{folder(repo)}/{KEY}",
+    "one slash": lambda repo, _: f"file:{folder(repo)}/{KEY}",
+    "localhost": lambda repo, _: f"file://localhost{folder(repo)}/{KEY}",
+    "upper case": lambda repo, _: f"FILE://{folder(repo)}/{KEY}",
+    "two slashes before": lambda repo, _: f"file://{folder(repo)}//{KEY}",
+    "two slashes within": lambda repo, _: f"file://{folder(repo)}/data//0a/part-0",
+    "two slashes behind": lambda repo, _: f"file://{folder(repo)}/data/0a//part-0",
+    "dot": lambda repo, _: f"file://{folder(repo)}/./data/./0a/part-0",
+    "up and down": lambda repo, _: f"file://{folder(repo)}/data/0a/../0a/part-0",
+    "symbolic link": by_a_link,
+    "symbolic link to the file": by_a_link_to_the_file,
+}
+
+
+def collect(repo):
+    (mark,) = repo.gc.run(grace=NOW, window=NOW)
+    return mark.freed[Kind.DATA].count
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_link_to_an_own_file_keeps_it_however_it_is_spelled(repo, tmp_path, spelling, many):
+    address = SPELLINGS[spelling](repo, tmp_path)
+    main = repo.branch("main")
+    if many:
+        main.link_many([Entry("linked", address, 5)])
+    else:
+        assert main.link("linked", address=address).address == KEY
+    main.commit("link")
+    assert collect(repo) == 1
+    assert main.get("linked") == b"bytes"
+    assert main.stat("linked").address == KEY
+    assert list(main.paths("")) == [f"{repo.storage}/{KEY}"]
+
+
+@pytest.mark.parametrize("key", ["data//0a/part-0", "data/./0a/part-0", "data/x/../0a/part-0"])
+def test_an_unusual_spelling_of_an_own_key_is_refused_with_the_usual_one(repo, key):
+    with pytest.raises(InvalidInputError, match=f"give it as '{KEY}'"):
+        repo.branch("main").link("linked", address=key)
+
+
+def test_of_a_percent_sign_the_file_that_is_there_decides(repo, tmp_path):
+    plain, escaped = tmp_path / "out" / "a b", tmp_path / "out" / "a%20b"
+    plain.parent.mkdir()
+    plain.write_bytes(b"plain")
+    main = repo.branch("main")
+    assert main.link("one", address=plain.as_uri()).address == f"file://{plain}"
+    escaped.write_bytes(b"escaped")
+    assert main.link("two", address=plain.as_uri()).address == f"file://{escaped}"
+
+
+def test_a_file_outside_has_one_address_too(repo, tmp_path):
+    file = tmp_path / "out" / "raw.csv"
+    file.parent.mkdir()
+    file.write_bytes(b"raw")
+    (tmp_path / "in").symlink_to(tmp_path / "out")
+    main = repo.branch("main")
+    spelled = [str(file), f"file:{file}", f"file://{file}", f"file://{tmp_path}/in/raw.csv"]
+    spelled.append(f"file://{tmp_path}/out//../out/./raw.csv")
+    entries = [main.link("linked", address=address) for address in spelled]
+    assert {entry.address for entry in entries} == {f"file://{file}"}
+    assert all(entry == entries[0] for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("file:out/raw.csv", "no absolute path"),
+        ("file://out/raw.csv", "names a host"),
+        ("file:///etc/", "names no file"),
+        ("file:///etc/..", "names no file"),
+        ("/etc/..", "names no file"),
+        ("s3://bucket", "names no file"),
+        ("s3://bucket/a/", "names no file"),
+        ("file:///a\0b", "NUL"),
+        ("file:///\udc80", "UTF-8"),
+        ("_graveler/x", "neither"),
+        ("other/x", "neither"),
+        ("../x", "neither"),
+        ("", "give a full URI"),
+    ],
+)
+def test_what_is_no_address_is_refused(repo, address, reason):
+    with pytest.raises(InvalidInputError, match=reason):
+        repo.branch("main").link_many([Entry("a", address, 1)])
+
+
+def test_graveler_s_own_files_are_not_linked(repo):
+    repo.branch("main").put("a", b"1")
+    repo.branch("main").commit("a")
+    table = next(repo.stores.objects.list("_graveler/"))
+    with pytest.raises(InvalidInputError, match="neither"):
+        repo.branch("main").link("b", address=repo.stores.objects.uri(table.key))
+
+
+def test_a_link_into_the_storage_of_another_repository_is_refused(repo, tmp_path):
+    other = repo.lake.create_repository("weather")
+    entry = other.branch("main").put("a", b"1")
+    (tmp_path / "mount").symlink_to(folder(other))
+    for address in (other.stores.uri(entry.address), f"file:{tmp_path}/mount/{entry.address}"):
+        with pytest.raises(InvalidInputError, match=r"storage of repository 'weather'.* copy"):
+            repo.branch("main").link("b", address=address)
+    assert not repo.branch("main").exists("b")
+
+
+def test_a_file_that_is_not_there_is_named_with_its_path(repo, tmp_path):
+    for address in ("data/missing", f"file://{tmp_path}/missing"):
+        with pytest.raises(ObjectNotFoundError, match=f"entry 'a': .*{os.fspath(address)}"):
+            repo.branch("main").link_many([Entry("a", address, 1)])
+
+
+def test_linking_one_address_twice_gives_one_record(repo, tmp_path):
+    (tmp_path / "raw.csv").write_bytes(b"raw")
+    main = repo.branch("main")
+    records = []
+    for _ in range(2):
+        for address in (KEY, f"file://{tmp_path}/raw.csv"):
+            main.link("linked", address=address)
+            token = repo.stores.refs.branches.get("main").staging_token
+            records.append(repo.stores.staging.get([token], b"linked"))
+    assert records[0] == records[2]
+    assert records[1] == records[3]
