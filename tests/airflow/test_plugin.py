@@ -160,6 +160,15 @@ def test_a_lake_that_is_away_is_said_to_be_and_the_others_are_shown(asked):
     assert asked["away"][0] == 503
 
 
+def test_a_lakes_trouble_with_a_run_is_told_to_those_who_may_see_the_connection(asked):
+    for page in ("runs", "runs.json"):
+        status, _, text, _ = asked[f"damaged {page} seen by admin"]
+        assert (status, asked["facts"]["damaged"] in text) == (200, True)
+        status, _, text, _ = asked[f"damaged {page} seen by viewer"]
+        assert (status, asked["facts"]["damaged"] in text) == (200, False)
+        assert "the log of the API server says why" in text
+
+
 def test_a_run_that_another_dag_run_went_on_with_says_so(asked):
     page = text(asked, "earlier")
     assert "The latest attempt is of another DAG run" in page

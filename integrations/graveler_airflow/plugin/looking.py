@@ -58,7 +58,10 @@ def look_at_runs(
     runs: list[RunView] = []
     for place in known_places(session):
         with _told(place, user, troubles):
-            runs += runs_of(place, keys)
+            for view in runs_of(place, keys):
+                if view.trouble:
+                    view.trouble = _why(place, user, view.trouble)
+                runs.append(view)
     return {
         "dag_id": dag_id,
         "run_id": run_id,
@@ -158,7 +161,15 @@ def _told(place: Place, user: Any, troubles: list[dict[str, str]]) -> Iterator[N
             raise InvalidInputError(place.trouble)
         yield
     except (GravelerError, OSError) as error:
-        _log.warning("The lake of connection %s cannot be read: %s", place.conn_id, error)
-        known = may_see_connection(user, place.conn_id)
-        why = str(error) if known else "the log of the API server says why"
-        troubles.append({"conn_id": place.conn_id, "why": why})
+        troubles.append({"conn_id": place.conn_id, "why": _why(place, user, str(error))})
+
+
+def _why(place: Place, user: Any, trouble: str) -> str:
+    """Log a lake's trouble, and return what this reader may know of it.
+
+    It may name places and whatever else the connection keeps to itself.
+    """
+    _log.warning("The lake of connection %s cannot be read: %s", place.conn_id, trouble)
+    if may_see_connection(user, place.conn_id):
+        return trouble
+    return "it cannot be read: the log of the API server says why"

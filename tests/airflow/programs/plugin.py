@@ -4,6 +4,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 from uuid import uuid4
 
@@ -109,6 +110,16 @@ def tokens() -> dict[str, str]:
     return {role: manager.generate_jwt(user) for role, user in users.items()}
 
 
+def spoil(folder: Path, commit: str) -> str:
+    """Take the tree of a commit away, and what is cached of it; return where it was."""
+    with graveler.open(folder) as lake:
+        stores = lake.repository("flights").stores
+        key = stores.ranges.key(bytes.fromhex(stores.refs.commits.get(commit).metarange))
+        stores.objects.delete(key)
+    rmtree(folder / "cache")
+    return stores.objects.root
+
+
 def main(folder: Path) -> dict[str, Any]:
     with graveler.open(folder, create=True) as lake:
         flights = lake.create_repository("flights")
@@ -165,7 +176,12 @@ def main(folder: Path) -> dict[str, Any]:
     (plugin,) = [each for each in get_plugin_info() if each["name"] == "graveler"]
     asked["views"] = plugin["external_views"]
     asked["schema"] = [ask(path, "admin")[0] for path in ("docs", "openapi.json", "redoc")]
+    damaged = spoil(folder, commit)
+    for role in ("viewer", "admin"):
+        for page in ("runs", "runs.json"):
+            asked[f"damaged {page} seen by {role}"] = ask(page, role, **good)
     asked["facts"] = {
+        "damaged": damaged,
         "commit": commit,
         "parked": parked.branch,
         "routes": sorted(
