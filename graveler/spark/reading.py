@@ -8,10 +8,12 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.model import Entry
 from graveler.spark.partitions import DataFile, FileGroup, group_files
 from graveler.spark.ports import View
 from graveler.spark.session import session
 from graveler.spark.uris import is_hidden, is_pattern, spark_uri
+from graveler.spark.verified import verify_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +27,7 @@ _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _planning = threading.Lock()
 
 
-def read(
+def read(  # noqa: PLR0913 - what a reading has
     view: View,
     path: str,
     *,
@@ -33,6 +35,7 @@ def read(
     schema: "StructType | str | None" = None,
     spark: "SparkSession | None" = None,
     options: Mapping[str, str] | None = None,
+    verify: bool = False,
 ) -> "DataFrame":
     """Return the table at `path` as `view` has it now.
 
@@ -49,12 +52,18 @@ def read(
             an empty frame.
         spark: The session; the running one, else a local one, where it is not given.
         options: Spark's options of the format.
+        verify: Have the executors read every file whole first, and compare its size and
+            checksum: sha224 to sha512, sha1 or md5; of another one the size alone. Each task
+            holds a file in memory, of 2 GiB at most. What happens to a file after that is not
+            noticed.
 
     Raises:
+        CorruptionError: With `verify`, a file is not what its entry says.
         ObjectNotFoundError: There is no file, and no schema to make an empty frame of.
         InvalidInputError: Spark cannot read these files together.
     """
-    files = _files(view, path)
+    found = _entries(view, path)
+    files = _files(view, found)
     if not files and schema is None:
         raise ObjectNotFoundError(
             f"nothing to read below {path!r}: write it first, or give a schema to get an empty "
@@ -63,6 +72,9 @@ def read(
     spark = spark or _running()
     if not files:
         return spark.createDataFrame([], schema)
+    if verify:
+        entries = [entry for _, entry in found]
+        verify_files(spark, list(zip(entries, (file.uri for file in files), strict=True)))
     columns, groups = group_files(files)
     source = _Source(spark, format, schema, {**(options or {}), "__globPaths__": "false"})
     with _planning:
@@ -80,15 +92,18 @@ def _running() -> "SparkSession":
         return session()
 
 
-def _files(view: View, path: str) -> list[DataFile]:
+def _entries(view: View, path: str) -> list[tuple[str, Entry]]:
+    """Return the entries of a table's files, of one version, by their paths below it."""
     if path and not path.endswith("/"):
         try:
-            found = [(path.rpartition("/")[2], view.stat(path))]
+            return [(path.rpartition("/")[2], view.stat(path))]
         except ObjectNotFoundError as error:
             raise ObjectNotFoundError(f"{error}; a folder's path ends with '/'") from None
-    else:
-        below = ((entry.path.removeprefix(path), entry) for entry in view.entries(path))
-        found = [(name, entry) for name, entry in below if not is_hidden(name)]
+    below = ((entry.path.removeprefix(path), entry) for entry in view.entries(path))
+    return [(name, entry) for name, entry in below if not is_hidden(name)]
+
+
+def _files(view: View, found: list[tuple[str, Entry]]) -> list[DataFile]:
     files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in found]
     for file in files:
         if is_hidden(file.uri.rpartition("/")[2]):

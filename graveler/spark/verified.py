@@ -1,0 +1,93 @@
+"""The files of a table compared with what their entries say, in the executors."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from graveler.errors import CorruptionError, InvalidInputError
+from graveler.model import Entry
+from graveler.repository.verified import refusal
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["verify_files"]
+
+_MOST_BYTES: Final = 2**31 - 1
+_BITS: Final = {"sha224": 224, "sha256": 256, "sha384": 384, "sha512": 512}
+_Found = tuple[int, str]
+
+
+def verify_files(spark: "SparkSession", files: Sequence[tuple[Entry, str]]) -> None:
+    """Have Spark read each file whole and compare its size and checksum.
+
+    The tasks read by Spark's own file systems, as the reading of the table will, and need
+    nothing of graveler. A task holds one file in memory at a time.
+
+    Args:
+        spark: The session.
+        files: Entries, and their files as Spark names them.
+
+    Raises:
+        CorruptionError: A file is not what its entry says.
+        InvalidInputError: A file is too large for Spark to be read whole.
+    """
+    for entry, uri in files:
+        if entry.size > _MOST_BYTES:
+            raise InvalidInputError(
+                f"{entry.path!r} at {uri} has {entry.size} bytes, and Spark hashes files of up to "
+                f"{_MOST_BYTES}: read it without verify=True, and use `graveler fsck --checksums`"
+            )
+    by_algorithm: dict[str, list[tuple[Entry, str]]] = {}
+    for entry, uri in files:
+        algorithm = entry.checksum.partition(":")[0].lower()
+        by_algorithm.setdefault(algorithm, []).append((entry, uri))
+    wrong = [
+        error
+        for algorithm, group in by_algorithm.items()
+        for error in _wrong(group, _found(spark, algorithm, [uri for _, uri in group]))
+    ]
+    if wrong:
+        others = f" (and {len(wrong) - 1} other files)" if len(wrong) > 1 else ""
+        raise type(wrong[0])(f"{wrong[0]}{others}")
+
+
+def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, _Found]:
+    """Return size and checksum of each file, by its name."""
+    from pyspark.sql.functions import col  # noqa: PLC0415 - heavy: only where it is used
+
+    frame: DataFrame = (
+        spark.read.format("binaryFile")
+        .option("__globPaths__", "false")
+        .option("recursiveFileLookup", "true")  # no columns of folders
+        .load(uris)
+    )
+    rows = frame.select(col("path"), col("length"), _digest(algorithm)).collect()
+    return {_plain(path): (length, digest) for path, length, digest in rows}
+
+
+def _digest(algorithm: str) -> "Column":
+    from pyspark.sql.functions import col, lit, md5, sha1, sha2  # noqa: PLC0415 - heavy
+
+    content = col("content")
+    if algorithm in _BITS:
+        return sha2(content, _BITS[algorithm])
+    if algorithm == "md5":
+        return md5(content)
+    return sha1(content) if algorithm == "sha1" else lit("")
+
+
+def _wrong(group: list[tuple[Entry, str]], found: dict[str, _Found]) -> Iterator[CorruptionError]:
+    for entry, uri in group:
+        size, digest = found[_plain(uri)]
+        algorithm, _, wanted = entry.checksum.partition(":")
+        if size != entry.size:
+            yield refusal(uri, entry, f"{size} bytes", f"{entry.size} bytes")
+        elif digest and digest != wanted.lower():
+            yield refusal(uri, entry, f"{algorithm}:{digest}", entry.checksum)
+
+
+def _plain(uri: str) -> str:
+    """Return the name of a file without what Spark and Hadoop write differently."""
+    scheme, _, rest = unquote(uri).partition(":")
+    return f"{scheme}:{rest.lstrip('/')}"
