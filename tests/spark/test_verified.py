@@ -14,6 +14,7 @@ def table(branch):
     """A table of a few files, one of them below a partition folder, one with an odd name."""
     for path in ("t/day=1/a.csv", "t/day=2/b.csv", "t/day=2/c d%20.csv"):
         branch.put(path, TEXT.encode())
+    branch.put("t/day=2/empty.csv", b"")
     branch.commit("a table")
     return branch
 
