@@ -157,8 +157,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a retry keeps the base it began with",
         f"{_COMMIT}._build",
-        "self._tree(tip.head, tokens)",
-        "self._tree(self._stores.refs.commits.get(self._seen.commit_id), tokens)",
+        "self._applied(tip.head, tokens)",
+        "self._applied(self._stores.refs.commits.get(self._seen.commit_id), tokens)",
         "each-writes-and-commits",
         "merge-commit",
     ),
@@ -180,8 +180,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a commit leaves deletions out",
         f"{_COMMIT}._grown",
-        "staged_changes(stores.staging.scan(newest_first))",
-        'staged_changes(i for i in stores.staging.scan(newest_first) if i[1] != b"\\x00")',
+        "self._changes(self._staged(newest_first))",
+        'self._changes(i for i in self._staged(newest_first) if i[1] != b"\\x00")',
         "delete-committed",
     ),
     _one(
@@ -209,7 +209,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "finished work is kept though its tokens were being dropped",
-        f"{_COMMIT}._tree",
+        f"{_COMMIT}._applied",
         "if overlap(tokens, now.sealed_tokens) != tokens:",
         "if False:",
         "each-writes-and-commits",
@@ -302,8 +302,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a branch is deleted without a condition",
         "refs.branches:Branches.delete",
-        "self._kv.delete_if(self._partition, _PREFIX + record.name.encode(), predicate)",
-        "self._kv.delete(self._partition, _PREFIX + record.name.encode())",
+        "self._kv.delete_if(self._partition, branch_key(record.name), predicate)",
+        "self._kv.delete(self._partition, branch_key(record.name))",
         "delete-branch",
     ),
     _one(
