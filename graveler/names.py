@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
+from graveler.arguments import pairs as read_pairs
 from graveler.errors import InvalidInputError
+from graveler.limits import PATH_BYTES, REF_CHARACTERS
 
 __all__ = [
-    "MAX_PATH_BYTES",
     "check_branch",
     "check_caller_pairs",
     "check_pairs",
@@ -26,8 +27,6 @@ __all__ = [
     "step_branch",
 ]
 
-MAX_PATH_BYTES: Final = 1024
-_MAX_REF_CHARACTERS: Final = 200
 _RUNS: Final = "run-"
 _OURS: Final = "graveler."
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
@@ -54,9 +53,9 @@ def check_repository(name: str) -> str:
 
 
 def _check_ref(kind: str, name: str) -> str:
-    if len(name) > _MAX_REF_CHARACTERS or not _REF.fullmatch(name):
+    if len(name) > REF_CHARACTERS or not _REF.fullmatch(name):
         raise InvalidInputError(
-            f"{kind} name {name!r}: use up to {_MAX_REF_CHARACTERS} of A-Z, a-z, 0-9, '_', '.' and "
+            f"{kind} name {name!r}: use up to {REF_CHARACTERS} of A-Z, a-z, 0-9, '_', '.' and "
             "'-', starting with a letter, digit or '_' ('/ ~ ^ @ :' belong to addresses)"
         )
     if _COMMIT_ID.fullmatch(name):
@@ -106,9 +105,9 @@ def path_key(path: str) -> bytes:
         raise InvalidInputError(
             f"path {path!r} is not valid UTF-8 text: rename the file"
         ) from error
-    if not 1 <= len(key) <= MAX_PATH_BYTES:
+    if not 1 <= len(key) <= PATH_BYTES:
         raise InvalidInputError(
-            f"path of {len(key)} bytes ({path[:80]!r}): give 1 to {MAX_PATH_BYTES} bytes"
+            f"path of {len(key)} bytes ({path[:80]!r}): give 1 to {PATH_BYTES} bytes"
         )
     if b"\0" in key:
         raise InvalidInputError(f"path {path!r} holds a NUL character: leave it out")
@@ -192,7 +191,7 @@ def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
             )
 
 
-def check_caller_pairs(what: str, pairs: Mapping[str, str]) -> dict[str, str]:
+def check_caller_pairs(what: str, pairs: Mapping[str, str] | None) -> dict[str, str]:
     """Return the caller's metadata for a commit or a run, refusing names that are ours.
 
     By ``graveler.run``, ``graveler.published`` and the like it is told what a commit is.
@@ -200,13 +199,13 @@ def check_caller_pairs(what: str, pairs: Mapping[str, str]) -> dict[str, str]:
     Raises:
         InvalidInputError: A name or a value is no text, or a name begins with ``graveler.``.
     """
-    check_pairs(what, pairs)
-    if ours := sorted(name for name in pairs if name.startswith(_OURS)):
+    found = read_pairs(pairs, "metadata")
+    if ours := sorted(name for name in found if name.startswith(_OURS)):
         raise InvalidInputError(
             f"{what}: metadata {ours[0]!r}: names that begin with {_OURS!r} are graveler's own: "
             "choose another"
         )
-    return dict(pairs)
+    return found
 
 
 def _slug(text: str, limit: int) -> str:

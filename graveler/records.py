@@ -30,6 +30,7 @@ from typing import Any, Final, NamedTuple
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.fields import Fields, from_unix_us, row
 from graveler.identity import entry_identity, record_id, unix_us
+from graveler.limits import ENTRY_BYTES, RECORD_BYTES
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
 
 __all__ = [
@@ -226,6 +227,8 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
 def decode_entry(key: bytes, raw: bytes) -> Entry:
     """Return the entry of a key and its value record, or raise CorruptionError."""
     what = f"entry at {key!r}"
+    if len(raw) > ENTRY_BYTES:
+        raise CorruptionError(f"{what} has a record of {len(raw)} bytes: at most {ENTRY_BYTES}")
     fields = row(decode_json(decode_value(raw)[1], what), _ENTRY, what)
     return Entry(
         path=read_key(key, what),
@@ -430,6 +433,8 @@ def encode_commit(commit: Commit) -> bytes:
 def decode_commit(identifier: str, raw: bytes) -> Commit:
     """Return the commit stored under `identifier`, or raise CorruptionError."""
     what = f"commit {identifier}"
+    if len(raw) > RECORD_BYTES:
+        raise CorruptionError(f"{what} has a record of {len(raw)} bytes: at most {RECORD_BYTES}")
     return read_commit(identifier, Fields(decode_json(raw, what), what))
 
 

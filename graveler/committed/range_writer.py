@@ -14,8 +14,8 @@ from graveler.committed.table_check import TableKind, table_properties
 from graveler.committed.table_file import Scratch, TableFile
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
+from graveler.limits import PATH_BYTES
 from graveler.model import RangeInfo
-from graveler.names import MAX_PATH_BYTES
 from graveler.records import RECORD_ID_BYTES
 from graveler.sstable.writer import TableWriter
 
@@ -89,7 +89,7 @@ class RangeWriter:
             # splitting rule is written out (a test holds it to Splitting.ends_range)
             for key, record_id, value in records:
                 length = len(key)
-                if length > MAX_PATH_BYTES:
+                if length > PATH_BYTES:
                     _refuse(key, last)
                 if table is None:
                     if key <= last:
@@ -185,9 +185,9 @@ class RangeWriter:
 
 
 def _refuse(key: bytes, last: bytes, cause: Exception | None = None) -> NoReturn:
-    if not 1 <= len(key) <= MAX_PATH_BYTES:
+    if not 1 <= len(key) <= PATH_BYTES:
         raise InvalidInputError(
-            f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {MAX_PATH_BYTES} bytes"
+            f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {PATH_BYTES} bytes"
         )
     raise UnsortedKeysError(
         f"key {key!r} after {last!r}: records of a range must come in ascending key order, "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, BinaryIO, Final, Self, cast
 
+from graveler.arguments import PathText, path_text
 from graveler.errors import CorruptionError, NotFoundError
 from graveler.gates.declared import ANYTHING, CONTENT, EVERYTHING, HISTORY, Declared, Guarded
 from graveler.gates.facts import plain
@@ -105,11 +106,11 @@ class Tree(View):
         self._check_whole(prefix.decode())
         return self._source.scan(self._tree, start, prefix)
 
-    def get(self, path: str | Entry) -> bytes:
+    def get(self, path: PathText | Entry) -> bytes:
         """Return the bytes of the file at `path`, or at that of an entry."""
         return self._source.get(self._tree, self._checked(path))
 
-    def open(self, path: str | Entry) -> BinaryIO:
+    def open(self, path: PathText | Entry) -> BinaryIO:
         """Return a readable, seekable stream of such a file; the caller closes it."""
         return self._source.open(self._tree, self._checked(path))
 
@@ -141,9 +142,9 @@ class Tree(View):
             self._changing.add(key)
             yield _change(key, before, after)
 
-    def _checked(self, path: str | Entry) -> str:
+    def _checked(self, path: PathText | Entry) -> str:
         """Return the path of a file that the gate may read; the tree knows its address."""
-        path = path.path if isinstance(path, Entry) else path
+        path = path.path if isinstance(path, Entry) else path_text(path, "path")
         self._check_path(path_key(path))
         return path
 

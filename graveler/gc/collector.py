@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from graveler.arguments import Duration, duration, flag, optional, real, text
+from graveler.arguments import count as whole
 from graveler.errors import InvalidInputError, StateError, ThrottledError
 from graveler.gc.lease import LEASE_SECONDS, Lease
 from graveler.gc.lost import close_lost
@@ -78,10 +80,13 @@ class GarbageCollector:
         Returns:
             All rules.
         """
+        pattern = None if pattern is None else text(pattern, "pattern")
+        optional(real, days, "days"), optional(whole, count, "count", least=1)
         return self._rules.set(Keep(days, count), pattern)
 
     def forget(self, pattern: str | None = None) -> Retention:
         """Take the rule of `pattern` away, or the default; return all rules."""
+        pattern = None if pattern is None else text(pattern, "pattern")
         return self._rules.remove(pattern)
 
     def marks(self) -> Iterator[Mark]:
@@ -90,13 +95,14 @@ class GarbageCollector:
 
     def get(self, mark: str) -> Mark:
         """Return a mark, or raise NotFoundError."""
+        mark = text(mark, "mark")
         return self._marks.get(mark)
 
     def mark(
         self,
         *,
-        grace: timedelta = GRACE,
-        window: timedelta = WINDOW,
+        grace: Duration = GRACE,
+        window: Duration = WINDOW,
         dry_run: bool = False,
         progress: Progress = tell_nobody,
     ) -> Mark:
@@ -113,6 +119,8 @@ class GarbageCollector:
             StateError: Another mark was begun meanwhile, or the storage is not this
                 repository's alone.
         """
+        grace, window = duration(grace, "grace"), duration(window, "window")
+        flag(dry_run, "dry_run")
         if grace < timedelta(0) or window < timedelta(0):
             raise InvalidInputError(f"grace {grace}, window {window}: neither can be negative")
         self._check_storage()
@@ -145,6 +153,8 @@ class GarbageCollector:
             StateError: Its window is not over, it is no mark to sweep, or another sweep runs.
             CorruptionError: Something is missing or damaged: nothing was deleted.
         """
+        mark = text(mark, "mark")
+        flag(dry_run, "dry_run")
         self._check_storage()
         found = self._marks.get(mark)
         if found.state in (MarkState.SWEPT, MarkState.LOST):
@@ -185,11 +195,12 @@ class GarbageCollector:
     def run(
         self,
         *,
-        grace: timedelta = GRACE,
-        window: timedelta = WINDOW,
+        grace: Duration = GRACE,
+        window: Duration = WINDOW,
         progress: Progress = tell_nobody,
     ) -> list[Mark]:
         """Mark, then sweep every mark whose window is over; return the new mark and the swept."""
+        grace, window = duration(grace, "grace"), duration(window, "window")
         new = self.mark(grace=grace, window=window, progress=progress)
         ripe = [
             each.id
@@ -207,6 +218,7 @@ class GarbageCollector:
         Raises:
             StateError: The mark is being swept, or was.
         """
+        mark = text(mark, "mark")
         found = self._marks.get(mark)
         if found.state is MarkState.CONDEMNED and self._marks.is_lost(found):
             close_lost(self._stores, self._marks, found)

@@ -5,6 +5,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from graveler.arguments import (
+    BranchLike,
+    branch_text,
+    choice,
+    hour_name,
+    text,
+)
+from graveler.arguments import (
+    pairs as check_pairs,
+)
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, as_gate
 from graveler.gates.gate import Check
@@ -54,6 +64,8 @@ class Ingestion:
         gates: Iterable[Gate | Check] = (),
         on_refusal: str = "hold",
     ) -> None:
+        into, on_refusal = text(into, "into"), choice(on_refusal, "on_refusal", _POLICIES)
+        branch = text(branch, "branch")
         if on_refusal not in _POLICIES:
             raise InvalidInputError(f"on_refusal {on_refusal!r}: give one of {_POLICIES}")
         if check_branch(branch) == into:
@@ -110,6 +122,8 @@ class Ingestion:
         Raises:
             ProtectedBranchError: The branch takes no commits, or the target no merges.
         """
+        hour = None if hour is None else hour_name(hour)
+        check_pairs(metadata, "metadata")
         self._ensure()
         name = hour_text(hour, self._stores.clock.now())
         pairs = check_caller_pairs(f"tick {name}", metadata or {})
@@ -119,6 +133,7 @@ class Ingestion:
 
     def hour(self, hour: datetime | str) -> Hour | None:
         """Return where an hour stands, None where no tick has been called for it."""
+        hour = hour_name(hour)
         record = self._records.hour(hour_text(hour, self._stores.clock.now()))
         return None if record is None else self._told(record)
 
@@ -153,7 +168,7 @@ class Ingestion:
 
     def release(
         self,
-        name: str,
+        name: str | BranchLike,
         *,
         gates: Iterable[Gate | Check] | None = None,
         strategy: str | None = None,
@@ -177,6 +192,8 @@ class Ingestion:
             NotFoundError: No such quarantine.
             RefNotFoundError: Somebody has deleted its branch.
         """
+        name = branch_text(name, "name")
+        check_pairs(metadata, "metadata")
         check_strategy(strategy)
         chosen = self._gates if gates is None else tuple(as_gate(gate) for gate in gates)
         pairs = None if metadata is None else check_caller_pairs(f"release {name}", metadata)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from graveler.arguments import file_path, flag, text
 from graveler.background import Background, OneThread
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.config import (
@@ -37,6 +38,8 @@ def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE
         MissingDependencyError: The extra of a driver is not installed.
         BackendUnavailableError: The database does not answer.
     """
+    file_path(folder, "folder")
+    text(kv_uri, "kv_uri"), text(storage_uri, "storage_uri")
     path = lake_path(folder)
     file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri)
     try:
@@ -64,6 +67,8 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
         LakeLockedError: Another process holds a lake that takes one process only (RocksDB).
         BackendUnavailableError: The file system or the database does not answer.
     """
+    file_path(target, "target")
+    flag(create, "create")
     path = lake_path(target)
     if create and path.suffix != ".toml" and not (path / CONFIG_NAME).exists():
         if path.is_dir() and _holds_other_things(path):

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
 from graveler.background import Background
 from graveler.clock import Clock, IdSource
 from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splitting
@@ -127,7 +128,7 @@ class Lake:
                 often a volume that is not mounted.
             StorageMismatchError: The settings name another storage than the repository's.
         """
-        return self._repository(name)
+        return self._repository(text(name, "name"))
 
     def accept(self, name: str) -> Repository:
         """Go on from what both stores of a repository have, whatever one of them has forgotten.
@@ -139,7 +140,7 @@ class Lake:
             StorageMismatchError: The storage is another repository's, or is elsewhere: a mistake
                 in the settings cannot be accepted.
         """
-        repository = self._repository(name, check=False)
+        repository = self._repository(text(name, "name"), check=False)
         repository.accept_kv()
         return repository
 
@@ -160,7 +161,7 @@ class Lake:
         self,
         name: str,
         *,
-        storage: str | None = None,
+        storage: PathText | None = None,
         default_branch: str = "main",
         exist_ok: bool = False,
         splitting: Splitting | None = None,
@@ -183,6 +184,10 @@ class Lake:
             KVOutdatedError: The storage is that of such a repository.
             InvalidInputError: It is that of another repository of the lake.
         """
+        name, default_branch = text(name, "name"), text(default_branch, "default_branch")
+        storage = None if storage is None else storage_text(storage)
+        flag(exist_ok, "exist_ok"), flag(take_over, "take_over")
+        optional(instance, splitting, "splitting", kind=Splitting, expected="a Splitting")
         key = _PREFIX + check_repository(name).encode()
         check_branch(default_branch)
         if self._kv.get(_PARTITION, key) is not None:
@@ -231,7 +236,7 @@ class Lake:
         file: str | Path,
         *,
         name: str | None = None,
-        storage: str | None = None,
+        storage: PathText | None = None,
         take_over: bool = False,
     ) -> Repository:
         """Restore a dump of refs, into a new repository where there is none of the name.
@@ -253,6 +258,9 @@ class Lake:
             ObjectNotFoundError: The storage has not what the refs name.
             AlreadyExistsError: There is a repository of the name, with branches elsewhere.
         """
+        file = file_path(file, "file")
+        name = None if name is None else text(name, "name")
+        storage = None if storage is None else storage_text(storage)
         contents = read_dump(Path(file))
         header = contents.header
         name = check_repository(name or header.repository)
@@ -276,6 +284,7 @@ class Lake:
 
     def default_storage(self, name: str) -> str:
         """Return where the objects of a repository are unless it was made with another storage."""
+        name = text(name, "name")
         return f"{self._config.storage_uri}/{name}"
 
     def _taken(self, name: str, *, exist_ok: bool) -> Repository:

@@ -2,11 +2,28 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
+from graveler.arguments import (
+    BranchLike,
+    Duration,
+    PathText,
+    RefLike,
+    branch_text,
+    commit_texts,
+    count,
+    file_path,
+    flag,
+    instance,
+    optional,
+    path_text,
+    prefix_text,
+    ref_text,
+    text,
+    texts,
+)
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
@@ -124,13 +141,19 @@ class Repository:
         if self._witness is not None:
             self._witness.accept()
 
-    def branch(self, name: str) -> Branch:
+    def branch(self, name: str | BranchLike) -> Branch:
         """Return a branch to read and write, or raise RefNotFoundError."""
+        name = branch_text(name, "name")
         self.stores.refs.branches.get(name)
         return Branch(self.stores, name)
 
     def create_branch(
-        self, name: str, source: str = "main", *, exist_ok: bool = False, hidden: bool = False
+        self,
+        name: str,
+        source: str | Commit | RefLike = "main",
+        *,
+        exist_ok: bool = False,
+        hidden: bool = False,
     ) -> Branch:
         """Make a branch at the commit that `source` names; it copies nothing.
 
@@ -143,11 +166,14 @@ class Repository:
         Raises:
             AlreadyExistsError: The name is taken, and `exist_ok` is not set.
         """
+        name, source = text(name, "name"), ref_text(source, "source")
+        flag(exist_ok, "exist_ok"), flag(hidden, "hidden")
         branching.create_branch(self.stores, name, source, exist_ok=exist_ok, hidden=hidden)
         return Branch(self.stores, name)
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str | BranchLike) -> None:
         """Remove a branch and what is staged on it; its commits stay."""
+        name = branch_text(name, "name")
         branching.delete_branch(self.stores, name)
 
     def branches(
@@ -161,11 +187,13 @@ class Repository:
             after: Only those that come after the branch of this name, as the last one of the
                 page before; it may be gone.
         """
+        flag(hidden, "hidden"), optional(count, limit, "limit")
+        after = text(after, "after", empty=True)
         branches = self.stores.refs.branches.list(runs=hidden, after=after)
         shown = (record for record in branches if hidden or not record.hidden)
         return islice(shown, None if limit is None else max(limit, 0))
 
-    def ref(self, expression: str) -> Ref:
+    def ref(self, expression: str | Commit | RefLike) -> Ref:
         """Return the read-only view of the commit that `expression` names now.
 
         Args:
@@ -173,20 +201,22 @@ class Repository:
                 ``~N``, ``^N`` or ``@`` behind it; ``main@{2}`` is where the branch was two
                 moves ago, ``main@{2013-01-01T05:00Z}`` where it was at that time.
         """
+        expression = ref_text(expression, "expression")
         return Ref(self.stores, resolve_to_read(self.stores.refs, expression), name=expression)
 
-    def commit(self, expression: str) -> Commit:
+    def commit(self, expression: str | Commit | RefLike) -> Commit:
         """Return the commit that `expression` names."""
+        expression = ref_text(expression, "expression")
         return resolve(self.stores.refs, expression)
 
     def log(
         self,
-        ref: str = "main",
+        ref: str | Commit | RefLike = "main",
         *,
         limit: int | None = None,
         first_parent: bool = False,
-        path: str = "",
-        prefix: str = "",
+        path: PathText = "",
+        prefix: PathText = "",
     ) -> Iterator[Commit]:
         """Yield the history of `ref`, children before parents.
 
@@ -203,6 +233,9 @@ class Repository:
             InvalidInputError: Both `path` and `prefix`.
             ExpiredError: Garbage collection removed a tree that the path must be looked up in.
         """
+        ref, path = ref_text(ref, "ref"), prefix_text(path, "path")
+        prefix = prefix_text(prefix, "prefix")
+        optional(count, limit, "limit"), flag(first_parent, "first_parent")
         if path and prefix:
             raise InvalidInputError(f"log of path {path!r} and prefix {prefix!r}: give one of them")
         start = self.commit(ref)
@@ -214,16 +247,20 @@ class Repository:
             history = log(self.stores.refs.commits, start.id, first_parent=first_parent)
         return islice(history, None if limit is None else max(limit, 0))
 
-    def diff(self, left: str, right: str, *, prefix: str = "") -> Iterator[Change]:
+    def diff(
+        self, left: str | Commit | RefLike, right: str | Commit | RefLike, *, prefix: PathText = ""
+    ) -> Iterator[Change]:
         """Yield what differs from `left` to `right` below `prefix`, in byte order of paths."""
+        left, right = ref_text(left, "left"), ref_text(right, "right")
+        prefix = prefix_text(prefix, "prefix")
         before, after = (resolve_to_read(self.stores.refs, ref) for ref in (left, right))
         return diffing.diff_commits(self.stores, before, after, prefix=prefix)
 
     @overload
     def merge(
         self,
-        source: str,
-        into: str,
+        source: str | Commit | RefLike,
+        into: str | BranchLike,
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -235,8 +272,8 @@ class Repository:
     @overload
     def merge(
         self,
-        source: str,
-        into: str,
+        source: str | Commit | RefLike,
+        into: str | BranchLike,
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -247,8 +284,8 @@ class Repository:
 
     def merge(  # noqa: PLR0913 - the fields of a commit
         self,
-        source: str,
-        into: str,
+        source: str | Commit | RefLike,
+        into: str | BranchLike,
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -272,10 +309,17 @@ class Repository:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
             ExpiredError: The tree of a merge base was removed by garbage collection.
         """
+        source, into = ref_text(source, "source"), branch_text(into, "into")
+        if source == into:
+            raise InvalidInputError(
+                f"source={source!r}, into={into!r}: give two different branches"
+            )
+        commit_texts(message, committer)
+        flag(dry_run, "dry_run")
         merging.check_strategy(strategy)
         spec = CommitSpec(
             message or f"merge {source} into {into}",
-            check_caller_pairs("merge", metadata or {}),
+            check_caller_pairs("merge", metadata),
             committer,
         )
         commit = resolve_to_name(self.stores.refs, source)
@@ -285,8 +329,8 @@ class Repository:
 
     def revert(  # noqa: PLR0913 - the fields of a commit
         self,
-        commit: str,
-        on: str = "main",
+        commit: str | Commit | RefLike,
+        on: str | BranchLike = "main",
         *,
         parent: int | None = None,
         message: str | None = None,
@@ -314,12 +358,15 @@ class Repository:
             NoChangesError: There is nothing to take back.
             InvalidInputError: A merge without `parent`.
         """
+        commit, on = ref_text(commit, "commit"), branch_text(on, "on")
+        optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
+        commit_texts(message, committer)
         merging.check_strategy(strategy)
         return reverting.revert(
             self.stores,
             on,
             resolve_to_name(self.stores.refs, commit),
-            CommitSpec(message or "", check_caller_pairs("revert", metadata or {}), committer),
+            CommitSpec(message or "", check_caller_pairs("revert", metadata), committer),
             parent=parent,
             strategy=strategy,
             allow_empty=allow_empty,
@@ -327,8 +374,8 @@ class Repository:
 
     def cherry_pick(  # noqa: PLR0913 - the fields of a commit
         self,
-        commit: str,
-        onto: str = "main",
+        commit: str | Commit | RefLike,
+        onto: str | BranchLike = "main",
         *,
         parent: int | None = None,
         message: str | None = None,
@@ -357,19 +404,26 @@ class Repository:
             InvalidInputError: A merge without `parent`.
             RunStateError: The commit is work of a run that was not published.
         """
+        commit, onto = ref_text(commit, "commit"), branch_text(onto, "onto")
+        optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
+        commit_texts(message, committer)
         merging.check_strategy(strategy)
         return reverting.cherry_pick(
             self.stores,
             onto,
             resolve_to_name(self.stores.refs, commit),
-            CommitSpec(message or "", check_caller_pairs("cherry-pick", metadata or {}), committer),
+            CommitSpec(message or "", check_caller_pairs("cherry-pick", metadata), committer),
             parent=parent,
             strategy=strategy,
             allow_empty=allow_empty,
         )
 
     def moves(
-        self, branch: str | None = None, *, limit: int | None = None, hidden: bool = False
+        self,
+        branch: str | BranchLike | None = None,
+        *,
+        limit: int | None = None,
+        hidden: bool = False,
     ) -> Iterator[RefMove]:
         """Yield what was done with a branch, or with all branches and tags, the latest first.
 
@@ -379,15 +433,18 @@ class Repository:
             limit: At most so many.
             hidden: Where no branch is named: those of hidden branches and of runs, too.
         """
+        branch = None if branch is None else branch_text(branch, "branch")
+        optional(count, limit, "limit"), flag(hidden, "hidden")
         refs = self.stores.refs
         lines = all_moves(refs, hidden=hidden) if branch is None else branch_moves(refs, branch)
         return islice(lines, None if limit is None else max(limit, 0))
 
     def tag_moves(self, name: str) -> Iterator[RefMove]:
         """Yield when and by whom a tag was made and deleted, the latest first."""
+        name = text(name, "name")
         return tag_moves(self.stores.refs, name)
 
-    def undo(self, branch: str = "main", *, to: int = 1) -> Commit:
+    def undo(self, branch: str | BranchLike = "main", *, to: int = 1) -> Commit:
         """Take the last move of a branch back: commit, merge, reset, or its deletion.
 
         The branch is put where it was before; a deleted one is made again there. That is a
@@ -404,6 +461,8 @@ class Repository:
             ProtectedBranchError: The branch may not be put elsewhere.
             FencedError: The branch is, or was, a run's.
         """
+        branch = branch_text(branch, "branch")
+        count(to, "to", least=1)
         return undoing.undo(self.stores, branch, to)
 
     def undelete_tag(self, name: str) -> Commit:
@@ -413,10 +472,12 @@ class Repository:
             RefNotFoundError: The log knows of no such tag.
             AlreadyExistsError: There is a tag of that name.
         """
+        name = text(name, "name")
         return undoing.undelete_tag(self.stores, name)
 
-    def tag(self, name: str, ref: str = "main") -> Commit:
+    def tag(self, name: str, ref: str | Commit | RefLike = "main") -> Commit:
         """Name the commit that `ref` names; a tag does not move."""
+        name, ref = text(name, "name"), ref_text(ref, "ref")
         commit = resolve_to_name(self.stores.refs, ref)
         self.stores.refs.tags.create(name, commit.id)
         return commit
@@ -427,6 +488,7 @@ class Repository:
 
     def delete_tag(self, name: str) -> None:
         """Remove a tag."""
+        name = text(name, "name")
         self.stores.refs.tags.delete(name)
 
     def dump_refs(self, file: str | Path) -> Contents:
@@ -438,6 +500,7 @@ class Repository:
         Args:
             file: Replaced where it is there.
         """
+        file = file_path(file, "file")
         storage = self.stores.storage
         own = storage == self.lake.default_storage(self.name)
         return dumping.dump(self.stores, Path(file), storage="" if own else storage)
@@ -454,6 +517,7 @@ class Repository:
             ObjectNotFoundError: The storage has not what its refs name.
             AlreadyExistsError: Branches or tags of the same names are elsewhere.
         """
+        file = file_path(file, "file")
         return dumping.restore(self.stores, Path(file))
 
     def protect(self, pattern: str, actions: Iterable[str] | None = None) -> None:
@@ -469,10 +533,13 @@ class Repository:
         Raises:
             InvalidInputError: There is no such action.
         """
+        pattern = text(pattern, "pattern")
+        actions = None if actions is None else texts(actions, "actions")
         self.stores.refs.protection.add(pattern, actions)
 
     def unprotect(self, pattern: str) -> None:
         """Take a pattern away again."""
+        pattern = text(pattern, "pattern")
         self.stores.refs.protection.remove(pattern)
 
     def protected(self) -> list[str]:
@@ -485,9 +552,10 @@ class Repository:
 
     def range_reuse(self, commit: Commit) -> tuple[int, int]:
         """Return how many of a commit's ranges are not in its first parent, and how many are."""
+        instance(commit, "commit", Commit, "a Commit")
         return diffing.range_reuse(self.stores, commit)
 
-    def why(self, path: str, ref: str = "main") -> Why:
+    def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
         """Return what stands behind a path: commit, run, step, gates and inputs.
 
         Args:
@@ -497,13 +565,14 @@ class Repository:
         Raises:
             ObjectNotFoundError: There never was anything at the path.
         """
+        path, ref = path_text(path, "path"), ref_text(ref, "ref")
         return self.runs.why(path, ref)
 
     def ingestion(
         self,
-        branch: str = "ingest",
+        branch: str | BranchLike = "ingest",
         *,
-        into: str = "main",
+        into: str | BranchLike = "main",
         gates: Iterable[Gate | Check] = (),
         on_refusal: str = "hold",
     ) -> "Ingestion":
@@ -516,6 +585,7 @@ class Repository:
             on_refusal: ``hold`` publishes nothing more until it is mended, ``quarantine`` moves
                 the change of the refused hour to a branch of its own and goes on.
         """
+        branch, into = branch_text(branch, "branch"), branch_text(into, "into")
         from graveler.ingest import Ingestion  # noqa: PLC0415 - only who ingests waits for it
 
         return Ingestion(self.stores, branch, into=into, gates=gates, on_refusal=on_refusal)
@@ -524,13 +594,13 @@ class Repository:
         self,
         key: str,
         *,
-        into: str = "main",
+        into: str | BranchLike = "main",
         gates: Iterable[Gate | Check] = (),
         on_failure: str = "park",
         metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,
-        lease: timedelta = LEASE,
-        ttl: timedelta = TTL,
+        lease: Duration = LEASE,
+        ttl: Duration = TTL,
     ) -> AbstractContextManager[Run]:
         """Work on a branch of its own and publish it: commit on success, park on failure.
 

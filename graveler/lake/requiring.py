@@ -5,9 +5,11 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
+from graveler.arguments import RefLike, count, instance, optional, ref_text, text
 from graveler.errors import RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, RequiredGates, Verdicts, named
 from graveler.gates.gate import Check
+from graveler.model import Commit
 from graveler.refs import resolve
 from graveler.repository import Stores
 
@@ -41,6 +43,7 @@ class Gates:
             InvalidInputError: Another process could not find one by its name, none is given, or
                 two have one name.
         """
+        pattern = text(pattern, "pattern")
         RequiredGates(self._stores).require(pattern, [named(gate) for gate in gates])
 
     def require_named(
@@ -60,6 +63,8 @@ class Gates:
             parameters: Of the check.
             options: Fields of the gate: name, severity, timeout (seconds), prefix, …
         """
+        pattern, check = text(pattern, "pattern"), text(check, "check")
+        optional(instance, parameters, "parameters", kind=Mapping, expected="a mapping")
         timeout = options.get("timeout")
         if isinstance(timeout, timedelta):
             options["timeout"] = timeout.total_seconds()
@@ -70,6 +75,7 @@ class Gates:
 
     def drop(self, pattern: str) -> None:
         """Have branches that match a pattern require nothing by it; no error if they do not."""
+        pattern = text(pattern, "pattern")
         RequiredGates(self._stores).drop(pattern)
 
     def required(self) -> dict[str, tuple[Gate, ...]]:
@@ -89,15 +95,17 @@ class Gates:
         Args:
             limit: At most so many.
         """
+        optional(count, limit, "limit")
         found = Verdicts(self._stores.kv, self._stores.uid).recent()
         return islice(found, None if limit is None else max(limit, 0))
 
-    def judgement(self, ref: str) -> Judgement:
+    def judgement(self, ref: str | Commit | RefLike) -> Judgement:
         """Return the last judgement on the commit that `ref` names.
 
         Raises:
             RefNotFoundError: There is no such commit, or no gate has judged it.
         """
+        ref = ref_text(ref, "ref")
         kept = Verdicts(self._stores.kv, self._stores.uid)
         judgement = kept.on(ref) or kept.on(resolve(self._stores.refs, ref).id)
         if judgement is None:

@@ -14,6 +14,7 @@ from typing import Final
 from graveler.errors import CorruptionError, InvalidInputError, RefNotFoundError
 from graveler.identity import commit_id
 from graveler.kv.store import KVStore
+from graveler.limits import RECORD_BYTES
 from graveler.model import Commit
 from graveler.names import check_pairs
 from graveler.records import decode_commit, encode_commit, read_key
@@ -151,7 +152,13 @@ class Commits:
             tokens=tokens,
             spans=spans,
         )
-        self._kv.set(self._partition, _PREFIX + commit.id.encode(), encode_commit(commit))
+        record = encode_commit(commit)
+        if len(record) > RECORD_BYTES:
+            raise InvalidInputError(
+                f"commit of {len(record)} bytes, with message, metadata and what was read: at most "
+                f"{RECORD_BYTES}: shorten its message or its metadata"
+            )
+        self._kv.set(self._partition, _PREFIX + commit.id.encode(), record)
         return self._remember(commit)
 
     def add_all(self, commits: Iterable[Commit]) -> None:

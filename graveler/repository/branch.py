@@ -3,6 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 
+from graveler.arguments import (
+    BranchLike,
+    PathText,
+    RefLike,
+    count,
+    each,
+    flag,
+    media_type,
+    optional,
+    pairs,
+    path_text,
+    paths_of,
+    ref_text,
+    text,
+)
+from graveler.limits import COMMITTER_BYTES, MESSAGE_BYTES
 from graveler.model import Change, Commit, Entry
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
@@ -23,7 +39,7 @@ from graveler.repository.view import View
 __all__ = ["Branch"]
 
 
-class Branch(View):
+class Branch(View, BranchLike):
     """A branch as its writers see it: staged writes over the committed head.
 
     Reads see what is staged. ``repository.ref(name)`` is the committed head alone.
@@ -67,7 +83,7 @@ class Branch(View):
 
     def put(
         self,
-        path: str,
+        path: PathText,
         body: Body,
         *,
         content_type: str = "",
@@ -91,6 +107,9 @@ class Branch(View):
             ProtectedBranchError: The branch takes no writes.
             StorageFullError: No space; nothing was staged.
         """
+        path, content_type = path_text(path, "path"), media_type(content_type)
+        pairs(metadata, "metadata")
+        flag(replace, "replace")
         return writing.put(
             self.repository,
             self._name,
@@ -104,7 +123,7 @@ class Branch(View):
 
     def upload(
         self,
-        path: str,
+        path: PathText,
         body: Body,
         *,
         content_type: str = "",
@@ -115,6 +134,8 @@ class Branch(View):
         For `link_many` or `commit_changes` a little later: bytes that no entry names are
         garbage.
         """
+        path, content_type = path_text(path, "path"), media_type(content_type)
+        pairs(metadata, "metadata")
         return writing.upload(
             self.repository,
             self._name,
@@ -126,7 +147,7 @@ class Branch(View):
         )
 
     def link(
-        self, path: str, *, address: str, size: int | None = None, checksum: str | None = None
+        self, path: PathText, *, address: str, size: int | None = None, checksum: str | None = None
     ) -> Entry:
         """Stage an entry for a file that is already in a store; no byte is copied.
 
@@ -146,6 +167,9 @@ class Branch(View):
                 storage of another repository.
             ExpiredError: Garbage collection has just removed the bytes.
         """
+        path, address = path_text(path, "path"), text(address, "address")
+        optional(count, size, "size")
+        checksum = None if checksum is None else text(checksum, "checksum", empty=True)
         return writing.link_one(
             self.repository,
             self._name,
@@ -171,18 +195,20 @@ class Branch(View):
             InvalidInputError: It has another size; or a path or an address cannot be one.
             ExpiredError: Garbage collection has just removed the bytes.
         """
+        entries = each(entries, "entries", Entry, "a graveler.Entry")
         return writing.link_entries(self.repository, self._name, entries, fence=self._fence)
 
     def _link_written(self, entries: Iterable[Entry]) -> int:
         """Stage entries of files that the caller has written below `new_address`, and listed."""
         return writing.stage_written(self.repository, self._name, entries, fence=self._fence)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: PathText) -> None:
         """Stage the deletion of `path`; no error where it is not there."""
         self.delete_many([path])
 
-    def delete_many(self, paths: Iterable[str]) -> int:
+    def delete_many(self, paths: Iterable[PathText]) -> int:
         """Stage the deletion of many paths; return how many were named."""
+        paths = paths_of(paths, "paths")
         return writing.delete_paths(self.repository, self._name, paths, fence=self._fence)
 
     def new_address(self) -> str:
@@ -217,6 +243,7 @@ class Branch(View):
             NoChangesError: Nothing is staged that differs from the head.
             ProtectedBranchError: The branch takes no commits.
         """
+        flag(allow_empty, "allow_empty")
         return committing.commit(
             self.repository,
             self._name,
@@ -230,7 +257,7 @@ class Branch(View):
         self,
         entries: Iterable[Entry] = (),
         *,
-        deleted: Iterable[str] = (),
+        deleted: Iterable[PathText] = (),
         message: str,
         metadata: Mapping[str, str] | None = None,
         committer: str = "",
@@ -252,13 +279,17 @@ class Branch(View):
             ProtectedBranchError: The branch takes no writes or no commits.
         """
         spec = self._spec(message, metadata, committer)
-        with writing.held_forms(self.repository, entries, deleted) as writes:
+        entries = each(entries, "entries", Entry, "a graveler.Entry")
+        paths = paths_of(deleted, "deleted")
+        with writing.held_forms(self.repository, entries, paths) as writes:
             return patching.commit_changes(
                 self.repository, self._name, spec, fence=self._fence, writes=writes
             )
 
     def _spec(self, message: str, metadata: Mapping[str, str] | None, committer: str) -> CommitSpec:
-        pairs = check_caller_pairs("commit", metadata or {})
+        message = text(message, "message", most=MESSAGE_BYTES)
+        committer = text(committer, "committer", empty=True, most=COMMITTER_BYTES)
+        pairs = check_caller_pairs("commit", metadata)
         return CommitSpec(message, {**pairs, **self._marks()}, committer)
 
     def _keep(self) -> str:
@@ -269,7 +300,7 @@ class Branch(View):
         """Return our own metadata of every commit made here."""
         return {}
 
-    def reset(self, to: str | None = None) -> None:
+    def reset(self, to: str | Commit | RefLike | None = None) -> None:
         """Discard what is staged; with `to`, also put the branch at another commit.
 
         Both in one atomic step: a write acknowledged before it is gone, one acknowledged after
@@ -283,6 +314,7 @@ class Branch(View):
             ProtectedBranchError: The branch may not be put elsewhere.
             FencedError: The branch is a run's, and `to` was given.
         """
+        to = None if to is None else ref_text(to, "to")
         if to is None:
             branching.reset(self.repository, self._name, fence=self._fence)
         else:

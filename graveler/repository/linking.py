@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from graveler.arguments import check_entry, path_text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.identity import unix_us
 from graveler.model import Entry
-from graveler.names import check_pairs, check_path
+from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.refs import Epoch
@@ -79,10 +80,8 @@ class _Owners:
 
 
 def _checked(entry: Entry, book: AddressBook, owners: _Owners) -> Entry:
-    check_path(entry.path)
-    check_pairs(f"entry {entry.path!r}", entry.metadata)
-    if entry.size < 0:
-        raise InvalidInputError(f"entry {entry.path!r}: size {entry.size} is negative")
+    check_path(path_text(entry.path, "path"))
+    check_entry(entry)
     try:
         address = book.stored_form(entry.address)
         if not is_own(address):

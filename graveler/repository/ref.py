@@ -32,6 +32,11 @@ class Ref(View):
         return self._name
 
     @property
+    def expression(self) -> str:
+        """Id of the commit: wherever a ref is wanted, it stands for what it shows."""
+        return self.commit.id
+
+    @property
     def commit_id(self) -> str:
         """Id of the commit."""
         return self.commit.id

@@ -1,10 +1,11 @@
 """Reading a tree: what refs, branches, runs and candidates have in common."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
+from graveler.arguments import PathText, RefLike, path_text, prefix_text, text
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
@@ -16,7 +17,7 @@ from graveler.repository.verified import open_entry, read_entry
 __all__ = ["View"]
 
 
-class View(ABC):
+class View(RefLike):
     """A tree of entries that can be read.
 
     Attributes:
@@ -24,6 +25,11 @@ class View(ABC):
     """
 
     repository: Stores
+
+    @property
+    def expression(self) -> str:
+        """What stands for the view where a ref is wanted."""
+        return self.name
 
     @property
     @abstractmethod
@@ -42,7 +48,7 @@ class View(ABC):
         """
 
     def list(
-        self, prefix: str = "", *, after: str = "", delimiter: str = ""
+        self, prefix: PathText = "", *, after: PathText = "", delimiter: str = ""
     ) -> Iterator[Entry | Prefix]:
         """Yield the entries below `prefix` in byte order of their paths.
 
@@ -53,12 +59,15 @@ class View(ABC):
             after: Leave out paths up to and including this one, to go on where one stopped.
             delimiter: Fold what lies behind it into one ``Prefix`` each, as folders ("/").
         """
+        prefix, after = prefix_text(prefix, "prefix"), prefix_text(after, "after")
+        delimiter = text(delimiter, "delimiter", empty=True)
         start = first_key(prefix, after)
         with self.snapshot(start, first_key(prefix)) as scan:
             yield from list_entries(scan, prefix=prefix, after=after, delimiter=delimiter)
 
-    def entries(self, prefix: str = "") -> Iterator[Entry]:
+    def entries(self, prefix: PathText = "") -> Iterator[Entry]:
         """Yield the entries below `prefix`, nothing folded, of one version of the tree."""
+        prefix = prefix_text(prefix, "prefix")
         first = first_key(prefix)
         with self.snapshot(first, first) as scan:
             for key, value in scan(first):
@@ -70,19 +79,21 @@ class View(ABC):
         with self.snapshot(first, first) as scan:
             return next(scan(first), None) is not None
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: PathText) -> Entry:
         """Return the entry at `path`, or raise ObjectNotFoundError."""
+        path = path_text(path, "path")
         key = path_key(path)
         value = self.find_value(key)
         if value is None:
             raise ObjectNotFoundError(f"nothing at {path!r} in {self.name!r}")
         return decode_entry(key, value)
 
-    def exists(self, path: str) -> bool:
+    def exists(self, path: PathText) -> bool:
         """Return whether there is an entry at `path`."""
+        path = path_text(path, "path")
         return self.find_value(path_key(path)) is not None
 
-    def get(self, path: str | Entry) -> bytes:
+    def get(self, path: PathText | Entry) -> bytes:
         """Return the bytes of a file, compared with the size and checksum of its entry.
 
         Args:
@@ -96,7 +107,7 @@ class View(ABC):
         """
         return read_entry(self.repository, self._entry(path))
 
-    def open(self, path: str | Entry) -> BinaryIO:
+    def open(self, path: PathText | Entry) -> BinaryIO:
         """Return a readable, seekable stream of a file; the caller closes it.
 
         A stream that is read from the start to the end is compared with the checksum of its
@@ -113,14 +124,15 @@ class View(ABC):
         """
         return open_entry(self.repository, self._entry(path))
 
-    def _entry(self, path: str | Entry) -> Entry:
+    def _entry(self, path: PathText | Entry) -> Entry:
         return path if isinstance(path, Entry) else self.stat(path)
 
-    def paths(self, prefix: str) -> Sequence[str]:
+    def paths(self, prefix: PathText) -> Sequence[str]:
         """Return the physical URIs of the files at or below `prefix`, for other programs.
 
         A prefix that is the path of a file gives that file alone.
         """
+        prefix = prefix_text(prefix, "prefix")
         if prefix and not prefix.endswith("/"):
             value = self.find_value(path_key(prefix))
             if value is not None:

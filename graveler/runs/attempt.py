@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Thread
 from typing import Final
 
+from graveler.arguments import PathText
 from graveler.errors import FencedError, GravelerError
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
@@ -148,7 +149,7 @@ class RunBranch(Branch):
 
     def put(
         self,
-        path: str,
+        path: PathText,
         body: Body,
         *,
         content_type: str = "",
@@ -162,7 +163,7 @@ class RunBranch(Branch):
         )
 
     def link(
-        self, path: str, *, address: str, size: int | None = None, checksum: str | None = None
+        self, path: PathText, *, address: str, size: int | None = None, checksum: str | None = None
     ) -> Entry:
         """Stage an entry for a file that is already in a store; see `Branch.link`."""
         self._attempt.work()
@@ -177,7 +178,7 @@ class RunBranch(Branch):
         self._attempt.work()
         return super()._link_written(entries)
 
-    def delete_many(self, paths: Iterable[str]) -> int:
+    def delete_many(self, paths: Iterable[PathText]) -> int:
         """Stage the deletion of many paths; return how many were named."""
         self._attempt.work()
         return super().delete_many(paths)

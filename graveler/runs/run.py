@@ -2,9 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 
+from graveler.arguments import (
+    count,
+    pairs,
+    reason_text,
+    text,
+)
 from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gate
 from graveler.gates.gate import Check
+from graveler.limits import RUN_KEY_BYTES
 from graveler.model import Commit
 from graveler.repository.merging import check_strategy
 from graveler.runs import lifecycle
@@ -82,6 +89,9 @@ class Run(RunBranch):
         Raises:
             FencedError: A newer attempt owns the run.
         """
+        name = text(name, "name", most=RUN_KEY_BYTES)
+        count(try_number, "try_number")
+        metadata = pairs(metadata, "metadata")
         self._attempt.saw(self.record)
         self._attempt.work()
         return open_step(
@@ -105,6 +115,7 @@ class Run(RunBranch):
         Args:
             made: Steps that have succeeded, each with the id of the commit by which it joined.
         """
+        made = pairs(made, "made")
         return lost_steps(self.repository, self.record, self.handle, made)
 
     def take_back(self, step: str, *, metadata: Mapping[str, str] | None = None) -> Commit | None:
@@ -122,6 +133,7 @@ class Run(RunBranch):
         Raises:
             FencedError: A newer attempt owns the run.
         """
+        step = text(step, "step", most=RUN_KEY_BYTES)
         return self.step(step, try_number=0, metadata=metadata).undo()
 
     def _marks(self) -> dict[str, str]:
@@ -186,6 +198,7 @@ class Run(RunBranch):
         Which of the two, the run was opened with (`on_failure`). May be called twice, late, or
         by an attempt that is over: then nothing happens, and the run is returned as it is.
         """
+        reason = reason_text(reason)
         return lifecycle.close(self.repository, self._records, self.handle, reason=reason)
 
     def park(self, reason: str = "") -> RunRecord:
@@ -194,6 +207,7 @@ class Run(RunBranch):
         Raises:
             FencedError: A newer attempt owns the run.
         """
+        reason = reason_text(reason)
         return lifecycle.park(self.repository, self._records, self.handle, reason=reason)
 
     def abandon(self, reason: str = "") -> RunRecord:
@@ -203,6 +217,7 @@ class Run(RunBranch):
             RunStateError: The run is published.
             FencedError: A newer attempt owns the run.
         """
+        reason = reason_text(reason)
         return lifecycle.abandon(
             self.repository, self._records, self.key, reason=reason, mine=self.handle
         )

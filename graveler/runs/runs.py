@@ -4,12 +4,35 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from itertools import islice
 
+from graveler.arguments import (
+    BranchLike,
+    Duration,
+    Moment,
+    PathText,
+    RefLike,
+    branch_text,
+    choice,
+    count,
+    duration,
+    flag,
+    instance,
+    moment,
+    optional,
+    pairs,
+    path_text,
+    reason_text,
+    ref_text,
+    run_key,
+    run_or_commit,
+    text,
+)
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
+from graveler.limits import MESSAGE_BYTES, RUN_KEY_BYTES
+from graveler.model import Commit
 from graveler.repository.merging import check_strategy
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
@@ -43,11 +66,11 @@ class Runs:
         self,
         key: str,
         *,
-        into: str = "main",
+        into: str | BranchLike = "main",
         metadata: Mapping[str, str] | None = None,
         on_failure: str = "park",
-        lease: timedelta = LEASE,
-        ttl: timedelta = TTL,
+        lease: Duration = LEASE,
+        ttl: Duration = TTL,
     ) -> Run:
         """Open a new attempt of the run `key`; every earlier attempt is fenced.
 
@@ -64,6 +87,9 @@ class Runs:
                 the lease; so does `Run.renew`.
             ttl: How long the run is kept once it is parked.
         """
+        into, key = branch_text(into, "into"), run_key(key)
+        lease, ttl = duration(lease, "lease", zero=False), duration(ttl, "ttl", zero=False)
+        metadata, on_failure = pairs(metadata, "metadata"), text(on_failure, "on_failure")
         terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl)
         record = open_run(self._repository, self._records, key, terms)
         reap_due(self._repository, self._records, but=record.branch)
@@ -74,11 +100,11 @@ class Runs:
         key: str,
         *,
         owner: str,
-        into: str = "main",
+        into: str | BranchLike = "main",
         metadata: Mapping[str, str] | None = None,
         on_failure: str = "park",
-        lease: timedelta = LEASE,
-        ttl: timedelta = TTL,
+        lease: Duration = LEASE,
+        ttl: Duration = TTL,
         accepts: Callable[[RunRecord | None], None] | None = None,
     ) -> Run:
         """Open the run `key` for an owner that is several processes, as an orchestrator's run is.
@@ -103,6 +129,10 @@ class Runs:
         Raises:
             FencedError: The owner's attempt was parked or abandoned, or a newer one was opened.
         """
+        into, key = branch_text(into, "into"), run_key(key)
+        lease, ttl = duration(lease, "lease", zero=False), duration(ttl, "ttl", zero=False)
+        metadata, on_failure = pairs(metadata, "metadata"), text(on_failure, "on_failure")
+        owner = text(owner, "owner", most=RUN_KEY_BYTES)
         terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl, owner, accepts)
         record = open_or_attach(self._repository, self._records, key, terms)
         return self._run(record)
@@ -113,6 +143,8 @@ class Runs:
         Raises:
             InvalidInputError: The handle is of another repository.
         """
+        if not isinstance(handle, str):
+            instance(handle, "handle", RunHandle, "a RunHandle, or its JSON")
         if isinstance(handle, str):
             handle = RunHandle.from_json(handle)
         if handle.repository != self._repository.name:
@@ -123,6 +155,7 @@ class Runs:
 
     def get(self, key: str) -> RunRecord:
         """Return the record of a run, or raise RunNotFoundError."""
+        key = run_key(key)
         return self._records.get(key)
 
     def list(
@@ -149,6 +182,8 @@ class Runs:
         Raises:
             RunNotFoundError: There is no run of the key in `after`.
         """
+        state = None if state is None else choice(state, "state", RunState)
+        flag(live, "live")
         place = self._records.get(after) if isinstance(after, str) else after
         source = self._records.live if live or state in LIVE else self._records.latest
         found = (record for record in source(place) if state is None or record.state == state)
@@ -180,6 +215,9 @@ class Runs:
         Raises:
             FencedError: The present attempt is another one.
         """
+        key, reason = run_key(key), reason_text(reason)
+        owner = None if owner is None else text(owner, "owner")
+        optional(count, attempt, "attempt", least=1)
         record = self._present(key, owner, attempt)
         return lifecycle.park(self._repository, self._records, self._handle(record), reason=reason)
 
@@ -198,6 +236,9 @@ class Runs:
             RunStateError: The run is published.
             FencedError: The present attempt is another one.
         """
+        key, reason = run_key(key), reason_text(reason)
+        owner = None if owner is None else text(owner, "owner")
+        optional(count, attempt, "attempt", least=1)
         if owner is not None:
             attempt = self._present(key, owner, attempt).attempt
         return lifecycle.abandon(
@@ -219,7 +260,7 @@ class Runs:
         self,
         *,
         dry_run: bool = True,
-        now: datetime | None = None,
+        now: Moment | None = None,
         limit: int | None = None,
         everything: bool = False,
     ) -> Sequence[Reaped]:
@@ -243,6 +284,8 @@ class Runs:
         Returns:
             What was done, or would be.
         """
+        flag(dry_run, "dry_run"), optional(count, limit, "limit")
+        now = None if now is None else moment(now, "now")
         return reap(
             self._repository,
             self._records,
@@ -254,7 +297,7 @@ class Runs:
 
     def rollback(
         self,
-        key_or_commit: str,
+        key_or_commit: str | Commit,
         *,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -276,6 +319,9 @@ class Runs:
             RunNotFoundError: Neither a run nor a commit of one.
             ProtectedBranchError: The target takes no reverts.
         """
+        key_or_commit = run_or_commit(key_or_commit)
+        message = None if message is None else text(message, "message", most=MESSAGE_BYTES)
+        metadata = pairs(metadata, "metadata")
         return rollback(
             self._repository,
             self._records,
@@ -284,7 +330,7 @@ class Runs:
             metadata=dict(metadata or {}),
         )
 
-    def readers(self, key_or_commit: str) -> tuple[RunRecord, ...]:
+    def readers(self, key_or_commit: str | Commit) -> tuple[RunRecord, ...]:
         """Return the runs that have read what a published run wrote, by key.
 
         As far as is known: what they read through the run, its steps and their views, and what
@@ -293,9 +339,10 @@ class Runs:
         Args:
             key_or_commit: As for `rollback`.
         """
+        key_or_commit = run_or_commit(key_or_commit)
         return readers(self._repository, self._records, key_or_commit)
 
-    def why(self, path: str, ref: str = "main") -> Why:
+    def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
         """Return what stands behind a path: commit, run, step, gates and inputs.
 
         Args:
@@ -305,6 +352,7 @@ class Runs:
         Raises:
             ObjectNotFoundError: There never was anything at the path.
         """
+        path, ref = path_text(path, "path"), ref_text(ref, "ref")
         return why(self._repository, self._records, path, ref)
 
     @contextmanager
@@ -312,13 +360,13 @@ class Runs:
         self,
         key: str,
         *,
-        into: str = "main",
+        into: str | BranchLike = "main",
         gates: Iterable[Gate | Check] = (),
         on_failure: str = "park",
         metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,
-        lease: timedelta = LEASE,
-        ttl: timedelta = TTL,
+        lease: Duration = LEASE,
+        ttl: Duration = TTL,
     ) -> Iterator[Run]:
         """Open a run; at the end of the block commit and publish it, on an exception set it aside.
 

@@ -16,6 +16,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal, Self
 
+from graveler.arguments import (
+    text,
+)
 from graveler.committed import CONFLICT, Unresolved, apply, diff, get, same_records
 from graveler.errors import (
     AlreadyExistsError,
@@ -24,6 +27,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.identity import record_id
+from graveler.limits import MESSAGE_BYTES
 from graveler.model import BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
 from graveler.records import value_identity
@@ -274,6 +278,7 @@ class Step(RunBranch):
             FencedError: A newer try of the step, or attempt of the run, was opened.
             MergeConflictError: Another step changed the same paths, differently.
         """
+        message = text(message, "message", empty=True, most=MESSAGE_BYTES)
         with suppress(NoChangesError):
             self.commit(f"{self.step} (try {self.try_number})")
         with owned(self._name, self._fence):

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from graveler.errors import InvalidInputError
+from graveler.limits import RUN_KEY_BYTES
 from graveler.names import check_caller_pairs
 from graveler.runs.record import LEASE, TTL, RunRecord
 
 __all__ = ["Terms"]
 
 _ON_FAILURE: Final = ("park", "drop")
-_LONGEST_KEY: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _check_key(key: str) -> None:
         length = len(key.encode())
     except UnicodeEncodeError:
         raise InvalidInputError(f"run key {key[:80]!r} is not valid text: choose another") from None
-    if length > _LONGEST_KEY:
+    if length > RUN_KEY_BYTES:
         raise InvalidInputError(
-            f"run key of {length} bytes ({key[:80]!r}…): give at most {_LONGEST_KEY}"
+            f"run key of {length} bytes ({key[:80]!r}…): give at most {RUN_KEY_BYTES}"
         )

@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from graveler.limits import BLOCK_BYTES as MAX_BLOCK_BYTES
+from graveler.limits import KEY_BYTES as MAX_KEY_BYTES
 from graveler.sstable.checksum import CHECKSUMS
 
 __all__ = [
@@ -44,11 +46,6 @@ __all__ = [
 FOOTER_BYTES: Final = 53
 TRAILER_BYTES: Final = 5
 """Behind every block: compression type (1 byte), checksum (4 bytes)."""
-MAX_BLOCK_BYTES: Final = 64 * 1024 * 1024
-"""Of a block when decompressed: 2,000 times what the writer aims at, for one huge value."""
-MAX_KEY_BYTES: Final = 4096
-"""Four times the longest path. Without a limit a small file could make the reader copy
-its longest key once for each entry."""
 
 _MAGIC: Final = bytes.fromhex("f7cff485b741e288")
 _LEVELDB_MAGIC: Final = bytes.fromhex("57fb808b247547db")

@@ -343,5 +343,7 @@ def test_runs_that_are_over_do_not_slow_the_log_of_all_down():
     assert calls_with(12) == calls_with(2)
 
 
-def test_less_than_nothing_is_nothing(repo):
-    assert list(repo.moves(limit=-1)) == list(repo.log(limit=-1)) == []
+def test_less_than_nothing_is_refused(repo):
+    for call in (repo.moves, repo.log, repo.branches):
+        with pytest.raises(InvalidInputError, match="limit=-1"):
+            call(limit=-1)

@@ -84,7 +84,7 @@ def test_two_who_change_rules_lose_neither(kv, rules):
 
 
 def test_rules_that_cannot_be_read_are_damage(kv, rules):
-    kv.set("refs:u", b"settings/retention", b'{"format":1}')
+    kv.set("refs:u", b"settings/retention", b"{}")
     with pytest.raises(CorruptionError, match="retention rules cannot be read"):
         rules.get()
 

@@ -163,7 +163,7 @@ def test_an_hour_of_which_there_was_no_tick_is_not_known(holding):
 
 
 def test_a_policy_or_a_branch_that_cannot_be_is_refused(repo):
-    with pytest.raises(InvalidInputError, match="on_refusal 'drop'"):
+    with pytest.raises(InvalidInputError, match="on_refusal='drop'"):
         repo.ingestion(on_refusal="drop")
     with pytest.raises(InvalidInputError, match="choose another"):
         repo.ingestion("main")

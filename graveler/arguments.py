@@ -1,0 +1,350 @@
+"""One check of what callers hand over, at the public face and nowhere below.
+
+Each function takes a value and the name of its argument, and returns the value as the engine
+wants it; whatever does not make sense is an InvalidInputError that names argument, value and
+expectation.
+"""
+
+import json
+import re
+import reprlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from os import PathLike, fspath
+from pathlib import Path, PurePath
+from typing import Any, Final, TypeVar
+
+from graveler.errors import InvalidInputError
+from graveler.limits import (
+    ADDRESS_BYTES,
+    CHECKSUM_BYTES,
+    COMMITTER_BYTES,
+    CONTENT_TYPE_BYTES,
+    LONGEST_DURATION,
+    MESSAGE_BYTES,
+    METADATA_BYTES,
+    METADATA_PAIRS,
+    RUN_KEY_BYTES,
+    TIMES,
+)
+from graveler.model import Commit, Entry
+
+__all__ = [
+    "BranchLike",
+    "Duration",
+    "Moment",
+    "PathText",
+    "RefLike",
+    "branch_text",
+    "check_entry",
+    "choice",
+    "commit_texts",
+    "count",
+    "duration",
+    "each",
+    "file_path",
+    "flag",
+    "hour_name",
+    "instance",
+    "media_type",
+    "moment",
+    "optional",
+    "pairs",
+    "path_text",
+    "paths_of",
+    "prefix_text",
+    "read_duration",
+    "real",
+    "reason_text",
+    "ref_text",
+    "run_key",
+    "run_or_commit",
+    "storage_text",
+    "text",
+    "texts",
+]
+
+_SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
+_LARGEST: Final = 2**63 - 1
+_brief: Final = reprlib.Repr()
+_brief.maxstring = _brief.maxother = 80
+T = TypeVar("T")
+
+
+class RefLike(ABC):
+    """What stands for a ref as an argument."""
+
+    @property
+    @abstractmethod
+    def expression(self) -> str:
+        """The ref expression."""
+
+
+class BranchLike(RefLike):
+    """What stands for a branch as an argument; its expression is the branch's name."""
+
+
+PathText = str | PurePath
+Duration = timedelta | str
+Moment = datetime | str
+
+
+def _wrong(name: str, value: Any, expected: str) -> InvalidInputError:
+    try:
+        shown = _brief.repr(value)
+    except Exception:  # noqa: BLE001 - whatever a caller's __repr__ raises
+        shown = type(value).__name__
+    return InvalidInputError(f"{name}={shown}: give {expected}")
+
+
+def _json_bytes(value: Any) -> int:
+    """Return how many bytes a value takes in a record."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def text(value: Any, name: str, *, empty: bool = False, most: int | None = None) -> str:
+    """Return a text that UTF-8 can hold.
+
+    Args:
+        value: What was given.
+        name: Of the argument.
+        empty: Whether "" makes sense.
+        most: Bytes of UTF-8 at the most.
+    """
+    if not isinstance(value, str):
+        raise _wrong(name, value, "text")
+    if not value.strip() and not empty:
+        raise _wrong(name, value, "a text that is not empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _wrong(name, value, "text that UTF-8 can hold") from None
+    if most is not None and (size := _json_bytes(value) - 2) > most:
+        raise _wrong(name, value, f"at most {most} bytes, not {size}")
+    return value
+
+
+def optional(check: Any, value: Any, name: str, **options: Any) -> Any:
+    """Return None for None, else what `check` makes of the value."""
+    return None if value is None else check(value, name, **options)
+
+
+def ref_text(value: Any, name: str) -> str:
+    """Return the expression of a ref: text, a commit, a ref or a branch."""
+    if isinstance(value, Commit):
+        return value.id
+    if isinstance(value, RefLike):
+        return value.expression
+    if not isinstance(value, str) or not value:
+        raise _wrong(name, value, "a ref: text, a Commit, a Ref or a Branch")
+    return text(value, name)
+
+
+def branch_text(value: Any, name: str) -> str:
+    """Return the name of a branch: text or a branch."""
+    if isinstance(value, BranchLike):
+        return value.expression
+    if not isinstance(value, str) or not value:
+        raise _wrong(name, value, "the name of a branch, or a Branch")
+    return text(value, name)
+
+
+def path_text(value: Any, name: str) -> str:
+    """Return a path in a tree: text, or a path object, whose parts are joined by slashes."""
+    if isinstance(value, PurePath):
+        value = value.as_posix()
+    if not isinstance(value, str) or not value:
+        raise _wrong(name, value, "a path: text or a PurePath, not empty")
+    return text(value, name, empty=True)
+
+
+def prefix_text(value: Any, name: str) -> str:
+    """Return the beginning of paths: text, or a path object, which stands for its folder."""
+    if isinstance(value, PurePath):
+        value = f"{value.as_posix()}/" if value.parts else ""
+    if not isinstance(value, str):
+        raise _wrong(name, value, "the beginning of paths: text or a PurePath")
+    return text(value, name, empty=True)
+
+
+def file_path(value: Any, name: str) -> Path:
+    """Return the path of a file on this machine."""
+    if isinstance(value, str | PathLike) and isinstance(fspath(value), str) and str(value):
+        return Path(value)
+    raise _wrong(name, value, "the path of a file: text or a Path")
+
+
+def flag(value: Any, name: str) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "True or False")
+    return value
+
+
+def count(value: Any, name: str, *, least: int = 0) -> int:
+    """Return a whole number from `least` to 2**63 - 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST:
+        raise _wrong(name, value, f"a whole number from {least} on")
+    return value
+
+
+def choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return one of some words."""
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        raise _wrong(name, value, f"one of {', '.join(known)}")
+    return value
+
+
+def read_duration(given: str) -> timedelta | None:
+    """Return the length of time that a text says (``7d``, ``36h``, ``90m``, ``30s``), or None."""
+    match = _LENGTH.fullmatch(given)
+    if match is None:
+        return None
+    seconds = 0.0 if match[1] is None else float(match[1]) * _SECONDS[match[2]]
+    return timedelta(seconds=min(seconds, LONGEST_DURATION.total_seconds() + 1))
+
+
+def duration(value: Any, name: str, *, zero: bool = True) -> timedelta:
+    """Return a length of time: a timedelta, or text as in ``7d``, ``36h``, ``90m``, ``30s``."""
+    found = read_duration(value) if isinstance(value, str) else value
+    if not isinstance(found, timedelta) or not timedelta(0) <= found <= LONGEST_DURATION:
+        most = f"at most {LONGEST_DURATION.days} days"
+        raise _wrong(name, value, f"a timedelta, or text as in '7d', '36h' or '90m'; {most}")
+    if not zero and not found:
+        raise _wrong(name, value, "a length of time above 0")
+    return found
+
+
+def moment(value: Any, name: str) -> datetime:
+    """Return a time: a datetime, or text in ISO 8601; it is UTC where it says no zone."""
+    found = value
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value)
+        if isinstance(found, datetime):
+            found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+            if TIMES[0] <= found <= TIMES[1]:
+                return found
+    except (ValueError, OverflowError):
+        pass
+    raise _wrong(name, value, "a datetime, or text in ISO 8601 as in 2013-01-01T05:00Z")
+
+
+def pairs(value: Any, name: str) -> dict[str, str]:
+    """Return metadata: names and values are text; None is none."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _wrong(name, value, "a mapping of text to text, as in {'source': 'bts'}")
+    found = dict(value)
+    for key, item in found.items():
+        if not (isinstance(key, str) and isinstance(item, str)):
+            raise _wrong(f"{name}[{_brief.repr(key)}]", item, "text for names and values")
+        text(key, name, empty=True)
+        text(item, f"{name}[{key!r}]", empty=True)
+    size = _json_bytes(found)
+    if len(found) > METADATA_PAIRS or size > METADATA_BYTES:
+        raise InvalidInputError(
+            f"{name} of {len(found)} pairs and {size} bytes: give at most {METADATA_PAIRS} pairs "
+            f"of {METADATA_BYTES} bytes of JSON in all"
+        )
+    return found
+
+
+def texts(value: Any, name: str) -> tuple[str, ...]:
+    """Return several texts."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise _wrong(name, value, "several texts, as in a list")
+    return tuple(text(item, f"{name}[{at}]") for at, item in enumerate(value))
+
+
+def instance(value: Any, name: str, kind: type[T], expected: str) -> T:
+    """Return a value of that type."""
+    if not isinstance(value, kind):
+        raise _wrong(name, value, expected)
+    return value
+
+
+def each(value: Any, name: str, kind: type[T], expected: str) -> Iterator[T]:
+    """Return the values of an iterable, each looked at when it is reached."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise _wrong(name, value, f"several of {expected}, as in a list")
+    return (instance(item, f"{name}[{at}]", kind, expected) for at, item in enumerate(value))
+
+
+def paths_of(value: Any, name: str) -> Iterator[str]:
+    """Return the paths of an iterable, each looked at when it is reached."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise _wrong(name, value, "several paths, as in a list")
+    return (path_text(item, f"{name}[{at}]") for at, item in enumerate(value))
+
+
+def check_entry(entry: Entry) -> None:
+    """Refuse an entry of which a field is not what it must be, or more than a record holds."""
+    try:
+        text(entry.address, "address", most=ADDRESS_BYTES)
+        count(entry.size, "size")
+        for name in ("checksum", "version"):
+            text(getattr(entry, name), name, empty=True, most=CHECKSUM_BYTES)
+        media_type(entry.content_type)
+        flag(entry.computed, "computed")
+        if entry.mtime is not None:
+            moment(instance(entry.mtime, "mtime", datetime, "a datetime with its zone"), "mtime")
+            if entry.mtime.tzinfo is None:
+                raise _wrong("mtime", entry.mtime, "a datetime with its zone")
+        pairs(entry.metadata, "metadata")
+    except InvalidInputError as error:
+        raise InvalidInputError(f"entry {_brief.repr(entry.path)}: {error}") from None
+
+
+def commit_texts(message: Any, committer: Any) -> None:
+    """Refuse a commit's message or committer that is none, or too long."""
+    if message is not None:
+        text(message, "message", empty=True, most=MESSAGE_BYTES)
+    text(committer, "committer", empty=True, most=COMMITTER_BYTES)
+
+
+def media_type(value: Any) -> str:
+    """Return a content type."""
+    return text(value, "content_type", empty=True, most=CONTENT_TYPE_BYTES)
+
+
+def run_key(value: Any) -> str:
+    """Return the key of a run."""
+    if not isinstance(value, str) or not value.strip():
+        kind = "an empty text" if isinstance(value, str) else type(value).__name__
+        raise InvalidInputError(f"key: a run key must be a non-empty text, not {kind}")
+    return text(value, "key", most=RUN_KEY_BYTES)
+
+
+def run_or_commit(value: Any) -> str:
+    """Return the key of a run, or the id of a commit."""
+    if isinstance(value, Commit):
+        return value.id
+    return text(value, "key_or_commit", most=RUN_KEY_BYTES)
+
+
+def reason_text(value: Any) -> str:
+    """Return the reason for which a run is set aside; what is too long loses its end."""
+    reason: str = instance(value, "reason", str, "text")
+    return reason if len(reason) <= MESSAGE_BYTES // 6 else f"{reason[: MESSAGE_BYTES // 6]}…"
+
+
+def hour_name(value: Any) -> Moment:
+    """Return what an hour is called by: a datetime, or text."""
+    return value if isinstance(value, datetime) else text(value, "hour")
+
+
+def storage_text(value: Any) -> str:
+    """Return where a repository's objects go: a URI, or a folder."""
+    return text(str(value) if isinstance(value, PurePath) else value, "storage")
+
+
+def real(value: Any, name: str) -> float:
+    """Return a number from 0 on, of days."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
+        raise _wrong(name, value, "a number from 0 on")
+    return value
