@@ -20,8 +20,10 @@ from graveler.gates.footers import RangedFile
 from graveler.gates.serving import LONGEST_PIECE
 from graveler.gates.source import Difference, Earlier, Source
 from graveler.names import path_key
+from graveler.objects.verified import Verifier, verified_stream
 from graveler.records import decode_entry
 from graveler.repository.stores import Stores
+from graveler.repository.verified import refusal
 
 __all__ = ["AskingSource"]
 
@@ -70,8 +72,14 @@ class AskingSource(Source):
         value = self.find(tree, key)
         if value is None:
             raise ObjectNotFoundError(f"nothing at {path!r} in the {tree}")
-        ranged = RangedFile(_Files(self, tree), path, decode_entry(key, value).size)
-        return cast(BinaryIO, BufferedReader(ranged, _BUFFER))
+        entry = decode_entry(key, value)
+        ranged = RangedFile(_Files(self, tree), path, entry.size)
+        verifier = Verifier(
+            entry.size,
+            entry.checksum,
+            lambda found: refusal(self.uri(entry.address), entry, found, entry.checksum),
+        )
+        return verified_stream(cast(BinaryIO, BufferedReader(ranged, _BUFFER)), verifier)
 
     def get(self, tree: str, path: str) -> bytes:
         """Return the bytes of a file of a tree."""

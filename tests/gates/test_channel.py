@@ -5,6 +5,7 @@ import random
 import socket
 import time
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -274,6 +275,17 @@ def test_a_gate_that_declares_anything_reads_all_but_the_repository(disk):
     run.commit_staged()
     (verdict,) = run.judge([samples.reads_anything])
     assert verdict.reason.startswith("InvalidInputError: a gate in a process of its own has no")
+
+
+def test_what_its_process_reads_is_verified(disk):
+    run = disk.runs.open("hour")
+    run.put("a/1", b"seven")
+    run.commit_staged()
+    address = next(run.entries("a/1")).address
+    Path(disk.stores.uri(address).removeprefix("file://")).write_bytes(b"sEven")
+    (verdict,) = run.judge([samples.counts])
+    assert verdict.died
+    assert verdict.reason.startswith("CorruptionError: 'a/1'")
 
 
 def test_a_file_elsewhere_is_read_through_the_publisher(repo, tmp_path):
