@@ -1,7 +1,7 @@
 """Checks on what a branch would become, before it does."""
 
 from graveler.gates.candidate import Candidate, RunContext
-from graveler.gates.gate import Check, Gate, as_gate, gate
+from graveler.gates.gate import Check, Gate, as_gate, as_gates, gate
 from graveler.gates.judgement import Judgement
 from graveler.gates.named import NamedGate, named
 from graveler.gates.required import RequiredGates, combined
@@ -20,6 +20,7 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "as_gate",
+    "as_gates",
     "combined",
     "gate",
     "judge",

@@ -61,6 +61,10 @@ class AskingSource(Source):
         for key, value in self._list("scan", tree, start.hex(), prefix.hex()):
             yield bytes.fromhex(key), bytes.fromhex(value)
 
+    def has_below(self, prefix: str) -> bool:
+        """Return whether the candidate has any path that starts with `prefix`."""
+        return bool(self._ask("below", prefix).said["value"])
+
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
         """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
         for key, before, after in self._list("changes", tree, prefix.hex()):

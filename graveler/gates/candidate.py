@@ -258,6 +258,12 @@ class Candidate(Tree):
             return self._source.goes_back()
         return self.action in _RESTORING
 
+    def has_below(self, prefix: str) -> bool:
+        """Return whether any path starts with `prefix`; a gate of changes asks for its own ones."""
+        if prefix not in self._declared.prefixes:
+            self._check_whole(prefix)
+        return self._source.has_below(prefix)
+
     def now(self) -> datetime:
         """Return the time, for a gate that ``reads="anything"``."""
         self._declared.check(ANYTHING, "the time")

@@ -1,10 +1,10 @@
 """A gate: a named function that judges a candidate."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
-from typing import Final, overload
+from typing import Any, Final, overload
 
 from graveler.errors import InvalidInputError
 from graveler.gates.answer import Check
@@ -13,11 +13,12 @@ from graveler.gates.declared import inputs_of
 from graveler.gates.fingerprint import fingerprint
 from graveler.names import check_prefix
 
-__all__ = ["Check", "Gate", "as_gate", "gate"]
+__all__ = ["Check", "Gate", "as_gate", "as_gates", "gate"]
 
 _SEVERITIES: Final = ("error", "warn")
 _LEAST_MEMORY: Final = 1 << 20
 _LONGEST_S: Final = 3600.0
+_CHECKS: Final = "graveler.gates.checks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,13 @@ class Gate:
     reads: str | Iterable[str] = "content"
 
     def __post_init__(self) -> None:
+        if type(self.name) is not str or not self.name:
+            raise InvalidInputError(f"gate name {self.name!r}: give a text")
+        if not _is_function(self.check):
+            raise InvalidInputError(
+                f"gate {self.name!r}: check {self.check!r}: give a function of a candidate"
+            )
+        object.__setattr__(self, "also", _texts(self.also))
         if self.severity not in _SEVERITIES:
             raise InvalidInputError(
                 f"gate {self.name!r}: severity {self.severity!r}: give one of {_SEVERITIES}"
@@ -69,7 +77,9 @@ class Gate:
             raise InvalidInputError(
                 f"gate {self.name!r}: timeout {self.timeout!r}: give more than no time, in seconds"
             )
-        if self.memory is not None and self.memory < _LEAST_MEMORY:
+        if self.memory is not None and not (
+            type(self.memory) is int and self.memory >= _LEAST_MEMORY
+        ):
             raise InvalidInputError(
                 f"gate {self.name!r}: memory {self.memory!r}: give bytes, at least {_LEAST_MEMORY}"
             )
@@ -176,10 +186,50 @@ def gate(  # noqa: PLR0913 - the fields of a gate
     return make
 
 
+def _is_function(given: Any) -> bool:
+    return callable(given)
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def _name(check: Check) -> str:
     return str(getattr(check, "__name__", type(check).__name__))
 
 
 def as_gate(check: Gate | Check) -> Gate:
-    """Return `check` as a gate, under its own name if it is a plain function."""
-    return check if isinstance(check, Gate) else Gate(_name(check), check)
+    """Return `check` as a gate, under its own name if it is a plain function.
+
+    Raises:
+        InvalidInputError: It is no gate, and no function that could be one.
+    """
+    if isinstance(check, Gate):
+        return check
+    made = getattr(check, "__module__", "") == _CHECKS
+    if made or not _is_function(check):
+        from graveler.gates import checks  # noqa: PLC0415 - which import this module
+
+        there = ", ".join(checks.__all__)
+        what = f"checks.{_name(check)}, which makes one: call it" if made else f"{check!r}"
+        raise InvalidInputError(
+            f"no gate: {what}; give a function of a candidate, what @graveler.gate makes, or a "
+            f"built-in check as checks.row_count('output/'); there are {there}"
+        )
+    return Gate(_name(check), check)
+
+
+def as_gates(given: Any) -> tuple[Gate, ...]:
+    """Return what a caller gave as gates; one alone stands for a list of one.
+
+    Raises:
+        InvalidInputError: One is no gate, or two have one name.
+    """
+    several = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+    gates = tuple(as_gate(gate) for gate in (given if several else (given,)))
+    names = [gate.name for gate in gates]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidInputError(
+            f"gates {twice}: names must differ: give one another name by Gate(…) or name=…"
+        )
+    return gates

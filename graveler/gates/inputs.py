@@ -90,6 +90,7 @@ def _changes(candidate: Candidate, gate: Gate) -> str:
     after, before = _trees(candidate)
     digest = sha256()
     for prefix in gate.prefixes:
+        digest.update(b"some" if candidate.has_below(prefix) else b"none")
         raw = path_key(prefix) if prefix else b""
         for change in diff(candidate.repository.ranges, before, after, prefix=raw):
             for value in (change.left_value, change.right_value):

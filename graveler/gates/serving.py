@@ -67,6 +67,8 @@ class Reads:
                 return Message({"value": candidate.uri(Entry("", address, 0))})
             case ["restores"]:
                 return Message({"value": candidate.restores})
+            case ["below", str(prefix)]:
+                return Message({"value": candidate.has_below(prefix)})
             case ["now"]:
                 return Message({"value": candidate.now().isoformat()})
             case _:

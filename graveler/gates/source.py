@@ -64,6 +64,10 @@ class Source(ABC):
         """Yield (key, value record) of a tree from `start` on below `prefix`."""
 
     @abstractmethod
+    def has_below(self, prefix: str) -> bool:
+        """Return whether the candidate has any path that starts with `prefix`."""
+
+    @abstractmethod
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
         """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
 
@@ -123,6 +127,10 @@ class StoreSource(Source):
         """Yield (key, value record) of a tree from `start` on below `prefix`."""
         with self._tree(tree).snapshot(start, prefix) as rows:
             yield from rows(start)
+
+    def has_below(self, prefix: str) -> bool:
+        """Return whether the candidate has any path that starts with `prefix`."""
+        return self._trees[AFTER].has_below(prefix)
 
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
         """Yield what a tree changes: the candidate on the target, a commit on its first parent."""

@@ -16,7 +16,7 @@ from graveler.arguments import (
     pairs as check_pairs,
 )
 from graveler.errors import InvalidInputError
-from graveler.gates import Gate, as_gate
+from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
 from graveler.ingest.hours import commit_hour, hour_text
 from graveler.ingest.line import published_by
@@ -61,7 +61,7 @@ class Ingestion:
         branch: str = "ingest",
         *,
         into: str = "main",
-        gates: Iterable[Gate | Check] = (),
+        gates: Iterable[Gate | Check] | Gate | Check = (),
         on_refusal: str = "hold",
     ) -> None:
         into, on_refusal = text(into, "into"), choice(on_refusal, "on_refusal", _POLICIES)
@@ -76,7 +76,7 @@ class Ingestion:
         self.into = into
         self.on_refusal = on_refusal
         self._stores = stores
-        self._gates = tuple(as_gate(gate) for gate in gates)
+        self._gates = as_gates(gates)
         self._records = IngestRecords(stores, branch)
         quarantines = Quarantines(stores, self._records, branch=branch, into=into)
         self._releases = Releases(stores, self._records, quarantines, branch, into)
@@ -170,7 +170,7 @@ class Ingestion:
         self,
         name: str | BranchLike,
         *,
-        gates: Iterable[Gate | Check] | None = None,
+        gates: Iterable[Gate | Check] | Gate | Check | None = None,
         strategy: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Release:
@@ -195,7 +195,7 @@ class Ingestion:
         name = branch_text(name, "name")
         check_pairs(metadata, "metadata")
         check_strategy(strategy)
-        chosen = self._gates if gates is None else tuple(as_gate(gate) for gate in gates)
+        chosen = self._gates if gates is None else as_gates(gates)
         pairs = None if metadata is None else check_caller_pairs(f"release {name}", metadata)
         commit, already = self._releases.release(
             name, self._publisher(chosen), strategy=strategy, metadata=pairs

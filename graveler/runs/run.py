@@ -9,7 +9,7 @@ from graveler.arguments import (
     text,
 )
 from graveler.errors import NoChangesError
-from graveler.gates import Gate, Verdict, as_gate
+from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
 from graveler.limits import RUN_KEY_BYTES
 from graveler.model import Commit
@@ -149,7 +149,7 @@ class Run(RunBranch):
         except NoChangesError:
             return None
 
-    def judge(self, gates: Iterable[Gate | Check]) -> tuple[Verdict, ...]:
+    def judge(self, gates: Iterable[Gate | Check] | Gate | Check) -> tuple[Verdict, ...]:
         """Ask the gates what they would say if the run published now; nothing moves.
 
         Publishing asks for itself, and does not ask again about what was judged here.
@@ -161,13 +161,11 @@ class Run(RunBranch):
         """
         self._attempt.work()
         with self.renewing():
-            return judge_run(
-                self.repository, self._records, self.handle, [as_gate(gate) for gate in gates]
-            )
+            return judge_run(self.repository, self._records, self.handle, as_gates(gates))
 
     def publish(
         self,
-        gates: Iterable[Gate | Check] = (),
+        gates: Iterable[Gate | Check] | Gate | Check = (),
         *,
         strategy: str | None = None,
     ) -> PublishResult:
@@ -187,7 +185,7 @@ class Run(RunBranch):
                 self.repository,
                 self._records,
                 self.handle,
-                gates=[as_gate(gate) for gate in gates],
+                gates=as_gates(gates),
                 strategy=strategy,
             )
         return self.result

@@ -29,7 +29,7 @@ from graveler.arguments import (
     text,
 )
 from graveler.errors import FencedError, InvalidInputError
-from graveler.gates import Gate
+from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
 from graveler.limits import MESSAGE_BYTES, RUN_KEY_BYTES
 from graveler.model import Commit
@@ -361,7 +361,7 @@ class Runs:
         key: str,
         *,
         into: str | BranchLike = "main",
-        gates: Iterable[Gate | Check] = (),
+        gates: Iterable[Gate | Check] | Gate | Check = (),
         on_failure: str = "park",
         metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,
@@ -373,7 +373,7 @@ class Runs:
         Args:
             key: Names the run by what it makes.
             into: The branch to publish to.
-            gates: Checks on what the branch would become.
+            gates: Checks on what the branch would become, or one.
             on_failure: ``park`` keeps what is committed for the next attempt, ``drop`` does not.
             metadata: Pairs kept on the run and on its commits.
             strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
@@ -381,6 +381,7 @@ class Runs:
             ttl: How long the run is kept once it is parked.
         """
         check_strategy(strategy)
+        asked = as_gates(gates)
         run = self.open(
             key, into=into, metadata=metadata, on_failure=on_failure, lease=lease, ttl=ttl
         )
@@ -388,7 +389,7 @@ class Runs:
             yield run
             if run.result is None:  # else: published within the block
                 run.commit_staged()
-            run.publish(gates, strategy=strategy)
+            run.publish(asked, strategy=strategy)
         except BaseException as error:
             self._set_aside(run, f"{type(error).__name__}: {error}")
             raise

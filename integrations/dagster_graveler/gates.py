@@ -10,7 +10,7 @@ import dagster as dg
 from dagster_graveler.context import step_of
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import InvalidInputError
-from graveler.gates import Gate, Verdict, as_gate
+from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
 
 __all__ = ["graveler_gates", "verdict_table"]
@@ -47,7 +47,7 @@ def graveler_gates(
         InvalidInputError: Two gates would be one check, Dagster's names being narrower.
     """
     by_check: dict[str, Gate] = {}
-    for gate in map(as_gate, gates):
+    for gate in as_gates(gates):
         other = by_check.setdefault(re.sub(r"\W+", "_", gate.name), gate)
         if other is not gate:
             raise InvalidInputError(

@@ -11,7 +11,7 @@ from dagster_graveler.gates import verdict_table
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.written import check_written
 from graveler.errors import GateFailedError, MergeConflictError, RunStateError
-from graveler.gates import Gate, Verdict, as_gate
+from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
 from graveler.lake import PublishResult, Run
 
@@ -54,7 +54,7 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         group_name: Dagster's group.
         pool: Dagster's pool.
     """
-    asked = tuple(as_gate(gate) for gate in gates)
+    asked = as_gates(gates)
 
     @dg.asset(
         name=name,

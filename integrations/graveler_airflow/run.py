@@ -9,7 +9,7 @@ from typing import Any, Final
 from airflow.sdk import TaskGroup, TriggerRule
 
 from graveler.errors import InvalidInputError
-from graveler.gates import as_gate
+from graveler.gates import as_gates
 from graveler.gates.gate import Check, Gate
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.operators import (
@@ -156,7 +156,7 @@ def _order(checks: list[Any], others: list[Any]) -> None:
 
 def _merged(gates: Iterable[Gate | Check], checks: list[Any]) -> list[Gate]:
     """Return the gates of the merge: those that were named, and those that are tasks."""
-    named = [as_gate(gate) for gate in gates]
+    named = list(as_gates(gates))
     for gate in (gate for check in checks for gate in check.gates):
         if gate not in named:
             named.append(gate)

@@ -53,11 +53,11 @@ def test_judgements_are_listed_the_latest_first(cli, judged):
 def test_gates_are_required_shown_and_dropped(cli, judged):
     required = cli(
         *("gates", "require", "main", "row_count"),
-        *("--with", "prefix=t/", "--with", "at_least=2", "--with", "missing=pass"),
+        *("--with", "prefix=t/", "--with", "at_least=2", "--with", "missing=allow"),
         *("--severity", "warn", "--timeout", "90s"),
     )
     assert required.out == (
-        "main          row_count at_least=2 missing=pass prefix=t/ severity=warn timeout=90s\n"
+        "main          row_count at_least=2 missing=allow prefix=t/ severity=warn timeout=90s\n"
     )
     assert cli("gates", "require", "main", "file_size", "--name", "sizes").code == 0
     (shown,) = cli("gates", "require", "--json").lines

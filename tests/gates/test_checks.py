@@ -18,6 +18,9 @@ DAMAGED = rows(3)[:-20] + b"\0" * 16 + b"PAR1"
 HUGE = 2**62
 MANY: Any = "many"
 THREE: Any = 3
+NAMES: Any = ["x"]
+HOUR: Any = "1h"
+NOTHING: Any = None
 NESTED = [{"fare": {"amount": 1, "tip": None}}, {"fare": {"amount": 3, "tip": 2}}]
 
 
@@ -58,7 +61,7 @@ CASES = {
     ),
     "rows too many": (checks.row_count("t/", 0, 2), {"t/a.parquet": rows(3)}, "at most 2"),
     "rows of nothing": (checks.row_count("t/"), {}, "0 rows in 0 files below 't/'"),
-    "rows of nothing, allowed": (checks.row_count("t/", missing="pass"), {}, ""),
+    "rows of nothing, allowed": (checks.row_count("t/", missing="allow"), {}, ""),
     "rows of an empty file": (checks.row_count("t/"), {"t/a.parquet": rows(0)}, "0 rows"),
     "rows, marker files left out": (
         checks.row_count("t/", 3, 3),
@@ -133,7 +136,7 @@ CASES = {
         {"t/a.parquet": rows(2), "t/b.parquet": rows(2, x=[1, 2])},
         "'t/b.parquet' has new columns x",
     ),
-    "schema of nothing": (checks.schema("t/", {"id": ""}), {}, ""),
+    "schema of nothing": (checks.schema("t/", {"id": ""}), {}, "there is nothing below 't/'"),
     "schema of a damaged file": (
         checks.schema("t/"),
         {"t/a.parquet": DAMAGED},
@@ -202,7 +205,7 @@ CASES = {
         {"t/a.parquet": parquet({"id": [HUGE, HUGE + 1]})},
         "",
     ),
-    "nothing is unique": (checks.unique("t/", "id"), {}, ""),
+    "nothing is unique": (checks.unique("t/", "id"), {}, "there is nothing below 't/'"),
     "in range": (checks.in_range("t/", "id", 0, 2), {"t/a.parquet": rows(3)}, ""),
     "too small": (
         checks.in_range("t/", "id", 1),
@@ -602,12 +605,134 @@ def test_commits_elsewhere_are_no_history(repo):
         (lambda: checks.row_count_change("t/", less=float("nan")), "less nan: give a number"),
         (lambda: checks.not_null("t/", THREE), "give a list of texts"),
         (lambda: checks.row_count(THREE), "prefix 3: give text"),
-        (lambda: checks.only_within(THREE), "prefix 3: give text"),
+        (lambda: checks.only_within(THREE), "give a list of texts"),
+        (lambda: checks.row_count_change(less=50), "from 0 to 1, 0.5 for 50 %"),
+        (lambda: checks.row_count_change(less=-0.1), "less -0.1"),
+        (lambda: checks.row_count_change(more=50), "from 0 to 10, 0.5 for 50 %"),
+        (lambda: checks.not_null("t/", "x", share=5), "share 5: .* 0.05 for 5 %"),
+        (lambda: checks.row_count("t/", at_least=5, at_most=1), "5 and at_most 1: nothing lies"),
+        (lambda: checks.row_count("t/", at_least=-1), "numbers from 0 on"),
+        (lambda: checks.file_size("t/", 5, 1), "nothing lies between"),
+        (lambda: checks.file_size("t/", files_at_most=0), "files_at_most 0"),
+        (lambda: checks.in_range("t/", "x", 5, 1), "nothing lies between"),
+        (lambda: checks.in_range("t/", "x", "b", "a"), "nothing lies between"),
+        (lambda: checks.in_range("t/", "x", date(2013, 1, 2), date(2013, 1, 1)), "nothing lies"),
+        (
+            lambda: checks.in_range("t/", "x", "2013-01-01T01:00+02:00", "2012-12-31T22:00Z"),
+            "nothing lies",
+        ),
+        (lambda: checks.in_range("t/", "x", 1, "a"), "two of one type"),
+        (lambda: checks.in_range("t/", "x", float("nan")), "NaN is no bound"),
+        (lambda: checks.schema("t/", NAMES), r"column 'x': give types by name, as {'id': 'int64'}"),
+        (lambda: checks.schema("t/", {"x": "float64"}), "no type 'float64': did you mean 'double'"),
+        (lambda: checks.schema("t/", {"x": "int46"}), "did you mean 'int64'"),
+        (lambda: checks.schema("t/", {"x": "timestamp"}), "did you mean 'timestamp"),
+        (lambda: checks.schema("t/", {"x": "nonsense"}), "no type 'nonsense': give it as Arrow"),
+        (lambda: checks.schema("t/", THREE), "columns 3"),
+        (lambda: checks.freshness("t/", HOUR), "max_age '1h': give a number"),
+        (lambda: checks.freshness("t/", NOTHING), "max_age None: give a number"),
+        (lambda: checks.row_count("t/", timeot=3), "'timeot': there is no such option"),
+        (lambda: checks.row_count("t/", memory="64M"), "memory '64M'"),
+        (lambda: checks.row_count("t/", timeout="60"), "timeout '60'"),
+        (lambda: checks.row_count("t/", name=""), "gate name ''"),
+        (lambda: Gate("g", HOUR), "check '1h': give a function"),
     ],
 )
 def test_what_no_check_can_mean_is_refused_when_it_is_made(make, expected):
     with pytest.raises(InvalidInputError, match=expected):
         make()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "timestamp[us, tz=Europe/Vienna]",
+        "decimal128(38, 9)",
+        "list<item: int64>",
+        "struct<a: int64, b: list<item: string>>",
+        "dictionary<values=string, indices=int32, ordered=0>",
+        "fixed_size_binary[16]",
+        "fixed_size_list<item: float>[3]",
+        "time64[us]",
+        "duration[ns]",
+        "",
+    ],
+)
+def test_types_that_arrow_has_are_taken(kind):
+    check: Any = checks.schema("t/", {"x": kind}).check
+    assert check.columns == (("x", kind),)
+
+
+def test_every_plain_type_that_arrow_writes_is_known():
+    made = [
+        *(
+            pa.null(),
+            pa.bool_(),
+            pa.float16(),
+            pa.float32(),
+            pa.float64(),
+            pa.date32(),
+            pa.date64(),
+        ),
+        *(pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(16)),
+        *(pa.time32("s"), pa.time64("ns"), pa.timestamp("ms", "UTC"), pa.duration("s")),
+        *(pa.decimal128(9, 2), pa.decimal256(40), pa.list_(pa.int8()), pa.large_list(pa.int8())),
+        *(pa.list_(pa.int8(), 3), pa.map_(pa.string(), pa.int8()), pa.struct({"a": pa.int8()})),
+        *(pa.dictionary(pa.int8(), pa.string()), pa.month_day_nano_interval()),
+        *(getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    ]
+    for kind in made:
+        checks.schema("t/", {"x": str(kind)})
+
+
+MAKE = {
+    "schema": lambda **options: checks.schema("t/", {"id": ""}, **options),
+    "row_count": lambda **options: checks.row_count("t/", **options),
+    "row_count_change": lambda **options: checks.row_count_change("t/", **options),
+    "not_null": lambda **options: checks.not_null("t/", "id", **options),
+    "unique": lambda **options: checks.unique("t/", "id", **options),
+    "in_range": lambda **options: checks.in_range("t/", "id", 0, **options),
+    "freshness": lambda **options: checks.freshness("t/", **options),
+    "file_format": lambda **options: checks.file_format("t/", **options),
+    "file_size": lambda **options: checks.file_size("t/", **options),
+    "refers_to": lambda **options: checks.refers_to("t/", "id", "settled", **options),
+}
+
+
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("scope", ["changes", "all"])
+def test_a_prefix_with_nothing_below_it_is_refused_unless_that_is_allowed(repo, kind, scope):
+    options: dict[str, Any] = {} if kind == "row_count_change" else {"scope": scope}
+    assert "below 't/'" in said(repo, MAKE[kind](**options), {})
+    assert said(repo, MAKE[kind](missing="allow", **options), {}) == ""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MAKE if kind not in {"row_count", "freshness"}])
+def test_a_run_that_leaves_what_is_there_as_it_is_passes(repo, kind):
+    gate = MAKE[kind](**({} if kind == "row_count_change" else {"scope": "changes"}))
+    assert said(repo, gate, {}, on_main={"t/a.parquet": rows(3)}) == ""
+
+
+def test_that_nothing_is_left_below_a_prefix_is_judged_again(repo):
+    """The change set is the same, and what is beside it is not."""
+    gate = MAKE["schema"]()
+    with repo.run("before") as before:
+        before.put("t/a.parquet", rows(3))
+    run = repo.runs.open("hour")
+    run.put("elsewhere", b"1")
+    run.commit_staged()
+    assert run.judge([gate])[0].passed
+    repo.branch("main").delete("t/a.parquet")
+    repo.branch("main").commit("gone")
+    assert not run.judge([gate])[0].passed
+
+
+def test_taking_all_of_it_away_is_no_lack_where_a_branch_is_put_back(repo):
+    with repo.run("first") as run:
+        run.put("t/a.parquet", rows(3))
+    repo.gates.require("main", MAKE["schema"](), MAKE["unique"]())
+    repo.runs.rollback("first")
+    assert not repo.ref("main").exists("t/a.parquet")
 
 
 @pytest.mark.parametrize("prefix", ["/t/", "./t/", "../t/", "t/*", "t/*.parquet", "t//", "/", "*"])

@@ -3,13 +3,16 @@
 All take ``prefix`` first, the folder that they judge, and as named options the fields of a gate:
 ``name``, ``severity``, ``timeout``, ``isolated``, ``memory``. With ``scope="changes"`` a check
 looks at the files that a run adds or replaces, with ``scope="all"`` at all that would be there.
+A prefix with nothing below it is refused, as it is most often mistyped; ``missing="allow"`` lets it
+pass. Arguments by which a check could never refuse, or never pass, are refused when it is made.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from graveler.errors import InvalidInputError
 from graveler.gates.checks.base import BuiltIn, check_types
 from graveler.gates.checks.columns import InRange, NotNull, Unique
 from graveler.gates.checks.files import FileFormat, FileSize, Freshness
@@ -35,9 +38,19 @@ __all__ = [
 ]
 
 
-def _gate(check: BuiltIn, options: Mapping[str, Any]) -> Gate:
-    check_types(type(check), check.parameters())
-    return replace(check.gate(), **options)
+def _gate(kind: type[BuiltIn], options: Mapping[str, Any], **given: Any) -> Gate:
+    """Return the gate of a check.
+
+    Raises:
+        InvalidInputError: The check takes no such parameters, or a gate no such options.
+    """
+    check_types(kind, given)
+    known = [field.name for field in fields(Gate) if field.name != "check"]
+    if odd := [name for name in options if name not in known]:
+        raise InvalidInputError(
+            f"check {kind.kind}: {odd[0]!r}: there is no such option; a gate has {', '.join(known)}"
+        )
+    return replace(kind(**given).gate(), **options)
 
 
 def schema(
@@ -46,6 +59,7 @@ def schema(
     *,
     evolution: str = "add",
     scope: str = "changes",
+    missing: str = "refuse",
     **options: Any,
 ) -> Gate:
     """Files have the columns, and the types, that are expected.
@@ -59,10 +73,19 @@ def schema(
         evolution: ``none`` allows the same columns only; ``add`` new ones, too; ``widen`` also
             wider types (int32 to int64, float to double).
         scope: ``changes`` or ``all``.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    pairs = tuple((columns or {}).items())
-    return _gate(Schema(prefix, scope, columns=pairs, evolution=evolution), options)
+    given = {} if columns is None else columns
+    return _gate(
+        Schema,
+        options,
+        prefix=prefix,
+        scope=scope,
+        missing=missing,
+        columns=given,
+        evolution=evolution,
+    )
 
 
 def row_count(
@@ -83,12 +106,12 @@ def row_count(
         at_least: Rows.
         at_most: Rows.
         scope: ``changes`` or ``all``.
-        missing: Whether a run that brings nothing there is to ``refuse`` or to ``pass``; give
-            ``pass`` where several pipelines publish to one branch that requires this.
+        missing: Whether a run that brings nothing there is to ``refuse`` or to ``allow``; give
+            ``allow`` where several pipelines publish to one branch that requires this.
         options: Fields of the gate.
     """
-    check = RowCount(prefix, scope, at_least=at_least, at_most=at_most, missing=missing)
-    return _gate(check, options)
+    bounds = {"at_least": at_least, "at_most": at_most}
+    return _gate(RowCount, options, prefix=prefix, scope=scope, missing=missing, **bounds)
 
 
 def row_count_change(
@@ -98,6 +121,7 @@ def row_count_change(
     more: float | None = None,
     history: int = 20,
     enough: int = 3,
+    missing: str = "refuse",
     **options: Any,
 ) -> Gate:
     """About as many rows as earlier runs brought: their median is what is usual.
@@ -106,13 +130,16 @@ def row_count_change(
 
     Args:
         prefix: Where.
-        less: The share by which there may be fewer; None for any.
-        more: The share by which there may be more.
+        less: The share by which there may be fewer, from 0 to 1 (0.5 is 50 %); None for any.
+        more: The share by which there may be more, from 0 to 10; None for any.
         history: With how many commits to compare.
         enough: With fewer than that there is nothing to compare with, and it passes.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    return _gate(RowCountChange(prefix, less, more, history, enough), options)
+    shares = {"less": less, "more": more}
+    past = {"history": history, "enough": enough}
+    return _gate(RowCountChange, options, prefix=prefix, missing=missing, **shares, **past)
 
 
 def not_null(
@@ -120,6 +147,7 @@ def not_null(
     *columns: str,
     share: float = 0.0,
     scope: str = "changes",
+    missing: str = "refuse",
     **options: Any,
 ) -> Gate:
     """No nulls in columns.
@@ -132,12 +160,21 @@ def not_null(
         columns: Which; ``a.b`` within a struct.
         share: The share of nulls that is allowed, 0.01 for one in a hundred.
         scope: ``changes`` or ``all``.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    return _gate(NotNull(prefix, scope, columns=columns, share=share), options)
+    return _gate(
+        NotNull, options, prefix=prefix, scope=scope, missing=missing, columns=columns, share=share
+    )
 
 
-def unique(prefix: str, *columns: str, scope: str = "all", **options: Any) -> Gate:
+def unique(
+    prefix: str,
+    *columns: str,
+    scope: str = "all",
+    missing: str = "refuse",
+    **options: Any,
+) -> Gate:
     """No two rows have the same values in columns.
 
     Cost: exact, so these columns of all the files are read and held in memory together.
@@ -146,12 +183,13 @@ def unique(prefix: str, *columns: str, scope: str = "all", **options: Any) -> Ga
         prefix: Where.
         columns: Which, together.
         scope: ``all``, or ``changes`` where files cannot repeat one another.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    return _gate(Unique(prefix, scope, columns=columns), options)
+    return _gate(Unique, options, prefix=prefix, scope=scope, missing=missing, columns=columns)
 
 
-def in_range(
+def in_range(  # noqa: PLR0913 - what there is to say
     prefix: str,
     column: str,
     at_least: float | str | date | datetime | None = None,
@@ -159,6 +197,7 @@ def in_range(
     *,
     nan: bool = False,
     scope: str = "changes",
+    missing: str = "refuse",
     **options: Any,
 ) -> Gate:
     """Values of a column lie between bounds, nulls left aside.
@@ -173,10 +212,11 @@ def in_range(
         at_most: The same.
         nan: Whether NaN is allowed.
         scope: ``changes`` or ``all``.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    check = InRange(prefix, scope, column=column, at_least=at_least, at_most=at_most, nan=nan)
-    return _gate(check, options)
+    bounds = {"column": column, "at_least": at_least, "at_most": at_most, "nan": nan}
+    return _gate(InRange, options, prefix=prefix, scope=scope, missing=missing, **bounds)
 
 
 def freshness(
@@ -185,6 +225,7 @@ def freshness(
     *,
     column: str = "",
     scope: str = "all",
+    missing: str = "refuse",
     **options: Any,
 ) -> Gate:
     """The newest file is new enough, or the newest time in a column is.
@@ -196,16 +237,26 @@ def freshness(
         max_age: At most so old, a timedelta or seconds.
         column: Of times or dates; those without a zone are UTC.
         scope: ``changes`` or ``all``.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    seconds = max_age.total_seconds() if isinstance(max_age, timedelta) else float(max_age)
-    return _gate(Freshness(prefix, scope, max_age=seconds, column=column), options)
+    seconds = max_age.total_seconds() if isinstance(max_age, timedelta) else max_age
+    return _gate(
+        Freshness,
+        options,
+        prefix=prefix,
+        scope=scope,
+        missing=missing,
+        max_age=seconds,
+        column=column,
+    )
 
 
 def file_format(
     prefix: str = "",
     *formats: str,
     scope: str = "changes",
+    missing: str = "refuse",
     **options: Any,
 ) -> Gate:
     """Files are of these formats, by name and by content; ``parquet`` where none is named.
@@ -217,9 +268,11 @@ def file_format(
         prefix: Where.
         formats: Of ``parquet``, ``csv``, ``json`` (which is JSON lines, too).
         scope: ``changes`` or ``all``.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    return _gate(FileFormat(prefix, scope, formats=formats or ("parquet",)), options)
+    chosen = formats or ("parquet",)
+    return _gate(FileFormat, options, prefix=prefix, scope=scope, missing=missing, formats=chosen)
 
 
 def file_size(
@@ -229,6 +282,7 @@ def file_size(
     *,
     files_at_most: int | None = None,
     scope: str = "changes",
+    missing: str = "refuse",
     **options: Any,
 ) -> Gate:
     """Files are neither empty nor huge, nor too many. Cost: no file is read.
@@ -239,10 +293,11 @@ def file_size(
         at_most: Bytes.
         files_at_most: Files.
         scope: ``changes`` or ``all``.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    check = FileSize(prefix, scope, at_least=at_least, at_most=at_most, files_at_most=files_at_most)
-    return _gate(check, options)
+    bounds = {"at_least": at_least, "at_most": at_most, "files_at_most": files_at_most}
+    return _gate(FileSize, options, prefix=prefix, scope=scope, missing=missing, **bounds)
 
 
 def only_within(*prefixes: str, **options: Any) -> Gate:
@@ -254,7 +309,7 @@ def only_within(*prefixes: str, **options: Any) -> Gate:
             ``2013/01/01/05:00``, or as in ``{hour:%Y/%m/%d}``.
         options: Fields of the gate.
     """
-    return _gate(OnlyWithin(prefixes), options)
+    return _gate(OnlyWithin, options, prefixes=prefixes)
 
 
 def nothing_deleted_outside(*prefixes: str, **options: Any) -> Gate:
@@ -264,7 +319,7 @@ def nothing_deleted_outside(*prefixes: str, **options: Any) -> Gate:
         prefixes: Where it may, as for `only_within`.
         options: Fields of the gate.
     """
-    return _gate(NothingDeletedOutside(prefixes), options)
+    return _gate(NothingDeletedOutside, options, prefixes=prefixes)
 
 
 def refers_to(
@@ -274,6 +329,7 @@ def refers_to(
     other_column: str = "",
     *,
     scope: str = "changes",
+    missing: str = "refuse",
     **options: Any,
 ) -> Gate:
     """Every value of a column is there in another one, nulls left aside.
@@ -286,7 +342,8 @@ def refers_to(
         other: Prefix of the files that it refers to.
         other_column: Column of these; the same name where not given.
         scope: ``changes`` or ``all``: of the files below `prefix`.
+        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    check = RefersTo(prefix, scope, column=column, other=other, other_column=other_column)
-    return _gate(check, options)
+    names = {"column": column, "other": other, "other_column": other_column}
+    return _gate(RefersTo, options, prefix=prefix, scope=scope, missing=missing, **names)

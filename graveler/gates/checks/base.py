@@ -12,7 +12,18 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.fingerprint import ByVersion
 from graveler.gates.gate import Gate
 
-__all__ = ["BuiltIn", "built_in", "check_types", "known_kinds", "texts"]
+__all__ = [
+    "BuiltIn",
+    "built_in",
+    "check_bounds",
+    "check_share",
+    "check_types",
+    "known_kinds",
+    "listed",
+    "texts",
+]
+
+_SHOWN: Final = 5
 
 _kinds: Final[dict[str, type["BuiltIn"]]] = {}
 
@@ -38,6 +49,51 @@ class BuiltIn(ByVersion):
     def parameters(self) -> dict[str, Any]:
         """Return what it was made with."""
         return asdict(self)
+
+
+def listed(problems: Iterable[str]) -> str | None:
+    """Return problems as one text, the first five in full; None where there are none."""
+    found = list(problems)
+    if not found:
+        return None
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(found[:_SHOWN]) + more
+
+
+def check_bounds(kind: str, least: Any, most: Any, *, counts: bool = False) -> None:
+    """Refuse bounds that nothing lies between.
+
+    Args:
+        kind: Of the check, for the message.
+        least: Smallest value that is allowed, or None.
+        most: Largest, or None.
+        counts: They count something, which no number below 0 does.
+
+    Raises:
+        InvalidInputError: They are such.
+    """
+    given = f"check {kind}: at_least {least!r} and at_most {most!r}"
+    if counts and any(bound is not None and bound < 0 for bound in (least, most)):
+        raise InvalidInputError(f"{given}: give numbers from 0 on")
+    try:
+        wrong = least is not None and most is not None and least > most
+    except TypeError:
+        raise InvalidInputError(f"{given}: give two of one type") from None
+    if wrong:
+        raise InvalidInputError(f"{given}: nothing lies between them: swap them")
+
+
+def check_share(kind: str, name: str, share: float | None, most: float) -> None:
+    """Refuse a share that is meant as percent.
+
+    Raises:
+        InvalidInputError: It is below 0 or above `most`.
+    """
+    if share is not None and not 0 <= share <= most:
+        percent = f", {share / 100:g} for {share:g} %" if share > most else ""
+        raise InvalidInputError(
+            f"check {kind}: {name} {share!r}: give a share from 0 to {most:g}{percent}"
+        )
 
 
 def check_types(kind: type[BuiltIn], given: Mapping[str, Any]) -> None:

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import texts
+from graveler.gates.checks.base import check_bounds, check_share, listed, texts
 from graveler.gates.checks.reading import footer_of, has_column, table
 from graveler.gates.checks.scope import Scoped
-from graveler.gates.checks.telling import listed
 from graveler.gates.footers import Column, Files
 from graveler.model import Entry
+from graveler.names import read_hour
 
 __all__ = ["InRange", "NotNull", "Unique"]
 
@@ -52,12 +52,13 @@ class NotNull(Scoped):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "columns", _names(self.columns))
+        check_share(self.kind, "share", self.share, 1)
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
         nulls = dict.fromkeys(self.columns, 0)
         rows = dict.fromkeys(self.columns, 0)
-        for entry in self.files(candidate):
+        for entry in entries:
             for name in self.columns:
                 some, all_ = self._count(candidate, entry, name)
                 nulls[name] += some
@@ -101,10 +102,13 @@ class InRange(Scoped):
             value = getattr(self, bound)
             if isinstance(value, (date, datetime)):
                 object.__setattr__(self, bound, value.isoformat())
+            if isinstance(value, float) and math.isnan(value):
+                raise InvalidInputError(f"check {self.kind}: {bound} {value!r}: NaN is no bound")
+        check_bounds(self.kind, *_moments(self.at_least, self.at_most))
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
-        return listed(self._problems(candidate, self.files(candidate)))
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
+        return listed(self._problems(candidate, entries))
 
     def _problems(self, candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
@@ -146,6 +150,12 @@ class InRange(Scoped):
         return bounds["min"], bounds["max"], nans
 
 
+def _moments(*bounds: Any) -> tuple[Any, ...]:
+    """Return bounds that are all times as such, others as they are."""
+    times = [read_hour(bound) if isinstance(bound, str) else None for bound in bounds]
+    return tuple(bounds if None in times else times)
+
+
 def _comparable(value: Any, limit: Any, column: str) -> tuple[Any, Any]:
     """Return a value and a bound that can be compared; times are given as ISO 8601 text."""
     try:
@@ -180,11 +190,9 @@ class Unique(Scoped):
         super().__post_init__()
         object.__setattr__(self, "columns", _names(self.columns))
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
-        tables = [table(candidate, entry, self.columns) for entry in self.files(candidate)]
-        if not tables:
-            return None
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
+        tables = [table(candidate, entry, self.columns) for entry in entries]
         import pyarrow as pa  # noqa: PLC0415 - table() has asked for it
 
         try:

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Final
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import texts
+from graveler.gates.checks.base import check_bounds, listed, texts
 from graveler.gates.checks.columns import InRange
 from graveler.gates.checks.reading import footer_of
 from graveler.gates.checks.scope import Scoped
-from graveler.gates.checks.telling import listed
 from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header
@@ -45,9 +44,9 @@ class FileFormat(Scoped):
                 f"check {self.kind}: formats {formats}: give some of {', '.join(_SUFFIXES)}"
             )
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
-        return listed(self._problems(candidate, self.files(candidate)))
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
+        return listed(self._problems(candidate, entries))
 
     def _problems(self, candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
@@ -101,9 +100,16 @@ class FileSize(Scoped):
     at_most: int | None = None
     files_at_most: int | None = None
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
-        entries = self.files(candidate)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bounds(self.kind, self.at_least, self.at_most, counts=True)
+        if self.files_at_most is not None and self.files_at_most < 1:
+            raise InvalidInputError(
+                f"check {self.kind}: files_at_most {self.files_at_most!r}: give 1 or more"
+            )
+
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
         candidate.report(bytes=sum(entry.size for entry in entries))
         problems = [
             f"{entry.path!r} has {entry.size} bytes, {side} than {limit}"
@@ -139,11 +145,10 @@ class Freshness(Scoped):
         made = super().gate()
         return Gate(made.name, self, prefix=self.prefix, reads="anything")
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
         if candidate.restores:
             return None
-        entries = self.files(candidate)
         now = candidate.now()
         times = [time for entry in entries if (time := self._time(candidate, entry)) is not None]
         if not times:
@@ -157,6 +162,12 @@ class Freshness(Scoped):
             f"the newest below {self.prefix!r} is of {newest.isoformat(timespec='seconds')}, "
             f"{timedelta(seconds=round(age))} ago: more than {timedelta(seconds=self.max_age)}"
         )
+
+    def nothing(self, candidate: Candidate) -> str | None:
+        """Return why not where there is no file to look at, or None."""
+        if self.missing == "allow" or candidate.restores:
+            return None
+        return f"nothing below {self.prefix!r} tells a time"
 
     def _time(self, candidate: Candidate, entry: Entry) -> datetime | None:
         if not self.column:

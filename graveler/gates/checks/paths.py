@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import BuiltIn, texts
-from graveler.gates.checks.telling import listed
+from graveler.gates.checks.base import BuiltIn, listed, texts
 from graveler.gates.gate import Gate
 from graveler.model import Change, ChangeKind
 from graveler.names import check_prefix, hour_folder, read_hour

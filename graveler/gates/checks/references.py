@@ -1,5 +1,6 @@
 """Values that must be found elsewhere."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -7,7 +8,9 @@ from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.reading import table
 from graveler.gates.checks.scope import Scoped, files_of
+from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
+from graveler.model import Entry
 
 __all__ = ["RefersTo"]
 
@@ -38,11 +41,12 @@ class RefersTo(Scoped):
             also=(self.other,),
         )
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
         there = self.other_column or self.column
-        mine = _values(candidate, self.prefix, self.scope, self.column)
-        lost = mine - _values(candidate, self.other, "all", there) if mine else mine
+        mine = _values(candidate, entries, self.column)
+        others = files_of(candidate, self.other, "all") if mine else ()
+        lost = mine - _values(candidate, others, there)
         candidate.report(values=len(mine), lost=len(lost))
         if not lost:
             return None
@@ -53,9 +57,9 @@ class RefersTo(Scoped):
         )
 
 
-def _values(candidate: Candidate, prefix: str, scope: str, column: str) -> set[Any]:
+def _values(files: Files, entries: Iterable[Entry], column: str) -> set[Any]:
     found: set[Any] = set()
-    for entry in files_of(candidate, prefix, scope):
-        values = table(candidate, entry, [column]).column(column)
+    for entry in entries:
+        values = table(files, entry, [column]).column(column)
         found.update(values.drop_null().unique().to_pylist())
     return found

@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass
 from statistics import median
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import BuiltIn
+from graveler.gates.checks.base import check_bounds, check_share
 from graveler.gates.checks.scope import Scoped
 from graveler.gates.gate import Gate
+from graveler.model import Entry
+
+_MOST_MORE: Final = 10
+"""Of what is usual: more than that is surely meant as percent."""
 
 __all__ = ["RowCount", "RowCountChange"]
 
@@ -21,20 +25,22 @@ class RowCount(Scoped):
 
     at_least: int | None = 1
     at_most: int | None = None
-    missing: str = "refuse"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.missing not in {"refuse", "pass"}:
-            raise InvalidInputError(f"check {self.kind}: missing {self.missing!r}: refuse or pass")
+        check_bounds(self.kind, self.at_least, self.at_most, counts=True)
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
+    def nothing(self, candidate: Candidate) -> str | None:
+        """Return why not where a run brings no file, or None."""
+        if self.missing == "allow" or candidate.restores:
+            return None
+        return self.judge(candidate, []) or super().nothing(candidate)
+
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, or None."""
         changes = self.scope == "changes"
         found = candidate.added(self.prefix) if changes else candidate.stats(self.prefix)
         candidate.report(files=found.files, rows=found.rows)
-        if changes and not found.files and (self.missing == "pass" or candidate.restores):
-            return None
         if found.rows is None:
             return (
                 f"rows below {self.prefix!r} cannot be counted: a file is neither Parquet nor CSV "
@@ -49,18 +55,20 @@ class RowCount(Scoped):
 
 
 @dataclass(frozen=True)
-class RowCountChange(BuiltIn):
+class RowCountChange(Scoped):
     """Rows that a run brings, against the median of what earlier ones brought."""
 
     kind: ClassVar[str] = "row_count_change"
 
-    prefix: str = ""
     less: float | None = 0.5
     more: float | None = None
     history: int = 20
     enough: int = 3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share(self.kind, "less", self.less, 1)
+        check_share(self.kind, "more", self.more, _MOST_MORE)
         if self.history < self.enough or self.enough < 1:
             raise InvalidInputError(
                 f"check {self.kind}: history {self.history} and enough {self.enough}: compare "
@@ -72,12 +80,9 @@ class RowCountChange(BuiltIn):
         where = f" {self.prefix}" if self.prefix else ""
         return Gate(f"{self.kind}{where}", self, prefix=self.prefix, reads=("changes", "history"))
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
         found = candidate.added(self.prefix)
-        if not found.files:
-            candidate.report(rows=0)
-            return None  # that a run brings nothing is row_count's to say
         if found.rows is None:
             return f"rows below {self.prefix!r} cannot be counted: neither Parquet nor CSV"
         usual = [

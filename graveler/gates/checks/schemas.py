@@ -1,14 +1,16 @@
 """Columns and their types, and how they may change."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from difflib import get_close_matches
+from typing import Any, ClassVar, Final
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
+from graveler.gates.checks.base import listed
 from graveler.gates.checks.reading import footer_of
 from graveler.gates.checks.scope import Scoped
-from graveler.gates.checks.telling import listed
 from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header, kind_of
@@ -31,6 +33,43 @@ _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "date32[day]": frozenset({"timestamp[ms]", "timestamp[us]", "timestamp[ns]"}),
 }
 _ANY: Final = ""
+_PLAIN: Final = (
+    *("null", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("halffloat", "float", "double", "string", "large_string", "string_view", "binary"),
+    *("large_binary", "binary_view", "date32[day]", "date64[ms]", "time32[s]", "time32[ms]"),
+    *("time64[us]", "time64[ns]", "timestamp[us]", "duration[us]", "month_day_nano_interval"),
+)
+_TYPE: Final = re.compile(
+    "|".join(
+        (
+            *map(re.escape, ("", *_PLAIN)),
+            r"(timestamp|duration)\[(s|ms|us|ns)(, tz=[^\]]+)?\]",
+            r"decimal(32|64|128|256)\(\d+, -?\d+\)",
+            r"fixed_size_binary\[\d+\]",
+            r"(list|large_list|list_view|struct|map|dictionary|extension|run_end_encoded)<.+>",
+            r"(fixed_size_list<.+>\[\d+\]|(dense|sparse)_union<.+>)",
+        )
+    )
+)
+_MEANT: Final[Mapping[str, str]] = {
+    "bigint": "int64",
+    "boolean": "bool",
+    "bytes": "binary",
+    "date": "date32[day]",
+    "datetime": "timestamp[us]",
+    "decimal": "decimal128(38, 9)",
+    "float16": "halffloat",
+    "float32": "float",
+    "float64": "double",
+    "int": "int64",
+    "long": "int64",
+    "object": "string",
+    "str": "string",
+    "text": "string",
+    "timestamp": "timestamp[us]",
+    "varchar": "string",
+}
+"""Names that others have for them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +84,7 @@ class Schema(Scoped):
     def __post_init__(self) -> None:
         super().__post_init__()
         pairs = self.columns.items() if isinstance(self.columns, Mapping) else self.columns
-        object.__setattr__(self, "columns", tuple((str(name), str(kind)) for name, kind in pairs))
+        object.__setattr__(self, "columns", tuple(_column(pair) for pair in pairs))
         if self.evolution not in _EVOLUTIONS:
             raise InvalidInputError(
                 f"check {self.kind}: evolution {self.evolution!r}: give one of "
@@ -59,13 +98,12 @@ class Schema(Scoped):
             return made
         return Gate(made.name, self, prefix=self.prefix)
 
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
         wanted = dict(self.columns) or self._usual(candidate)
-        entries = self.files(candidate)
         if wanted is None:
             candidate.report(compared_with="nothing: these are the first files")
-            wanted = _fields(candidate, entries[0]) if entries else {}
+            wanted = _fields(candidate, entries[0])
         return listed(self._problems(candidate, entries, wanted))
 
     def _usual(self, candidate: Candidate) -> dict[str, str] | None:
@@ -107,6 +145,29 @@ class Schema(Scoped):
         if there == wanted or _ANY in {wanted, there}:
             return True
         return self.evolution == "widen" and there in _WIDER.get(wanted, ())
+
+
+def _column(pair: Any) -> tuple[str, str]:
+    """Return name and type of an expected column.
+
+    Raises:
+        InvalidInputError: It is not both, or Arrow has no such type.
+    """
+    match pair:
+        case (str(name), str(kind)) if not isinstance(pair, str):
+            if not _TYPE.fullmatch(kind):
+                close = _MEANT.get(kind) or next(iter(get_close_matches(kind, _PLAIN)), "")
+                hint = f"did you mean {close!r}? " if close else ""
+                raise InvalidInputError(
+                    f"check schema: column {name!r}: there is no type {kind!r}: {hint}give it as "
+                    "Arrow writes it (int64, double, string, timestamp[us]), '' for any"
+                )
+            return name, kind
+        case _:
+            raise InvalidInputError(
+                f"check schema: column {pair!r}: give types by name, as {{'id': 'int64'}}; '' for "
+                "any type"
+            )
 
 
 def _fields(files: Files, entry: Entry) -> dict[str, str]:

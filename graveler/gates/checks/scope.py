@@ -1,7 +1,8 @@
 """Which files a check looks at."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from graveler.errors import InvalidInputError
@@ -14,6 +15,8 @@ from graveler.model import Entry
 __all__ = ["Scoped", "files_of"]
 
 _SCOPES: Final = ("changes", "all")
+_ALLOW: Final = "allow"
+_MISSING: Final = ("refuse", _ALLOW)
 
 
 def files_of(candidate: Candidate, prefix: str, scope: str) -> Iterator[Entry]:
@@ -29,16 +32,22 @@ class Scoped(BuiltIn):
     Attributes:
         prefix: Where.
         scope: ``changes``: files that the run adds or replaces; ``all``: all that are there.
+        missing: What to do where there is nothing below the prefix: ``refuse`` or ``allow``.
     """
 
     prefix: str = ""
     scope: str = "changes"
+    missing: str = field(default="refuse", kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.scope not in _SCOPES:
-            raise InvalidInputError(
-                f"check {self.kind}: scope {self.scope!r}: give one of {', '.join(_SCOPES)}"
-            )
+        for name, value, known in (
+            ("scope", self.scope, _SCOPES),
+            ("missing", self.missing, _MISSING),
+        ):
+            if value not in known:
+                raise InvalidInputError(
+                    f"check {self.kind}: {name} {value!r}: give one of {', '.join(known)}"
+                )
 
     def gate(self) -> Gate:
         """Return the gate, judged again when what it reads has changed."""
@@ -46,8 +55,23 @@ class Scoped(BuiltIn):
         reads = "changes" if self.scope == "changes" else "content"
         return Gate(f"{self.kind}{where}", self, prefix=self.prefix, reads=reads)
 
-    def files(self, candidate: Candidate) -> list[Entry]:
-        """Return the files to look at, and report how many they are."""
+    def __call__(self, candidate: Candidate) -> str | None:
+        """Return why not, or None."""
         found = list(files_of(candidate, self.prefix, self.scope))
         candidate.report(files=len(found))
-        return found
+        return self.judge(candidate, found) if found else self.nothing(candidate)
+
+    @abstractmethod
+    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
+        """Return what is wrong with files, of which there are some, or None."""
+
+    def nothing(self, candidate: Candidate) -> str | None:
+        """Return why not where there is no file to look at, or None."""
+        if self.missing == _ALLOW or candidate.restores:
+            return None
+        if self.scope == "changes" and candidate.has_below(self.prefix):
+            return None  # the run leaves what is there as it is
+        return (
+            f"there is nothing below {self.prefix!r}: correct the prefix, or let that pass with "
+            f"missing={_ALLOW!r}"
+        )

@@ -6,7 +6,7 @@ from typing import Any, Final
 from airflow.sdk import BaseOperator, Context
 
 from graveler.errors import GateFailedError
-from graveler.gates import as_gate
+from graveler.gates import as_gates
 from graveler.gates.gate import Check, Gate
 from graveler_airflow.binding import attached
 from graveler_airflow.failing import final_failures
@@ -38,7 +38,7 @@ class GravelerGateOperator(BaseOperator):
     def __init__(self, *, run: Any, gates: Iterable[Gate | Check], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.run = run
-        self.gates = [as_gate(gate) for gate in gates]
+        self.gates = list(as_gates(gates))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Judge; return what each gate said."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from airflow.sdk import BaseOperator, Context
 
 from graveler.errors import InvalidInputError
-from graveler.gates import as_gate
+from graveler.gates import as_gates
 from graveler.gates.gate import Check, Gate
 from graveler.lake import PublishResult, Run, RunState
 from graveler_airflow.agreement import (
@@ -146,7 +146,7 @@ class GravelerPublishRunOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.run = run
-        self.gates = [as_gate(gate) for gate in gates]
+        self.gates = list(as_gates(gates))
         self.strategy = strategy
 
     def execute(self, context: Context) -> str:
