@@ -89,29 +89,32 @@ def merge_bases(
         for tip in (tips,) if isinstance(tips, str) else tips:
             heap.reach(commits.get(tip), side)
     best: list[Commit] = []
-    while heap.open[_LEFT] and heap.open[_RIGHT]:
+    while heap.is_open:
         commit, sides = heap.pop()
         if sides == _BOTH:
             best.append(commit)
             sides |= _STALE
+            if not heap.is_open:
+                break  # before its parents are read
         for parent in commit.parents:
             heap.reach(commits.parent(commit, parent), sides)
     return tuple(best)
 
 
 class _Heap:
-    """Commits that were reached, by falling generation.
-
-    Attributes:
-        open: By side, how many commits in the heap are reached from it and from no common
-            ancestor.
-    """
+    """Commits that were reached, by falling generation."""
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
         self._heap: list[tuple[int, str]] = []
         self._sides: dict[str, int] = {}
-        self.open = {_LEFT: 0, _RIGHT: 0}
+        # by side, how many commits in the heap are reached from it and from no common ancestor
+        self._open = {_LEFT: 0, _RIGHT: 0}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another best common ancestor may be reached."""
+        return all(self._open.values())
 
     def reach(self, commit: Commit, sides: int) -> None:
         known = self._sides.get(commit.id, 0)
@@ -131,7 +134,7 @@ class _Heap:
         if not sides & _STALE:
             for side in (_LEFT, _RIGHT):
                 if sides & side:
-                    self.open[side] += step
+                    self._open[side] += step
 
 
 def line_outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
@@ -140,13 +143,14 @@ def line_outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
     line = commits.get(start)
     while True:
         while heap and -heap[0][0] > line.generation:
-            for parent in commits.get(heappop(heap)[1]).parents:
+            commit = commits.get(heappop(heap)[1])
+            for parent in commit.parents:
                 if parent not in reached:
                     reached.add(parent)
-                    heappush(heap, (-commits.get(parent).generation, parent))
+                    heappush(heap, (-commits.parent(commit, parent).generation, parent))
         if line.id in reached:
             return
         yield line
         if not line.parents:
             return
-        line = commits.get(line.parents[0])
+        line = commits.parent(line, line.parents[0])
