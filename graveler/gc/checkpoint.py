@@ -43,8 +43,9 @@ class Checkpoint:
         self._written = monotonic()
         self._writable = True
         there = frozenset(self._read())
+        self._kept = bool(there)
         self.known = there if resume else frozenset()
-        if there and not resume:
+        if not resume:
             self.forget()
 
     @staticmethod
@@ -66,6 +67,7 @@ class Checkpoint:
             return
         try:
             self._kv.set(self._partition, self._ids.unique().encode(), b"".join(found))
+            self._kept = True
         except GravelerError as error:  # a lake that can only be read can be looked at, too
             self._writable = False
             _log.warning("this look cannot be resumed, for its state cannot be kept: %s", error)
@@ -73,8 +75,9 @@ class Checkpoint:
     def forget(self) -> None:
         """Remove all that is written down."""
         self._found = []
-        if self._writable:
+        if self._kept:
             self._kv.drop(self._partition)
+            self._kept = False
 
     def _read(self) -> Iterator[bytes]:
         for _, marks in self._kv.scan(self._partition):
