@@ -89,12 +89,12 @@ def merge_bases(
         for tip in (tips,) if isinstance(tips, str) else tips:
             heap.reach(commits.get(tip), side)
     best: list[Commit] = []
-    while heap.is_open:
+    while heap.is_open():
         commit, sides = heap.pop()
         if sides == _BOTH:
             best.append(commit)
             sides |= _STALE
-            if not heap.is_open:
+            if not heap.is_open():
                 break  # before its parents are read
         for parent in commit.parents:
             heap.reach(commits.parent(commit, parent), sides)
@@ -111,7 +111,6 @@ class _Heap:
         # by side, how many commits in the heap are reached from it and from no common ancestor
         self._open = {_LEFT: 0, _RIGHT: 0}
 
-    @property
     def is_open(self) -> bool:
         """Whether another best common ancestor may be reached."""
         return all(self._open.values())
