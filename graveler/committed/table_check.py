@@ -6,13 +6,14 @@ id proves that they are the records the tree asked for.
 
 from collections.abc import Iterator
 from enum import StrEnum
+from hashlib import sha256
 
 from graveler.errors import CorruptionError
-from graveler.identity import range_id, record_id
+from graveler.identity import record_id
 from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
 
-__all__ = ["TableKind", "check_table", "table_properties"]
+__all__ = ["TableKind", "check_table", "checked_ids", "table_properties"]
 
 
 class TableKind(StrEnum):
@@ -51,40 +52,38 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> byte
         CorruptionError: A block is damaged, keys do not ascend, the records give another
             id, or the properties do not describe them.
         NewerFormatError: A newer graveler wrote it.
+        OlderFormatError: An older graveler wrote it.
+    """
+    return b"".join(checked_ids(reader, identifier, kind))
+
+
+def checked_ids(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator[bytes]:
+    """Yield the record ids of a table in key order; raise as `check_table` does, at the end.
+
+    Only who has read it to its end knows that the table is sound.
     """
     what = f"{kind} {identifier.hex()}"
-    stated = reader.user_properties.get("format", "1")  # the first format did not name itself
+    properties = reader.user_properties
+    stated = properties.get("format", "1")  # the first format did not name itself
     check_format(int(stated) if stated.isdecimal() else stated, what)
-    ids: list[bytes] = []
+    digest = sha256()
     first = last = b""
-    size = 0
-    for key, value in _ascending(reader, identifier):
-        ids.append(record_id(key, value))
+    count = size = 0
+    for key, value in reader.items():
+        if key <= last:
+            raise CorruptionError(f"{what}: key {key!r} does not come after {last!r}")
+        identity = record_id(key, value)
+        digest.update(identity)
+        yield identity
         size += len(key) + len(value)
         first = first or key
         last = key
-    found = range_id(ids)
-    if found != identifier:
-        raise CorruptionError(
-            f"{kind} {identifier.hex()} holds the records of {found.hex()} ({len(ids)} of them)"
-        )
-    expected = table_properties(kind, min_key=first, max_key=last, count=len(ids), size=size)
-    properties = reader.user_properties
+        count += 1
+    if digest.digest() != identifier:
+        raise CorruptionError(f"{what} holds the records of {digest.hexdigest()} ({count} of them)")
+    expected = table_properties(kind, min_key=first, max_key=last, count=count, size=size)
     for name, says in expected.items():
         if properties.get(name) != says:
             raise CorruptionError(
-                f"{kind} {identifier.hex()}: property {name} is {properties.get(name)!r}, "
-                f"its records say {says!r}"
+                f"{what}: property {name} is {properties.get(name)!r}, its records say {says!r}"
             )
-    return b"".join(ids)
-
-
-def _ascending(reader: TableReader, identifier: bytes) -> Iterator[tuple[bytes, bytes]]:
-    last = b""
-    for key, value in reader.items():
-        if key <= last:
-            raise CorruptionError(
-                f"table {identifier.hex()}: key {key!r} does not come after {last!r}"
-            )
-        yield key, value
-        last = key

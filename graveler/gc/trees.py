@@ -1,10 +1,11 @@
 """From trees to ranges to addresses, each of them read once, where it is stored."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
-from graveler.committed.table_check import TableKind, check_table
+from graveler.committed.table_check import TableKind, checked_ids
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.gc.addresses import keys_of_entry
 from graveler.gc.scratch import Scratch
@@ -75,7 +76,7 @@ class Trees:
         """Return a table that is what its id says: what it names is all that is kept by it."""
         try:
             reader = self._open(identifier)
-            check_table(reader, identifier, kind)
+            deque(checked_ids(reader, identifier, kind), maxlen=0)
         except ObjectNotFoundError as error:
             raise CorruptionError(
                 f"table {identifier.hex()} of a kept commit is missing; {_WHAT}"
