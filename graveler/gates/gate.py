@@ -6,6 +6,7 @@ from datetime import timedelta
 from math import inf
 from typing import Any, Final, overload
 
+from graveler.arguments import duration
 from graveler.errors import InvalidInputError
 from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate
@@ -31,7 +32,7 @@ class Gate:
         prefix: What the check reads of the tree; its verdict is kept as long as nothing there
             changes. "" is the whole tree.
         severity: ``error`` refuses the candidate, ``warn`` only says so.
-        timeout: Seconds (or a timedelta) that the check may take; then it is killed and has
+        timeout: Seconds (or a timedelta, or text as ``90s``) that the check may take; then it is killed and has
             failed. A check with a timeout runs in a process of its own.
         isolated: Have the check run in a process of its own, also without a timeout (then it
             has an hour): what it leaks, kills or crashes is not the publisher.
@@ -50,7 +51,7 @@ class Gate:
     check: Check
     prefix: str = ""
     severity: str = "error"
-    timeout: float | timedelta | None = None
+    timeout: float | str | timedelta | None = None
     isolated: bool = False
     memory: int | None = None
     also: tuple[str, ...] = ()
@@ -71,8 +72,9 @@ class Gate:
         object.__setattr__(self, "reads", inputs_of(self.name, self.reads))
         for prefix in (self.prefix, *self.also):
             check_prefix(f"gate {self.name!r}", prefix)
-        if isinstance(self.timeout, timedelta):
-            object.__setattr__(self, "timeout", self.timeout.total_seconds())
+        if isinstance(self.timeout, (str, timedelta)):
+            length = duration(self.timeout, f"gate {self.name!r}: timeout", zero=False)
+            object.__setattr__(self, "timeout", length.total_seconds())
         if not isinstance(self.timeout, (float, int, type(None))) or not 0 < self.seconds < inf:
             raise InvalidInputError(
                 f"gate {self.name!r}: timeout {self.timeout!r}: give more than no time, in seconds"
@@ -92,9 +94,7 @@ class Gate:
     def seconds(self) -> float:
         """How long the check may take in a process of its own, in seconds; an hour if not said."""
         limit = self.timeout
-        if limit is None:
-            return _LONGEST_S
-        return limit.total_seconds() if isinstance(limit, timedelta) else float(limit)
+        return float(limit) if isinstance(limit, (int, float)) else _LONGEST_S
 
     @property
     def has_own_process(self) -> bool:
@@ -135,7 +135,7 @@ def gate(
     *,
     prefix: str = "",
     severity: str = "error",
-    timeout: float | timedelta | None = None,
+    timeout: float | str | timedelta | None = None,
     isolated: bool = False,
     memory: int | None = None,
     also: tuple[str, ...] = (),
@@ -149,7 +149,7 @@ def gate(  # noqa: PLR0913 - the fields of a gate
     *,
     prefix: str = "",
     severity: str = "error",
-    timeout: float | timedelta | None = None,
+    timeout: float | str | timedelta | None = None,
     isolated: bool = False,
     memory: int | None = None,
     also: tuple[str, ...] = (),

@@ -573,7 +573,7 @@ class Repository:
         branch: str | BranchLike = "ingest",
         *,
         into: str | BranchLike = "main",
-        gates: Iterable[Gate | Check] = (),
+        gates: Iterable[Gate | Check] | Gate | Check = (),
         on_refusal: str = "hold",
     ) -> "Ingestion":
         """Return an ingestion branch: writers stage there all the time, ticks publish it by hours.
@@ -595,7 +595,7 @@ class Repository:
         key: str,
         *,
         into: str | BranchLike = "main",
-        gates: Iterable[Gate | Check] = (),
+        gates: Iterable[Gate | Check] | Gate | Check = (),
         on_failure: str = "park",
         metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,

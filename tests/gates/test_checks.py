@@ -629,11 +629,11 @@ def test_commits_elsewhere_are_no_history(repo):
         (lambda: checks.schema("t/", {"x": "timestamp"}), "did you mean 'timestamp"),
         (lambda: checks.schema("t/", {"x": "nonsense"}), "no type 'nonsense': give it as Arrow"),
         (lambda: checks.schema("t/", THREE), "columns 3"),
-        (lambda: checks.freshness("t/", HOUR), "max_age '1h': give a number"),
+        (lambda: checks.freshness("t/", "an hour"), "max_age='an hour': give a timedelta"),
         (lambda: checks.freshness("t/", NOTHING), "max_age None: give a number"),
         (lambda: checks.row_count("t/", timeot=3), "'timeot': there is no such option"),
         (lambda: checks.row_count("t/", memory="64M"), "memory '64M'"),
-        (lambda: checks.row_count("t/", timeout="60"), "timeout '60'"),
+        (lambda: checks.row_count("t/", timeout="60"), "timeout"),
         (lambda: checks.row_count("t/", name=""), "gate name ''"),
         (lambda: Gate("g", HOUR), "check '1h': give a function"),
     ],
@@ -755,3 +755,8 @@ def test_a_prefix_by_which_a_check_would_look_at_nothing_is_refused(make, prefix
     with pytest.raises(InvalidInputError, match=f"no path begins so; give .* '{plain}', or"):
         make(prefix)
     make("t/")
+
+
+def test_lengths_of_time_are_taken_as_text():
+    assert checks.freshness("t/", "36h").check == checks.freshness("t/", 36 * 3600.0).check
+    assert checks.row_count("t/", timeout="2m").seconds == 120

@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from graveler.arguments import duration
 from graveler.errors import InvalidInputError
 from graveler.gates.checks.base import BuiltIn, check_types
 from graveler.gates.checks.columns import InRange, NotNull, Unique
@@ -221,7 +222,7 @@ def in_range(  # noqa: PLR0913 - what there is to say
 
 def freshness(
     prefix: str = "",
-    max_age: float | timedelta = timedelta(days=1),
+    max_age: float | str | timedelta = timedelta(days=1),
     *,
     column: str = "",
     scope: str = "all",
@@ -234,13 +235,14 @@ def freshness(
 
     Args:
         prefix: Where.
-        max_age: At most so old, a timedelta or seconds.
+        max_age: At most so old: a timedelta, text (``36h``), or seconds.
         column: Of times or dates; those without a zone are UTC.
         scope: ``changes`` or ``all``.
         missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
         options: Fields of the gate.
     """
-    seconds = max_age.total_seconds() if isinstance(max_age, timedelta) else max_age
+    length = duration(max_age, "max_age") if isinstance(max_age, str) else max_age
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
     return _gate(
         Freshness,
         options,
