@@ -20,7 +20,9 @@ def logging_as_it_was():
 
 
 @pytest.mark.usefixtures("logging_as_it_was")
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/getting-started.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/guides/getting-started.md", "docs/guides/gates.md"]
+)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, spark):
     """`spark` is asked for so that the page gets the session of the test run."""
     monkeypatch.chdir(tmp_path)
