@@ -227,9 +227,9 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 "refs.commits:Commits.add",
-                "self._kv.set(self._partition, _PREFIX + commit.id.encode(), encode_commit(commit))",
+                "self._kv.set(self._partition, _PREFIX + commit.id.encode(), record)",
                 "Commits._later = lambda: self._kv.set("
-                "self._partition, _PREFIX + commit.id.encode(), encode_commit(commit))",
+                "self._partition, _PREFIX + commit.id.encode(), record)",
             ),
             Edit(
                 "refs.mover:advance",
