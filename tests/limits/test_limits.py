@@ -1,0 +1,150 @@
+"""Limits: what is as large as may be is written and read on every store, what is larger refused."""
+
+import json
+import re
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from graveler import limits
+from graveler.background import Inline
+from graveler.clock import RandomIds, SystemClock
+from graveler.config import LakeConfig
+from graveler.errors import CorruptionError, InvalidInputError
+from graveler.kv import open_kv
+from graveler.lake import Lake
+from graveler.model import Entry
+from graveler.records import decode_commit, decode_entry, encode_entry, encode_value
+
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "limits.md"
+STORES = ["memory", "sqlite", "rocksdb", "postgres", "mysql", "dynamodb"]
+NAMES = count(1)
+QUOTE = '"'  # takes two bytes in a record
+
+
+@pytest.fixture(params=STORES)
+def repo(request, tmp_path):
+    uris = {
+        "memory": lambda: "mem://",
+        "sqlite": lambda: f"sqlite://{tmp_path}/kv.sqlite3",
+        "rocksdb": lambda: f"rocksdb://{tmp_path}/kv",
+        "postgres": lambda: request.getfixturevalue("postgres_url"),
+        "mysql": lambda: request.getfixturevalue("mysql_url"),
+        "dynamodb": lambda: request.getfixturevalue("dynamodb_uri"),
+    }
+    clock = SystemClock()
+    config = LakeConfig("/lake", "mem://", f"mem://limits-{next(NAMES)}")
+    kv = open_kv(uris[request.param]())
+    with Lake(config, kv, clock=clock, ids=RandomIds(clock), background=Inline()) as lake:
+        yield lake.create_repository("flights")
+
+
+def pairs(size):
+    """Metadata of so many bytes of JSON."""
+    empty = len(json.dumps({"k": ""}, separators=(",", ":")))
+    return {"k": "é" * ((size - empty) // 2) + "x" * ((size - empty) % 2)}
+
+
+def test_an_entry_as_large_as_may_be_is_written_and_read(repo):
+    main = repo.branch("main")
+    path = "p" * limits.PATH_BYTES
+    content_type = QUOTE * (limits.CONTENT_TYPE_BYTES // 2)
+    metadata = pairs(limits.METADATA_BYTES)
+    main.put(path, b"1", content_type=content_type, metadata=metadata)
+    assert main.stat(path).metadata == metadata
+    main.commit("large")
+    found = repo.ref("main").stat(path)
+    assert (found.content_type, found.metadata) == (content_type, metadata)
+
+
+def test_a_commit_and_a_run_as_large_as_may_be_are_written_and_read(repo):
+    message = "m" * limits.MESSAGE_BYTES
+    metadata = pairs(limits.METADATA_BYTES)
+    main = repo.branch("main")
+    main.put("a", b"1")
+    main.commit(message, metadata=metadata, committer="c" * limits.COMMITTER_BYTES)
+    found = repo.commit("main")
+    assert (found.message, found.metadata) == (message, metadata)
+    key = "k" * limits.RUN_KEY_BYTES
+    with repo.run(key, metadata=metadata) as run:
+        run.put("b", b"1")
+    assert repo.runs.get(key).metadata == metadata
+    name = "b" * limits.REF_CHARACTERS
+    assert repo.create_branch(name).name == name
+    repo.tag(name)
+    assert repo.tags() == {name: repo.commit("main").id}
+
+
+TOO_LARGE = {
+    "path": lambda repo, main: main.put("p" * (limits.PATH_BYTES + 1), b"1"),
+    "content_type": lambda repo, main: main.put(
+        "p", b"1", content_type=QUOTE * (limits.CONTENT_TYPE_BYTES // 2) + "x"
+    ),
+    "metadata of": lambda repo, main: main.put(
+        "p", b"1", metadata=pairs(limits.METADATA_BYTES + 1)
+    ),
+    "1001 pairs": lambda repo, main: main.upload(
+        "p", b"1", metadata={str(number): "" for number in range(limits.METADATA_PAIRS + 1)}
+    ),
+    "address": lambda repo, main: main.link_many(
+        [Entry("p", "data/" + "x" * limits.ADDRESS_BYTES, 1)]
+    ),
+    "checksum": lambda repo, main: main.link_many(
+        [Entry("p", "data/x", 1, "x" * (limits.CHECKSUM_BYTES + 1))]
+    ),
+    "version": lambda repo, main: main.link_many(
+        [Entry("p", "data/x", 1, version="x" * (limits.CHECKSUM_BYTES + 1))]
+    ),
+    "message": lambda repo, main: main.commit("m" * (limits.MESSAGE_BYTES + 1)),
+    "committer": lambda repo, main: main.commit("m", committer="c" * (limits.COMMITTER_BYTES + 1)),
+    "of a commit": lambda repo, main: main.commit("m", metadata=pairs(limits.METADATA_BYTES + 1)),
+    "of a merge": lambda repo, main: repo.merge(
+        "main~1", into="main", metadata=pairs(limits.METADATA_BYTES + 1)
+    ),
+    "of a run": lambda repo, main: repo.runs.open("k", metadata=pairs(limits.METADATA_BYTES + 1)),
+    "key": lambda repo, main: repo.runs.open("k" * (limits.RUN_KEY_BYTES + 1)),
+    "branch": lambda repo, main: repo.create_branch("b" * (limits.REF_CHARACTERS + 1)),
+    "tag": lambda repo, main: repo.tag("b" * (limits.REF_CHARACTERS + 1)),
+    "lease": lambda repo, main: repo.runs.open("k", lease=f"{limits.LONGEST_DURATION.days + 1}d"),
+}
+
+
+@pytest.mark.parametrize("repo", ["memory"], indirect=True)
+@pytest.mark.parametrize("what", TOO_LARGE)
+def test_what_is_larger_is_refused_before_anything_is_stored(repo, what):
+    main = repo.branch("main")
+    main.put("a", b"1")
+    main.commit("a")
+    main.put("staged", b"1")
+    kv, objects = repo.stores.kv, repo.stores.objects
+    before = kv.snapshot(), [info.key for info in objects.list()]
+    with pytest.raises(InvalidInputError) as caught:
+        TOO_LARGE[what](repo, main)
+    assert re.search(r"\d{3}", str(caught.value))  # the limit
+    assert (kv.snapshot(), [info.key for info in objects.list()]) == before
+
+
+def test_a_reader_takes_no_more_than_a_writer_writes():
+    _, value = encode_entry(Entry("p", "data/x", 1, metadata=pairs(limits.METADATA_BYTES)))
+    assert len(value) < limits.ENTRY_BYTES
+    assert decode_entry(b"p", value).size == 1
+    large = encode_value(b"\0" * 32, b" " * limits.ENTRY_BYTES)
+    with pytest.raises(CorruptionError, match=str(limits.ENTRY_BYTES)):
+        decode_entry(b"p", large)
+    with pytest.raises(CorruptionError, match=str(limits.RECORD_BYTES)):
+        decode_commit("0" * 64, b" " * (limits.RECORD_BYTES + 1))
+    fields = 6 * (limits.ADDRESS_BYTES + 2 * limits.CHECKSUM_BYTES + limits.CONTENT_TYPE_BYTES)
+    assert limits.METADATA_BYTES + fields < limits.ENTRY_BYTES  # whatever is in it
+    assert limits.ENTRY_BYTES < limits.BLOCK_BYTES
+    assert limits.RECORD_BYTES + 2 * limits.PATH_BYTES + 3 <= 400 * 1024  # an item of DynamoDB
+
+
+def test_the_page_has_every_limit():
+    rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\| ([\d,]+)", PAGE.read_text("utf-8"), re.MULTILINE))
+    numbers = {name: int(number.replace(",", "")) for name, number in rows.items()}
+    expected = {name: getattr(limits, name) for name in limits.__all__ if name != "TIMES"}
+    expected["LONGEST_DURATION"] = limits.LONGEST_DURATION.days
+    assert numbers == expected
+    assert "9800" in PAGE.read_text("utf-8")
+    assert limits.TIMES[1].year == 9800
