@@ -26,12 +26,12 @@ from graveler.gates.statistics import Statistics
 from graveler.gates.verdict import read_verdict
 from graveler.gc import files, marks, rules
 from graveler.ingest.record import decode_hour, decode_quarantine, decode_standing
+from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import Stored
 from graveler.lake.lake import _read_settings
 from graveler.records import (
     TOMBSTONE,
     decode_branch,
-    decode_commit,
     decode_entry,
     decode_json,
     decode_moves,
@@ -41,6 +41,7 @@ from graveler.records import (
     staged_value,
 )
 from graveler.refs import resolve
+from graveler.refs.commits import Commits
 from graveler.refs.dump import read_dump
 from graveler.refs.expired import _decode as decode_expired
 from graveler.refs.moves import _decode_life, _tag_line
@@ -121,7 +122,10 @@ def _staged(key: bytes, raw: bytes) -> Any:
 
 
 def _commit(key: bytes, raw: bytes) -> Any:
-    return decode_commit(key.decode("utf-8", "replace").rpartition("/")[2], raw)
+    kv = MemoryKVStore()
+    kv.set("refs:u", key, raw)
+    # what its id does not cover is left out
+    return replace(Commits(kv, "refs:u").get(key.decode().rpartition("/")[2]), generation=1)
 
 
 _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
@@ -260,7 +264,13 @@ def targets() -> tuple[Target, ...]:
     objects = repository.stores.objects
     folder = Path(_folder().name)
     made = [
-        Target(name, _records(kv, where), decode, damages_keys=keys)
+        Target(
+            name,
+            _records(kv, where),
+            decode,
+            damages_keys=keys,
+            covered=name == "commit",
+        )
         for name, (where, decode, keys) in _KINDS.items()
     ]
     made.append(

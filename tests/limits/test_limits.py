@@ -141,7 +141,9 @@ def test_a_reader_takes_no_more_than_a_writer_writes():
 
 
 def test_the_page_has_every_limit():
-    rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\| ([\d,]+)", PAGE.read_text("utf-8"), re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \|[^|]*\| ([\d,]+)", PAGE.read_text("utf-8"), re.MULTILINE)
+    )
     numbers = {name: int(number.replace(",", "")) for name, number in rows.items()}
     expected = {name: getattr(limits, name) for name in limits.__all__ if name != "TIMES"}
     expected["LONGEST_DURATION"] = limits.LONGEST_DURATION.days
