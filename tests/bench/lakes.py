@@ -1,18 +1,24 @@
 """Lakes of a given size, as an hourly pipeline fills them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
 from uuid import UUID
 
+from graveler.background import OneThread
+from graveler.clock import RandomIds, SystemClock
 from graveler.committed import Splitting
-from graveler.config import load_config, write_default_config
+from graveler.config import LakeConfig, load_config, write_default_config
+from graveler.kv.registry import open_kv
+from graveler.kv.store import KVStore, Stored
 from graveler.lake import Lake, Repository
 from graveler.lake.factory import connect
 from graveler.model import Entry
+from graveler.objects.store import ObjectStore
+from graveler.testing.watching import Process, WatchedKV, WatchedObjects
 
-__all__ = ["START", "entries", "hour_entries", "new_repository"]
+__all__ = ["START", "entries", "hour_entries", "new_repository", "watched_lake"]
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -22,6 +28,39 @@ def new_repository(folder: Path, name: str, splitting: Splitting) -> tuple[Lake,
     write_default_config(folder)
     lake = connect(load_config(folder))
     return lake, lake.create_repository(name, splitting=splitting)
+
+
+class _WatchedKV(WatchedKV):
+    """One in which many partitions are asked by one call, as databases are."""
+
+    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
+        with self._around("get_each", partitions[0], key):
+            return self._store.get_each(partitions, key)
+
+
+class _WatchedLake(Lake):
+    """A lake whose object stores are watched."""
+
+    def __init__(self, config: LakeConfig, kv: KVStore, process: Process) -> None:
+        self._process = process
+        clock = SystemClock()
+        super().__init__(
+            config,
+            _WatchedKV(kv, process),
+            clock=clock,
+            ids=RandomIds(clock),
+            background=OneThread(),
+            witnessed=True,
+        )
+
+    def _open_store(self, uri: str) -> ObjectStore:
+        return WatchedObjects(super()._open_store(uri), self._process)
+
+
+def watched_lake(folder: Path, process: Process) -> Lake:
+    """Open the lake in a folder; the process is told of every call to its stores."""
+    config = load_config(folder)
+    return _WatchedLake(config, open_kv(config.kv_uri), process)
 
 
 def entry(path: str) -> Entry:
