@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
+from typing import ClassVar
 from uuid import UUID
 
 from graveler.background import OneThread
@@ -38,6 +39,12 @@ class _WatchedKV(WatchedKV):
             return self._store.get_each(partitions, key)
 
 
+class _WatchedObjects(WatchedObjects):
+    """One that many ask at once, as S3 is asked."""
+
+    put_threads: ClassVar[int] = ObjectStore.put_threads
+
+
 class _WatchedLake(Lake):
     """A lake whose object stores are watched."""
 
@@ -54,7 +61,7 @@ class _WatchedLake(Lake):
         )
 
     def _open_store(self, uri: str) -> ObjectStore:
-        return WatchedObjects(super()._open_store(uri), self._process)
+        return _WatchedObjects(super()._open_store(uri), self._process)
 
 
 def watched_lake(folder: Path, process: Process) -> Lake:
