@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from graveler.errors import CorruptionError, NoChangesError, OutcomeUnknownError
-from tests.simulate.checkers import CHECKERS, verdict
+from tests.simulate.checkers import CHECKERS, listings_show_one_version, verdict
 from tests.simulate.evidence import CommitFacts, Evidence
 from tests.simulate.history import Operation
 
@@ -353,3 +353,19 @@ def test_the_verdict_names_who_found_it(case):
 
 def test_every_checker_is_tested():
     assert {checker.__name__ for checker in CHECKERS} == set(CASES)
+
+
+def test_a_listing_of_two_versions_is_found_out():
+    first = op("merge", writes={"a": "1", "b": "1"})
+    second = op("merge", after=[first], writes={"a": "2", "b": "2"})
+
+    def listed(a, b):
+        history = evidence(first, second, op("list", result={"a": a, "b": b}))
+        return verdict(history, [listings_show_one_version])
+
+    for mixed in (("1", "2"), ("2", "1")):
+        assert listed(*mixed).startswith("listings_show_one_version: ")
+    for whole in (("1", "1"), ("2", "2")):
+        assert listed(*whole) == ""
+    nothing = evidence(first, op("list", result={"a": "1"}))
+    assert verdict(nothing, [listings_show_one_version]).startswith("listings_show_one_version: b=")
