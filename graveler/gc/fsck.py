@@ -17,9 +17,9 @@ from graveler.gc.checkpoint import Checkpoint
 from graveler.gc.objects import Depth, ObjectCheck
 from graveler.gc.pace import Pace
 from graveler.gc.report import FsckReport, Problem, ProblemKind
-from graveler.identity import entry_identity
+from graveler.identity import entry_identity, record_id
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
-from graveler.records import decode_entry, staged_value, value_identity
+from graveler.records import decode_entry, staged_changes, value_identity
 from graveler.refs import Refs
 from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
@@ -235,9 +235,9 @@ class _Fsck:
         tokens = [branch.staging_token, *reversed(branch.sealed_tokens)]
         for key, write in self._stores.staging.scan(tokens):
             try:
-                value = staged_value(write)
+                ((_, identifier, value),) = staged_changes([(key, write)])
                 if value is not None:
-                    entries.append(_entry(key, value))
+                    entries.append(_staged_entry(key, identifier, value))
             except CorruptionError as error:
                 name = self._add(ProblemKind.STAGED, f"{branch.name}:{_text(key)}", str(error))
                 self._needed_by[name].add(branch.name)
@@ -287,6 +287,17 @@ def _entry(key: bytes, value: bytes) -> Entry:
             f"entry at {key!r} has the content identity {stated.hex()}, its fields give {found.hex()}"
         )
     return entry
+
+
+def _staged_entry(key: bytes, identifier: bytes | None, value: bytes) -> Entry:
+    """Return a staged entry, or raise CorruptionError: a commit goes by its record id."""
+    found = record_id(key, value)
+    if identifier != found:
+        raise CorruptionError(
+            f"staged write of {key!r} has another record id than its bytes ({found.hex()}): it was "
+            "damaged or changed in the key-value store; write the path again before it is committed"
+        )
+    return _entry(key, value)
 
 
 def _chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:

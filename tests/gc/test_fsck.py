@@ -11,7 +11,7 @@ from graveler.gc import FsckReport
 from graveler.gc.pace import Pace
 from graveler.identity import record_id
 from graveler.model import Entry
-from graveler.records import encode_commit, encode_value, stage_entry
+from graveler.records import decode_value, encode_commit, encode_entry, encode_value, stage_entry
 from graveler.testing.linking import link_unseen
 
 EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
@@ -205,6 +205,29 @@ def test_what_is_staged_is_looked_at(damage):
     staged_write, _ = sorted(damage.fsck().problems, key=lambda found: found.kind, reverse=True)
     assert (staged_write.kind, staged_write.id) == ("staged", "main:bad")
     assert (staged_write.refs, staged_write.paths) == (("main",), ("bad",))
+
+
+def test_a_staged_write_whose_record_id_is_not_that_of_its_bytes_is_named(damage):
+    stores = damage.repo.stores
+    damage.repo.branch("dev").put("dev/staged", b"123")
+    token = stores.refs.branches.get("dev").staging_token
+    raw = stores.staging.get([token], b"dev/staged")
+    stores.staging.set(token, b"dev/staged", raw[:1] + bytes(32) + raw[33:])
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.id, problem.refs) == ("staged", "dev:dev/staged", ("dev",))
+    assert "another record id" in problem.message
+
+
+def test_an_entry_whose_content_identity_is_not_that_of_its_fields_is_named(damage):
+    stores, dev = damage.repo.stores, damage.repo.branch("dev")
+    entry = dev.put("dev/b", b"b")
+    value = encode_value(bytes(32), decode_value(encode_entry(entry)[1])[1])
+    staged = b"\x01" + record_id(b"dev/b", value) + value
+    stores.staging.set(stores.refs.branches.get("dev").staging_token, b"dev/b", staged)
+    dev.commit("by another program")
+    (problem,) = damage.fsck().problems
+    assert (problem.kind, problem.refs) == ("range", ("dev",))
+    assert "its fields give" in problem.message
 
 
 def test_a_staged_deletion_needs_no_object(damage):
