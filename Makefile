@@ -115,13 +115,14 @@ endef
 $(READY): requirements.lock pyproject.toml
 	$(call environment,$(VENV))
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes \
-	  --requirement requirements.lock
+	  --build-constraint requirements.lock --requirement requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Only what the demo needs; as constraints the lock still gives every pin and every hash.
+# Only what the demo needs; as constraints the lock still gives every pin and every hash, to what
+# packages are built with as well.
 $(DEMO_READY): requirements.lock pyproject.toml
 	$(call environment,$(DEMO_VENV))
 	@$(DEMO_VENV)/bin/uv pip install --quiet --python $(DEMO_VENV)/bin/python \
-	  --constraint requirements.lock --editable '.[demo]'
+	  --constraint requirements.lock --build-constraint requirements.lock --editable '.[demo]'
 	@touch $@

@@ -21,6 +21,9 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     [limits]
     no_progress_seconds = 30             # after which a call on a remote store ends
 
+    [gates]
+    modules = ["flights.checks"]         # code that branches may require as gates
+
     [splitting]                          # of new repositories
     min_bytes = 0
     max_bytes = 20971520
@@ -91,9 +94,20 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "storage": frozenset({"uri"}),
     "s3": frozenset({"endpoint_url", "region", "access_key", "secret_key", "path_style"}),
     "cache": frozenset({"folder", "max_bytes"}),
+    "gates": frozenset({"modules"}),
     "limits": frozenset({"no_progress_seconds"}),
     "splitting": frozenset({"min_bytes", "max_bytes", "raggedness"}),
 }
+
+
+def environment(name: str, default: str = "") -> str:
+    """Return the environment variable `name`, or `default` where it is not set."""
+    return os.environ.get(name, default)
+
+
+def _gate_modules() -> frozenset[str]:
+    named = environment("GRAVELER_GATE_MODULES").replace(",", " ")
+    return frozenset(named.split())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,6 +122,8 @@ class LakeConfig:
         cache_folder: Where ranges are cached.
         cache_max_bytes: Bound of that cache.
         splitting: ``min_bytes``, ``max_bytes``, ``raggedness`` of new repositories, where given.
+        gate_modules: Modules that required gates may come from: those of the settings, and of
+            the variable GRAVELER_GATE_MODULES.
         no_progress_s: Seconds without progress after which a call on a remote store ends.
     """
 
@@ -119,15 +135,11 @@ class LakeConfig:
     cache_max_bytes: int = _GIB
     splitting: Mapping[str, int] = field(default_factory=dict)
     no_progress_s: float = NO_PROGRESS_S
+    gate_modules: frozenset[str] = field(default_factory=_gate_modules)
 
     def __repr__(self) -> str:
         kv, storage = shown_uri(self.kv_uri), shown_uri(self.storage_uri)
         return f"LakeConfig({self.location!r}, kv={kv!r}, storage={storage!r})"
-
-
-def environment(name: str, default: str = "") -> str:
-    """Return the environment variable `name`, or `default` where it is not set."""
-    return os.environ.get(name, default)
 
 
 def set_environment(name: str, value: str) -> None:
@@ -259,6 +271,7 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             cache_folder=folder / cache_folder if cache_folder else None,
             cache_max_bytes=int(cache.get("max_bytes", _GIB)),
             splitting={name: int(value) for name, value in tables.get("splitting", {}).items()},
+            gate_modules=_gate_modules() | _names(tables.get("gates", {}).get("modules", [])),
             no_progress_s=_seconds(tables.get("limits", {}).get("no_progress_seconds")),
         )
     except GravelerError:
@@ -268,6 +281,12 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             f"{file}: a setting is of the wrong kind ({error}): give texts for uri and folder, "
             "whole numbers for sizes"
         ) from None
+
+
+def _names(value: Any) -> frozenset[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise TypeError(f"[gates] modules {value!r}: give a list of names")
+    return frozenset(value)
 
 
 def _seconds(value: Any) -> float:

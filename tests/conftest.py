@@ -24,6 +24,14 @@ settings.register_profile(
 settings.load_profile("ci" if environment("CI") else "dev")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def gate_modules():
+    """Branches of tests may require gates that tests define."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAVELER_GATE_MODULES", "tests")
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark():
     """One local Spark for the whole test run: a second one would cost seconds."""

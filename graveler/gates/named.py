@@ -5,12 +5,13 @@ from, ``package.module:name``; what is there may be a check, a gate, or where pa
 a function that makes one of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.fields import Fields
+from graveler.gates.allowed import check_home, check_module
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, built_in, known_kinds
 from graveler.gates.gate import Check, Gate, as_gate
@@ -38,14 +39,15 @@ class NamedGate:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def gate(self, pattern: str) -> Gate:
+    def gate(self, pattern: str, allowed: Collection[str]) -> Gate:
         """Return the gate; one that cannot be made here refuses, and says what to do.
 
         Args:
             pattern: Of the branches that require it.
+            allowed: Modules that it may come from.
         """
         try:
-            return self.made()
+            return self.made(allowed)
         except Exception as error:  # noqa: BLE001 - whatever an import may raise
             name = str(self.options.get("name") or self.check)
             reason = (
@@ -55,25 +57,33 @@ class NamedGate:
             )
             return Gate(name, _Missing(reason), reads="changes")
 
-    def made(self) -> Gate:
-        """Return the gate, or raise whatever keeps it from being made."""
-        made = as_gate(self._check())
+    def made(self, allowed: Collection[str] | None = None) -> Gate:
+        """Return the gate, or raise whatever keeps it from being made.
+
+        Args:
+            allowed: Modules that it may come from; None where the caller has named it himself.
+        """
+        made = as_gate(self._check(allowed))
         options = {name: value for name, value in self.options.items() if name in _OPTIONS}
         if "also" in options:
             options["also"] = tuple(options["also"])
         fields = {name: getattr(made, name) for name in _OPTIONS}
         return Gate(check=made.check, **{**fields, **options})
 
-    def _check(self) -> Gate | Check:
+    def _check(self, allowed: Collection[str] | None = None) -> Gate | Check:
         if ":" not in self.check:
             return built_in(self.check, self.parameters).gate()
         module, _, name = self.check.partition(":")
+        if allowed is not None:
+            check_module(module, allowed)
         __import__(module)
         import sys  # noqa: PLC0415 - one line needs it
 
         there: Any = sys.modules[module]
         for part in name.split("."):
             there = getattr(there, part)
+            if allowed is not None:
+                check_home(self.check, there, allowed)
         made: Gate | Check = there(**self.parameters) if self.parameters else there
         if not callable(made):
             raise TypeError(f"{self.check} is no gate but {type(made).__name__}")
@@ -99,25 +109,37 @@ class _Missing:
         raise MissingDependencyError(self.reason)
 
 
-def named(gate: Gate | Check | str, parameters: Mapping[str, Any] | None = None) -> NamedGate:
+def named(
+    gate: Gate | Check | str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    allowed: Collection[str] | None = None,
+) -> NamedGate:
     """Return a gate as settings hold it.
 
     Args:
         gate: A gate, a check, the kind of a built-in check, or ``package.module:name``.
         parameters: Of the check, where it is given as text.
+        allowed: Modules that it may come from; None: any.
 
     Raises:
-        InvalidInputError: It has no name by which another process would find it, or there is no
-            such check.
+        InvalidInputError: It has no name by which another process would find it, there is no
+            such check, or its module is not allowed.
     """
-    found = _of_text(gate, parameters or {}) if isinstance(gate, str) else _of_gate(as_gate(gate))
+    found = (
+        _of_text(gate, parameters or {}, allowed)
+        if isinstance(gate, str)
+        else _of_gate(as_gate(gate), allowed)
+    )
     return NamedGate.decode(decode_json(encode_json(found.encode()), "gate"))
 
 
-def _of_text(text: str, parameters: Mapping[str, Any]) -> NamedGate:
+def _of_text(
+    text: str, parameters: Mapping[str, Any], allowed: Collection[str] | None
+) -> NamedGate:
     made = NamedGate(text, parameters)
     try:
-        made.made()
+        made.made(allowed)
     except InvalidInputError:
         raise
     except Exception as error:
@@ -128,7 +150,7 @@ def _of_text(text: str, parameters: Mapping[str, Any]) -> NamedGate:
     return made
 
 
-def _of_gate(gate: Gate) -> NamedGate:
+def _of_gate(gate: Gate, allowed: Collection[str] | None) -> NamedGate:
     check = gate.check
     if isinstance(check, BuiltIn):
         usual = check.gate()
@@ -142,7 +164,7 @@ def _of_gate(gate: Gate) -> NamedGate:
                 f"built-in check ({', '.join(known_kinds())})"
             )
         where, parameters = path, {}
-        usual = as_gate(NamedGate(path)._check())
+        usual = as_gate(NamedGate(path)._check(allowed))
     options = {
         name: getattr(gate, name)
         for name in _OPTIONS

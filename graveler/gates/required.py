@@ -31,6 +31,7 @@ class RequiredGates:
     def __init__(self, stores: Stores) -> None:
         self._refs = stores.refs
         self._kept = stores.refs.requirements
+        self._allowed = stores.gate_modules
 
     def rules(self) -> dict[str, tuple[NamedGate, ...]]:
         """Return the gates by pattern, both in order."""
@@ -44,7 +45,9 @@ class RequiredGates:
         found: list[Gate] = []
         for pattern, gates in self.rules().items():
             if fnmatchcase(branch, pattern):
-                found += _distinct([gate.gate(pattern) for gate in gates], found, pattern)
+                found += _distinct(
+                    [gate.gate(pattern, self._allowed) for gate in gates], found, pattern
+                )
         return tuple(found)
 
     def require(self, pattern: str, gates: Iterable[NamedGate]) -> None:
@@ -58,7 +61,7 @@ class RequiredGates:
             raise InvalidInputError(
                 f"gates of branches {pattern!r}: name at least one; `drop` takes a pattern away"
             )
-        names = [gate.gate(pattern).name for gate in chosen]
+        names = [gate.gate(pattern, self._allowed).name for gate in chosen]
         if len(set(names)) != len(names):
             raise InvalidInputError(f"gates of branches {pattern!r}: names {names} must differ")
         encoded = [gate.encode() for gate in chosen]
@@ -70,11 +73,15 @@ class RequiredGates:
 
         In one atomic step: what others require at the same moment is required, too.
         """
-        name = gate.gate(pattern).name
+        name = gate.gate(pattern, self._allowed).name
 
         def change(rules: GateRules) -> GateRules:
             there = rules.get(pattern, ())
-            others = [one for one in there if NamedGate.decode(one).gate(pattern).name != name]
+            others = [
+                one
+                for one in there
+                if NamedGate.decode(one).gate(pattern, self._allowed).name != name
+            ]
             return {**rules, pattern: [*others, gate.encode()]}
 
         if not pattern:

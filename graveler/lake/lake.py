@@ -321,6 +321,7 @@ class Lake:
             open_store=self._open_store,
             neighbours=lambda: self._neighbours(uid),
             judge=enforce,
+            gate_modules=self._config.gate_modules,
         )
         return Repository(self, stores, witness)
 

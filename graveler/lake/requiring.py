@@ -40,11 +40,14 @@ class Gates:
                 ``package.module:name`` of such.
 
         Raises:
-            InvalidInputError: Another process could not find one by its name, none is given, or
-                two have one name.
+            InvalidInputError: Another process could not find one by its name, its module is not
+                among those that this process takes gates from (``[gates] modules`` of
+                ``graveler.toml``), none is given, or two have one name.
         """
         pattern = text(pattern, "pattern")
-        RequiredGates(self._stores).require(pattern, [named(gate) for gate in gates])
+        RequiredGates(self._stores).require(
+            pattern, [named(gate, allowed=self._stores.gate_modules) for gate in gates]
+        )
 
     def require_named(
         self,
@@ -68,9 +71,10 @@ class Gates:
         timeout = options.get("timeout")
         if isinstance(timeout, timedelta):
             options["timeout"] = timeout.total_seconds()
-        there = named(check, parameters)
+        allowed = self._stores.gate_modules
+        there = named(check, parameters, allowed=allowed)
         gate = NamedGate(there.check, there.parameters, {**there.options, **options})
-        gate.made()
+        gate.made(allowed)
         RequiredGates(self._stores).add(pattern, gate)
 
     def drop(self, pattern: str) -> None:
@@ -81,7 +85,7 @@ class Gates:
     def required(self) -> dict[str, tuple[Gate, ...]]:
         """Return the gates that are required, by pattern."""
         return {
-            pattern: tuple(gate.gate(pattern) for gate in gates)
+            pattern: tuple(gate.gate(pattern, self._stores.gate_modules) for gate in gates)
             for pattern, gates in RequiredGates(self._stores).rules().items()
         }
 

@@ -39,6 +39,7 @@ class Stores:
         open_store: Opens the object store of another root, for linked files.
         neighbours: The other repositories of the lake, each with the root of its storage.
         judge: Asks the gates that the repository requires of a branch; None: there are none.
+        gate_modules: Modules that required gates may come from, built-in checks aside.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Stores:
     open_store: Callable[[str], ObjectStore]
     neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple
     judge: Judge | None = None
+    gate_modules: frozenset[str] = frozenset()
 
     @property
     def storage(self) -> str:

@@ -98,7 +98,8 @@ def test_gates_are_required_shown_and_dropped(cli, judged):
         ),
         (["main", "row_count", "--severity", "loud"], "severity 'loud'"),
         (["main", "row_count", "--timeout", "soon"], "--timeout 'soon'"),
-        (["main", "nowhere:check"], "ModuleNotFoundError"),
+        (["main", "tests.nowhere:check"], "ModuleNotFoundError"),
+        (["main", "nowhere:check"], "takes required gates from no module"),
     ],
 )
 def test_what_cannot_be_required_is_told(cli, judged, arguments, said):

@@ -240,8 +240,9 @@ def test_what_is_required_is_kept_and_shown(repo):
         ([lambda _: None], "cannot be required: another process could not import"),
         (["row_cuont"], "no built-in check 'row_cuont'"),
         (["tests.gates.samples:nothing"], "AttributeError"),
-        (["nowhere.at_all:f"], "ModuleNotFoundError"),
-        (["tests.gates.samples:os"], "is no gate but module"),
+        (["tests.nowhere:f"], "ModuleNotFoundError"),
+        (["nowhere.at_all:f"], "takes required gates from no module"),
+        (["tests.gates.samples:os"], "only imported there"),
         ([samples.counts, samples.counts], "must differ"),
     ],
 )

