@@ -309,6 +309,7 @@ class Repository:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
             ExpiredError: The tree of a merge base was removed by garbage collection.
         """
+        merging.check_strategy(strategy)
         source, into = ref_text(source, "source"), branch_text(into, "into")
         if source == into:
             raise InvalidInputError(
@@ -316,7 +317,6 @@ class Repository:
             )
         commit_texts(message, committer)
         flag(dry_run, "dry_run")
-        merging.check_strategy(strategy)
         spec = CommitSpec(
             message or f"merge {source} into {into}",
             check_caller_pairs("merge", metadata),

@@ -184,6 +184,10 @@ class RepositoryMachine(RuleBasedStateMachine):
         strategy=st.sampled_from([None, "source-wins", "dest-wins"]),
     )
     def merge(self, source, into, strategy):
+        if source == into:
+            with pytest.raises(InvalidInputError):
+                self.repo.merge(source, into, strategy=strategy)
+            return
         if not (self.exists(source) and self.exists(into)):
             return
         ours, theirs = self.heads[into], self.heads[source]
