@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ from graveler.errors import (
     OlderFormatError,
 )
 from graveler.fields import Fields, from_unix_us
+from graveler.gates import Candidate
 from graveler.gates.judgement import Judgement
 from graveler.gates.named import NamedGate
 from graveler.gates.statistics import Statistics
@@ -57,6 +58,7 @@ from graveler.runs.run_index import _read_due, _read_opened
 from graveler.sstable.reader import TableReader
 from tests.fuzz.mutations import damaged_bytes, damaged_json
 from tests.fuzz.specimens import build, opened
+from tests.gates.hostile import ANSWER, candidate_of, converse, framed, said
 
 Damage = Callable[[bytes, Random], bytes]
 STORED = (CorruptionError, NewerFormatError, OlderFormatError)
@@ -106,6 +108,14 @@ def _within(split: Callable[[bytes], tuple[bytes, bytes]]) -> Damage:
 
 _in_value = _within(lambda raw: (b"", raw))
 _in_staged = _within(lambda raw: (raw[:33], raw[33:]))
+
+
+def _converse(candidate: Candidate, rest: bytes, _: bytes, raw: bytes) -> Any:
+    """Return the answer of a gate whose process sends a message, and what it sends after it."""
+    answer = converse(candidate, said({"begun": True}) + framed(raw) + rest)
+    if answer.died:
+        raise CorruptionError(answer.reason)
+    return answer
 
 
 def _stored(decode: Callable[[Stored | None], Any]) -> Callable[[bytes, bytes], Any]:
@@ -291,6 +301,14 @@ def targets() -> tuple[Target, ...]:
         )
     )
     made += _tables(objects)
+    asked = candidate_of(lake.create_repository("gated"))
+    question = {"ask": ["scan", "candidate", b"s".hex(), b"s".hex()]}
+    for name, message, rest in (
+        ("gate's question", question, said({"answer": ANSWER})),
+        ("gate's answer", {"answer": ANSWER}, b""),
+    ):
+        seeds = ((b"", json.dumps(message).encode()),)
+        made.append(Target(name, seeds, partial(_converse, asked, rest)))
 
     def dump(_: bytes, raw: bytes) -> Any:
         (folder / "dump").write_bytes(raw)
