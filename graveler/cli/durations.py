@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from typing import Final
 
+from graveler import arguments
 from graveler.cli.failure import UsageError
 
 __all__ = ["duration_text", "read_duration", "read_rate"]
@@ -16,7 +17,6 @@ _BYTES: Final = {
     **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib"), 1)},
 }
 _RATE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
-_LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
 
 
 def read_duration(option: str, text: str) -> timedelta:
@@ -25,12 +25,10 @@ def read_duration(option: str, text: str) -> timedelta:
     Raises:
         UsageError: It is none.
     """
-    match = _LENGTH.fullmatch(text)
-    if match is None:
+    found = arguments.read_duration(text)
+    if found is None:
         raise UsageError(f"{option} {text!r}: give a number and d, h, m or s, as in 7d or 36h")
-    if match[1] is None:
-        return timedelta(0)
-    return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+    return found
 
 
 def read_rate(option: str, text: str) -> float:

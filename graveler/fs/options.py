@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from graveler.arguments import PathText, prefix_text
+from graveler.errors import InvalidInputError
 from graveler.fs.address import PROTOCOL, Address
 from graveler.repository import Branch, View
 from graveler.runs import Run
@@ -9,8 +11,11 @@ from graveler.runs import Run
 __all__ = ["storage_options", "url"]
 
 
-def url(view: View, path: str = "") -> str:
+def url(view: View, path: PathText = "") -> str:
     """Return the address of `path` in a branch, a run, a step or a ref."""
+    if not isinstance(view, View):
+        raise InvalidInputError(f"view={view!r}: give a branch, a run, a step or a ref")
+    path = prefix_text(path, "path")
     return f"{PROTOCOL}://{Address(view.repository.name, view.name, path).text}"
 
 

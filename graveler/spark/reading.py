@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from graveler.arguments import PathText, flag, instance, optional, prefix_text, text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.spark.partitions import DataFile, FileGroup, group_files
@@ -29,7 +30,7 @@ _planning = threading.Lock()
 
 def read(  # noqa: PLR0913 - what a reading has
     view: View,
-    path: str,
+    path: PathText,
     *,
     format: str = "parquet",  # noqa: A002 - Spark's own word
     schema: "StructType | str | None" = None,
@@ -62,6 +63,9 @@ def read(  # noqa: PLR0913 - what a reading has
         ObjectNotFoundError: There is no file, and no schema to make an empty frame of.
         InvalidInputError: Spark cannot read these files together.
     """
+    path, format = prefix_text(path, "path"), text(format, "format")  # noqa: A001 - as above
+    optional(instance, options, "options", kind=Mapping, expected="a mapping")
+    flag(verify, "verify")
     found = _entries(view, path)
     files = _files(view, found)
     if not files and schema is None:

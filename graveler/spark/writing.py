@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
+from graveler.arguments import PathText, instance, optional, path_text, text, texts
 from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.model import Entry
 from graveler.objects.store import ObjectInfo, ObjectStore
@@ -31,7 +32,7 @@ _JOB = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.])")
 def write(  # noqa: PLR0913 - what Spark's own writer is told
     target: Target,
     df: "DataFrame",
-    path: str,
+    path: PathText,
     *,
     mode: Mode = "append",
     format: str = "parquet",  # noqa: A002 - Spark's own word
@@ -62,6 +63,10 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
         InvalidInputError: Spark cannot write to the repository's storage; or an owner is given
             and the mode is not ``append``.
     """
+    path, format = path_text(path, "path"), text(format, "format")  # noqa: A001 - as above
+    partition_by = texts(partition_by, "partition_by")
+    optional(instance, options, "options", kind=Mapping, expected="a mapping")
+    owner = text(owner, "owner", empty=True)
     if mode not in _MODES:
         raise InvalidInputError(f"mode {mode!r}: choose one of {', '.join(_MODES)}")
     if owner and mode != "append":

@@ -407,3 +407,19 @@ def test_what_names_a_commit_or_a_branch_may_be_given_as_it_is(face):
         assert [move.ref for move in repository.moves(dev, limit=1)] == ["dev"]
     finally:
         world.restore(before)
+
+
+def test_spark_and_the_file_system_name_a_wrong_argument(face):
+    from graveler import fs, spark
+
+    url: Any = fs.url
+    read: Any = spark.read
+    write: Any = spark.write
+    view: Any = face[1]["ref"]
+    refused(lambda: url(5), "view=5")
+    refused(lambda: url(view, 5), "path=5")
+    refused(lambda: read(view, 5), "path=5")
+    refused(lambda: read(view, "a", format=5), "format=5")
+    refused(lambda: read(view, "a", verify="yes"), "verify='yes'")
+    refused(lambda: write(view, view, 5), "path=5")
+    refused(lambda: write(view, view, "a", partition_by="day"), "partition_by='day'")
