@@ -62,7 +62,7 @@ from tests.gates.hostile import ANSWER, candidate_of, converse, framed, said
 
 Damage = Callable[[bytes, Random], bytes]
 STORED = (CorruptionError, NewerFormatError, OlderFormatError)
-GIVEN = (InvalidInputError, NewerFormatError)
+GIVEN = (InvalidInputError, NewerFormatError, OlderFormatError)
 
 
 def _either(raw: bytes, random: Random) -> bytes:
