@@ -191,6 +191,7 @@ def refusal(act):
 lake = str(GravelerHook().location)
 empty = tempfile.mkdtemp()
 nowhere = connect("nowhere")
+uri = connect("uri", host="postgresql://ann:s3cret@db/lake")
 missing = connect("missing", host=empty)
 wrong = connect("wrong", host=lake, extra={"repo": "trains"})
 broken = connect("broken", host="/dev/null")
@@ -220,6 +221,7 @@ print(json.dumps({
     "odd": odd.test_connection(),
     "terms": [str(GravelerHook().lease), str(GravelerHook().ttl), str(mine.lease), str(mine.ttl)],
     "nowhere": refusal(nowhere.get_conn),
+    "uri": refusal(uri.get_conn),
     "unknown": refusal(lambda: GravelerHook().repository("trains").__enter__()),
     "no repository": refusal(lambda: mine.repository().__enter__()),
 }))
@@ -356,6 +358,9 @@ def test_the_hook_opens_what_the_connection_names(home, hook):
     assert set(hook["async"]) >= set(REPOSITORIES)  # other tests may have made theirs
     assert hook["works"] == [True, f"{home.lake}: {', '.join(hook['async'])}"]
     assert hook["nowhere"].startswith("invalid-input: connection 'nowhere' names no lake")
+    assert hook["uri"].startswith(
+        "invalid-input: connection 'uri': postgresql://***@db/lake is a URI"
+    )
     assert hook["unknown"].startswith("repository-not-found: no repository 'trains'")
     assert hook["no repository"].startswith("invalid-input: no repository: name one")
 
