@@ -22,6 +22,7 @@ from graveler.errors import GravelerError, MergeConflictError
 from graveler.lake.factory import connect
 from graveler.model import Entry, Prefix
 from graveler.repository import writing
+from graveler.testing.linking import link_unseen
 from tests.engine.conftest import LAKES, kv_uri, storage
 
 KVS = sorted({kv for kv, _ in LAKES.values()})
@@ -93,10 +94,11 @@ def history(seed):
 def link(repo, branch, writes):
     objects = repo.stores.objects
     infos = {content: objects.put(f"data/{content}", content.encode()) for content in CONTENTS}
-    repo.branch(branch).link_many(
+    entries = [
         Entry(path, f"data/{content}", 1, infos[content].checksum, computed=True)
         for path, content in writes.items()
-    )
+    ]
+    link_unseen(repo.branch(branch), entries)  # looked up, they would have their store's time
 
 
 CALLS: dict[str, Callable[..., Any]] = {
