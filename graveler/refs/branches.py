@@ -122,25 +122,42 @@ class Branches:
                     raise
             except OutcomeUnknownError as error:
                 unknown = error
+            except BackendUnavailableError:
+                if unknown is None:
+                    raise
+                raise unknown from None  # an earlier try may have landed
             else:
                 return
-            # the nonce tells whether what is there now is what we wrote
-            seen = self._kv.get(self._partition, key)
-            there = None if seen is None else _decoded(seen.value)
-            if there is not None and there.nonce == written.nonce:
+            if self._is_written(written, predicate, unknown):
                 return
-            if predicate is ABSENT:
-                # its birth tells it too; and where nothing is there, it may have been made and
-                # deleted: to make it again as it was would bring back what is being dropped
-                if there is not None and there.born == written.born:
-                    return
-                raise unknown
-            if seen is None or seen.predicate != predicate:
-                raise unknown
         raise BackendUnavailableError(
             f"branch {written.name!r}: none of {_TRIES} writes arrived, and nothing was changed "
             f"({unknown})"
         ) from unknown
+
+    def _is_written(
+        self, written: BranchRecord, predicate: Predicate, unknown: OutcomeUnknownError
+    ) -> bool:
+        """Return whether the record is there; raise `unknown` where nothing tells.
+
+        The nonce tells whether what is there now is what was written.
+        """
+        try:
+            seen = self._kv.get(self._partition, branch_key(written.name))
+        except BackendUnavailableError:
+            raise unknown from None
+        there = None if seen is None else _decoded(seen.value)
+        if there is not None and there.nonce == written.nonce:
+            return True
+        if predicate is ABSENT:
+            # its birth tells it too; and where nothing is there, it may have been made and
+            # deleted: to make it again as it was would bring back what is being dropped
+            if there is not None and there.born == written.born:
+                return True
+            raise unknown
+        if seen is None or seen.predicate != predicate:
+            raise unknown
+        return False
 
     def create(self, record: BranchRecord, *, action: str = "create") -> BranchRecord:
         """Write a new branch.

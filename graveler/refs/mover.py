@@ -5,7 +5,12 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from graveler.clock import Clock, IdSource
-from graveler.errors import OutcomeUnknownError, PreconditionFailedError, ThrottledError
+from graveler.errors import (
+    BackendUnavailableError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    ThrottledError,
+)
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord
 from graveler.refs.history import is_ancestor
@@ -85,10 +90,10 @@ def move(
             return refs.branches.replace(new, predicate, action=action)
         except PreconditionFailedError:
             return None
-        except OutcomeUnknownError:
+        except OutcomeUnknownError as error:
             if landed is None:
                 raise
-            now = refs.branches.get(name)
+            now = _read_back(refs, name, error)
             return now if landed(now) else None
 
     return retry(refs.clock, refs.ids, f"branch {name!r}", attempt)
@@ -123,11 +128,19 @@ def advance(
         refs.branches.replace(record, predicate, action=action)
     except PreconditionFailedError:
         return False
-    except OutcomeUnknownError:
-        now = refs.branches.get(record.name)
+    except OutcomeUnknownError as error:
+        now = _read_back(refs, record.name, error)
         if landed is not None:
             return landed(now)
         if any(move.commit == record.commit_id for move in refs.moves.of(now)):
             return True  # also where the branch was moved elsewhere since
         return is_ancestor(refs.commits, record.commit_id, now.commit_id)
     return True
+
+
+def _read_back(refs: Refs, name: str, unknown: OutcomeUnknownError) -> BranchRecord:
+    """Return the branch after a lost reply; without an answer the outcome stays unknown."""
+    try:
+        return refs.branches.get(name)
+    except BackendUnavailableError:
+        raise unknown from None

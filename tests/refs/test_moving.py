@@ -7,6 +7,7 @@ import pytest
 from graveler.clock import FakeClock, SequenceIds
 from graveler.errors import (
     AlreadyExistsError,
+    BackendUnavailableError,
     InvalidInputError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -80,6 +81,28 @@ def test_a_lost_reply_is_read_back(refs, script):
     assert move(refs, "main", to(C2)).commit_id == C2
     assert script.disarm() == "set_if"
     assert refs.branches.get("main").commit_id == C2
+
+
+@pytest.mark.parametrize("call", ["get", "set_if"])
+@pytest.mark.parametrize("written", [True, False])
+def test_a_lost_reply_stays_unknown_where_the_store_answers_no_more(
+    refs, script, monkeypatch, written, call
+):
+    kv = refs.branches._kv
+
+    def silent(*_):
+        raise BackendUnavailableError("no answer")
+
+    def strike(struck):
+        monkeypatch.setattr(kv, call, silent)
+        lost_reply(struck)
+
+    script.arm(2, strike, moment="after" if written else "before")
+    if call == "set_if" and written:
+        assert move(refs, "main", to(C1)).commit_id == C1  # the read-back tells
+        return
+    with pytest.raises(OutcomeUnknownError):
+        move(refs, "main", to(C1), landed=None if call == "set_if" else lambda _: False)
 
 
 @pytest.mark.parametrize("written", [True, False])

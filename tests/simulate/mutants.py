@@ -242,7 +242,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # lost replies
     _one(
         "after a lost reply any record counts as ours",
-        "refs.branches:Branches._write",
+        "refs.branches:Branches._is_written",
         "if there is not None and there.nonce == written.nonce:",
         "if there is not None:",
         "write-commit+1",
