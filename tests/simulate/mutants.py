@@ -257,7 +257,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a commit whose reply was lost counts as landed",
         "refs.mover:advance",
-        "now = refs.branches.get(record.name)",
+        "now = _read_back(refs, record.name, error)",
         "return True",
         "each-writes-and-commits+1",
         "write-two-commits+1",
