@@ -116,11 +116,11 @@ def test_the_runs_are_listed_with_where_they_stand(home, told):
     listed = json.loads(home.run(AIRFLOW, "graveler", "runs", "--repo", "telling", "-o", "json"))
     assert [(run["key"], run["state"]) for run in listed] == [
         ("silent", "OPEN"),
-        ("told 2013-01-01T05:00", "PARKED"),
-        ("told r2", "PUBLISHED"),
         ("told r3 second", "PARKED"),
+        ("told r2", "PUBLISHED"),
+        ("told 2013-01-01T05:00", "PARKED"),
     ]
-    assert "5 rows twice" in listed[1]["reason"]
+    assert "5 rows twice" in listed[3]["reason"]
 
 
 def test_reaping_only_says_what_it_would_do_until_it_is_told_to(home, told, repository):

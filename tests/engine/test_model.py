@@ -1,7 +1,5 @@
 """A repository beside a dict of dicts: whatever is done, both show the same."""
 
-from itertools import permutations
-
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -16,6 +14,7 @@ from graveler.errors import (
     NoChangesError,
 )
 from graveler.model import ChangeKind, Entry
+from tests.engine.merge_model import MergeModel
 from tests.engine.worlds import World, tree
 
 PATHS = [f"{folder}{name}" for folder in ("", "a/", "b/c/") for name in "pqrst"]
@@ -24,18 +23,6 @@ BRANCHES = ["main", "dev", "fix"]
 paths = st.sampled_from(PATHS)
 contents = st.sampled_from(["1", "2", "3"])
 branches = st.sampled_from(BRANCHES)
-
-
-UNSURE = object()
-"""What merging has no answer for; it equals nothing."""
-
-
-def settled(base, one, other):
-    if UNSURE in (one, other):
-        return UNSURE
-    if one == other or base == other:
-        return one
-    return other if base == one else UNSURE
 
 
 def changes(left, right):
@@ -51,7 +38,7 @@ def changes(left, right):
     return kinds
 
 
-class RepositoryMachine(RuleBasedStateMachine):
+class RepositoryMachine(MergeModel, RuleBasedStateMachine):
     """Commits as dicts, branches as a head and what is staged."""
 
     @initialize(raggedness=st.sampled_from([1, 2, 1_000]), most=st.sampled_from([300, 100_000]))
@@ -80,15 +67,6 @@ class RepositoryMachine(RuleBasedStateMachine):
 
     def exists(self, branch):
         return branch in self.heads
-
-    def ancestors(self, commit):
-        found, pending = set(), [commit]
-        while pending:
-            here = pending.pop()
-            if here not in found:
-                found.add(here)
-                pending += self.parents[here]
-        return found
 
     # What may happen.
 
@@ -206,44 +184,6 @@ class RepositoryMachine(RuleBasedStateMachine):
             assert not done.already
             assert done.commit.parents == (ours, theirs)
             self.moved(into, done.commit, expected)
-
-    def best(self, several, other):
-        """All best common ancestors of a merge of several commits, and of another one."""
-        common = self.ancestors(other) & set().union(*map(self.ancestors, several))
-        return [
-            one for one in common if not any(one in self.ancestors(two) for two in common - {one})
-        ]
-
-    def outcomes(self, several, path):
-        """What merging the commits gives at the path, for every order of them."""
-        if not several:
-            return {None}
-        found = set()
-        for first, *rest in permutations(several):
-            values, done = {self.trees[first].get(path)}, [first]
-            for commit in rest:
-                bases = self.outcomes(self.best(done, commit), path)
-                new = self.trees[commit].get(path)
-                values = {settled(base, one, new) for base in bases for one in values}
-                done.append(commit)
-            found |= values
-        return found
-
-    def merged(self, source, dest, strategy):
-        ours, theirs = self.trees[dest], self.trees[source]
-        bases = self.best([source], dest)
-        result, conflicts = {}, []
-        for path in sorted({*ours, *theirs}.union(*(self.trees[one] for one in bases))):
-            outcomes = self.outcomes(bases, path)
-            base = outcomes.pop() if len(outcomes) == 1 else UNSURE
-            kept = settled(base, theirs.get(path), ours.get(path))
-            if kept is UNSURE:
-                kept = (theirs if strategy == "source-wins" else ours).get(path)
-                if strategy is None:
-                    conflicts.append(path)
-            if kept is not None:
-                result[path] = kept
-        return result, conflicts
 
     # What must hold after each step.
 

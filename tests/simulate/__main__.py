@@ -5,6 +5,7 @@
     python -m tests.simulate                            # everything
     python -m tests.simulate SCENARIO …                 # these alone, to the end; SCENARIO+2
     python -m tests.simulate random FIRST COUNT
+    python -m tests.simulate lakes FIRST COUNT
     python -m tests.simulate mutants WORD …
     python -m tests.simulate replay SCENARIO 'SCHEDULE'
     python -m tests.simulate replay random SEED
@@ -77,6 +78,8 @@ def main(arguments: list[str]) -> int:
     report = Report()
     if what == "random":
         report.seeds(*map(int, arguments[1:]))
+    elif what == "lakes":
+        report.lakes(*map(int, arguments[1:]))
     elif what == "mutants":
         report.mutants(arguments[1:])
     elif arguments:
@@ -84,6 +87,7 @@ def main(arguments: list[str]) -> int:
     else:
         report.scenarios()
         report.seeds()
+        report.lakes()
         report.mutants()
     return report.end()
 

@@ -13,6 +13,7 @@ from tests.simulate.mutation import Kill, hunt
 from tests.simulate.random_runs import Checked, check_seed
 from tests.simulate.scenario import Scenario
 from tests.simulate.scenarios import every_scenario, find
+from tests.simulate.two_lakes import OPERATIONS, play
 
 SECONDS = 60.0
 """For one scenario, at most; with faults in it, or garbage collection, less."""
@@ -20,6 +21,7 @@ SECONDS_WITH_FAULTS = 20.0
 WALKS = 1_500
 """By chance, in a scenario that was not explored to the end."""
 SEEDS = 2_000
+HISTORIES = 500
 _BLOCK = 100
 
 
@@ -92,6 +94,14 @@ class Report:
             f"{count} seeds of larger worlds: {operations} operations, {steps} calls, "
             f"{faults} faults"
         )
+
+    def lakes(self, first: int = 0, count: int = HISTORIES) -> None:
+        """Play histories of two lakes."""
+        for violation in self._pool.map(play, range(first, first + count)):
+            if violation:
+                self.wrong += 1
+                print(f"  WRONG two lakes, {violation}", flush=True)
+        print(f"{count} histories of {OPERATIONS} operations on two lakes with caches of their own")
 
     def mutants(self, names: Sequence[str] = ()) -> None:
         """Hunt the mutants whose name has one of these words, or all."""
