@@ -139,7 +139,7 @@ def reapply(
                 break
             before, done, now = segment
             if same_ranges(before, now):
-                # a range is written anew only where a change has an effect
+                # a range is rewritten only where a change has an effect
                 changed = changed or not same_ranges(before, done)
                 writer.add_ranges(done)
             else:

@@ -33,7 +33,7 @@ class Batch(threading.local):
     Attributes:
         seen: The entry of each path that was listed, None for a folder; None: nobody remembers.
         links: Entries to be staged together, by ``repository/branch``; None: at once.
-        tree: Of which tree (``repository/ref/``) one version is looked at; "": each time anew.
+        tree: Of which tree (``repository/ref/``) one version is read; "": a new version each time.
         scan: That version.
     """
 

@@ -1,7 +1,7 @@
 """Which modules required gates may come from: the process says so, never the key-value store.
 
 What branches require lies in the key-value store, as the name of code that is imported and
-called. Whoever can write there must not choose what runs here. Built-in checks are always
+called. A writer to that store must not choose what runs here. Built-in checks are always
 allowed.
 """
 

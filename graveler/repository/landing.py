@@ -171,7 +171,7 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
 
     def attempt(_number: int) -> Landed | None:
         tip = look(stores, name, fence=fence)
-        # after the look: whoever requires gates of a branch writes its record again
+        # after the look: requiring gates of a branch rewrites its record
         judged = bool(
             guard and tip.record.nonce != unjudged and stores.refs.protection.check(name, guard)
         )

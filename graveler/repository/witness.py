@@ -215,7 +215,7 @@ class Witness:
             if there is None:
                 with suppress(OutcomeUnknownError):
                     self._objects.put_if_absent(MARKER, encode_marker(marker))
-                continue  # what is there now is this one's, or that of somebody who was quicker
+                continue  # what is there now is this one's, or that of a faster process
             if take_over and not there.is_of(self._owner):
                 try:
                     body = encode_marker(marker)

@@ -112,7 +112,7 @@ class RunRecords:
     """The run records of one repository: key-value partition ``runs:<uid>``.
 
     ``run/<branch name>`` holds a record, ``step/<branch name>`` counts the tries of a step.
-    Which runs were opened last, and which somebody must look at, is told by `index`.
+    `index` knows which runs were opened last, and which are due.
 
     Attributes:
         index: Is kept by `update`.

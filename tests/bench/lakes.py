@@ -65,7 +65,7 @@ class _WatchedLake(Lake):
 
 
 def watched_lake(folder: Path, process: Process) -> Lake:
-    """Open the lake in a folder; the process is told of every call to its stores."""
+    """Open the lake in a folder; the process sees every call to its stores."""
     config = load_config(folder)
     return _WatchedLake(config, open_kv(config.kv_uri), process)
 

@@ -20,7 +20,7 @@ from graveler.retries import NO_PROGRESS_S
 
 LIMIT_S = 1.0
 SLACK_S = 1.5
-LEAST_S = 2.0  # for which psycopg waits for a connection, whatever it is told
+LEAST_S = 2.0  # the least time that psycopg waits for a connection
 
 
 class Server:
