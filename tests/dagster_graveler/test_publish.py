@@ -143,7 +143,7 @@ def test_the_drawing_says_where_not_all_was_counted():
 def test_a_check_shows_what_its_gate_has_reported(repo, resource, instance):
     @gate("few files", prefix="one/")
     def few(candidate):
-        candidate.report(files=len(list(candidate.changes())), kinds=["text"])
+        candidate.report(files=len(list(candidate.changes("one/"))), kinds=["text"])
 
     @dg.asset
     def one() -> str:
