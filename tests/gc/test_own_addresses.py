@@ -119,7 +119,7 @@ def test_a_file_outside_has_one_address_too(repo, tmp_path):
         ("_graveler/x", "neither"),
         ("other/x", "neither"),
         ("../x", "neither"),
-        ("", "give a full URI"),
+        ("", "not empty"),
     ],
 )
 def test_what_is_no_address_is_refused(repo, address, reason):

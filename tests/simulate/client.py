@@ -53,6 +53,12 @@ class Client:
 
         self._do(operation, store)
 
+    def borrow(self, entry: Entry, branch: str = "main") -> None:
+        """Stage an entry that was read somewhere."""
+        writes = {entry.path: value_of(entry)}
+        operation = self._operation("put", branch, writes=writes)
+        self._do(operation, lambda: _branch(self.repository, branch).link_many([entry]))
+
     def delete(self, path: str, branch: str = "main") -> None:
         """Stage a deletion."""
         operation = self._operation("delete", branch, writes={path: None})

@@ -40,9 +40,15 @@ def gather(scenario: Scenario, run: Run) -> Evidence:
     client = Client(process, repository)
     scenario.finish(client)
     names = [record.name for record in repository.branches(hidden=True)]
+    operations = run.world.history.operations
     for name in names:
         client.list(name)
         client.commit(name)
+        if isinstance(
+            operations[-1].error, ExpiredError
+        ):  # it withdrew what a dead borrower staged
+            client.list(name)
+            client.commit(name)
     records = {record.name: record for record in repository.branches(hidden=True)}
     history = run.world.history
     told = [op.result for op in history.operations if op.kind in _MAKERS and op.ok]

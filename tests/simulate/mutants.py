@@ -460,4 +460,103 @@ MUTANTS: tuple[Mutant, ...] = (
         "sweep-branch",
         "mark-branch",
     ),
+    Mutant(
+        "borrowed bytes are not guarded",
+        (
+            Edit(
+                "repository.borrowing:confirm",
+                "lost = _lost(stores, {row.borrowed: epoch.number for row in rows if row.borrowed})",
+                "lost = set()",
+            ),
+            Edit(
+                "repository.committing:_Committer._applied",
+                "self._borrowed.check(tokens)",
+                "pass",
+            ),
+        ),
+        ("sweep-borrow",),
+    ),
+    _one(
+        "a borrower does not read the epoch again",
+        "repository.borrowing:confirm",
+        "lost = _lost(stores, {row.borrowed: epoch.number for row in rows if row.borrowed})",
+        "lost = set()",
+        "sweep-borrow",
+        "sweep-patch",
+    ),
+    _one(
+        "a borrower trusts a sweep that is under way",
+        "repository.borrowing:_lost",
+        "if not now.sweeping and not changed:",
+        "if not changed:",
+        "sweep-borrow",
+    ),
+    _one(
+        "a borrower trusts a sweep that is over",
+        "repository.borrowing:_lost",
+        "if key not in there}",
+        "if key in doomed}",
+        "sweep-borrow",
+    ),
+    _one(
+        "a sweep need not look again",
+        "repository.borrowing:_doomed",
+        "return None if stores.refs.epochs.look_again(now) is None else set()",
+        "return set()",
+        "sweep-borrow",
+    ),
+    _one(
+        "a sweep decides whatever was named while it looked",
+        "refs.epochs:Epochs.decide",
+        "lambda now: now == seen",
+        "lambda now: now.mark == seen.mark",
+        "sweep-borrow",
+    ),
+    Mutant(
+        "the epoch is raised after the look",
+        (
+            Edit(
+                "gc.collector:GarbageCollector._sweep",
+                "epoch = epochs.begin(\n",
+                "epoch = (lambda *_, **__: epochs.read())(\n",
+            ),
+            Edit(
+                "gc.collector:GarbageCollector._sweep",
+                "decided = epochs.decide(epoch, spared)",
+                "epoch = epochs.begin(mark.id, names=self._marks.folder(mark.id), "
+                "pages=mark.pages.get(Kind.DATA, 0))\n"
+                "                decided = epochs.decide(epoch, spared)",
+            ),
+        ),
+        ("sweep-borrow",),
+    ),
+    _one(
+        "the end of a sweep takes the epoch back",
+        "refs.epochs:Epochs._raise",
+        "number=now.number + 1",
+        "number=now.number + (1 if change(now).mark else -1)",
+        "sweep-borrow",
+    ),
+    _one(
+        "a commit does not check what its rows borrow",
+        "repository.committing:_Committer._applied",
+        "self._borrowed.check(tokens)",
+        "pass",
+        "sweep-borrow-commit+1",
+        "sweep-borrow-commit",
+    ),
+    _one(
+        "a commit of changes holds nothing",
+        "repository.borrowing:held",
+        "stores.staging.set_many(token, [(row.key, row.value) for row in borrowed])",
+        "pass",
+        "sweep-patch",
+    ),
+    _one(
+        "collection does not look at holds",
+        "gc.roots:Roots.look_at_holds",
+        "if token.startswith(HOLD):",
+        "if False:",
+        "sweep-patch",
+    ),
 )

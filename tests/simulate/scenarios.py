@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 from graveler.gc import MarkState
 from graveler.gc.files import FileRecords, FileState
+from graveler.gc.sweeping import Sweep
 from graveler.lake.repository import Repository
+from graveler.model import Entry
 from graveler.testing.faults import ProcessDied
 from tests.simulate.checkers import CHECKERS, EVERYWHERE, listings_show_one_version
 from tests.simulate.client import Client
@@ -22,6 +24,7 @@ FAULTS = (CRASH, REPLY_LOST, WRITE_LOST)
 
 _SWEEPABLE = (MarkState.CONDEMNED, MarkState.SWEEPING)
 _GONE = frozenset({"RefNotFoundError"})
+_REFUSED = frozenset({"ExpiredError", "ObjectNotFoundError", "NoChangesError"})
 
 
 def _start(c: Client) -> None:
@@ -289,6 +292,50 @@ def _back(c: Client) -> None:
     c.create_branch("back", _COMMITS["dev"], contents={"k": "old", "d": "x"})
 
 
+_LENT: list[Entry] = []
+"""What a condemned commit holds, as somebody has read it."""
+
+
+def _lent(c: Client) -> None:
+    """Condemn a commit with bytes in the storage that nothing else names."""
+    c.put("k", "old")
+    c.commit()
+    c.create_branch("dev", contents={"k": "old"})
+    c.upload("d", "x", "dev")
+    c.commit("dev")
+    _LENT[:] = [c.repository.ref("dev").stat("d")]
+    c.delete_branch("dev")
+    _mark_all(c)
+
+
+def _half_collected(c: Client) -> None:
+    """Let a sweep die when it has decided what it deletes."""
+    _lent(c)
+    stores = c.repository.stores
+    (mark,) = c.repository.gc.marks()
+
+    def die(*_: Any) -> NoReturn:
+        raise ProcessDied("while sweeping")
+
+    with patch.object(Sweep, "_delete_data", die), suppress(ProcessDied):
+        c.repository.gc.sweep(mark.id)
+    stores.kv.delete(f"gc:{stores.uid}", b"lease")  # it would be waited for, for a minute
+
+
+def _borrow(c: Client) -> None:
+    c.borrow(_LENT[0])
+
+
+def _patch(c: Client) -> None:
+    """Commit an entry that borrows, without staging it."""
+
+    def make(repo: Repository, message: str) -> str:
+        made = repo.branch("main").commit_changes(_LENT, message=message, committer="simulated")
+        return made.id
+
+    c.other("revert", make, writes={"d": "x"})
+
+
 def _create(c: Client) -> None:
     c.create_branch("dev", contents={"k": "old"})
 
@@ -539,6 +586,38 @@ SMALL: tuple[Scenario, ...] = (
         finish=_sweep,
         all_steps=True,
         errors=frozenset({"ExpiredError"}),
+    ),
+    Scenario(
+        "sweep-borrow",
+        {"collector": _sweep, "borrower": _borrow},
+        _lent,
+        finish=_sweep,
+        all_steps=True,
+        errors=_REFUSED,
+    ),
+    Scenario(
+        "sweep-borrow-commit",
+        {"collector": _sweep, "borrower": _borrow, "committer": _commit},
+        _lent,
+        finish=_sweep,
+        all_steps=True,
+        errors=_REFUSED,
+    ),
+    Scenario(
+        "sweep-patch",
+        {"collector": _sweep, "borrower": _patch},
+        _lent,
+        finish=_sweep,
+        all_steps=True,
+        errors=_REFUSED,
+    ),
+    Scenario(
+        "half-swept-borrow",
+        {"collector": _sweep, "borrower": _borrow},
+        _half_collected,
+        finish=_sweep,
+        all_steps=True,
+        errors=_REFUSED,
     ),
     Scenario(
         "upload-commit",
