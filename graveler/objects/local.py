@@ -11,6 +11,7 @@ away. Other programs may read the files, and may add files of their own.
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -117,7 +118,7 @@ class LocalStore(ObjectStore):
 
     def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
         with self._reading(key) as path:
-            file = path.open("rb")
+            file = _opened(path)
         try:
             if expected != ANYTHING:
                 expected.check(self.uri(key), _info(key, os.fstat(file.fileno())))
@@ -128,9 +129,7 @@ class LocalStore(ObjectStore):
 
     def head(self, key: str) -> ObjectInfo:
         with self._reading(key) as path:
-            if path.is_dir():
-                raise IsADirectoryError
-            return _info(key, path.stat())
+            return _info(key, _status_of_file(path.stat()))
 
     def local_file(self, key: str) -> Path | None:
         return self._path(key)
@@ -337,6 +336,23 @@ def _check_etag(path: Path, etag: str) -> None:
         raise PreconditionFailedError(
             f"file://{path} is {found}, not at {etag}: read it again and repeat"
         )
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a regular file; a pipe, which would wait for its writer, is none."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        _status_of_file(os.fstat(descriptor))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _status_of_file(status: os.stat_result) -> os.stat_result:
+    if not stat.S_ISREG(status.st_mode):
+        raise IsADirectoryError  # nor is a pipe or a device an object
+    return status
 
 
 def _etag(status: os.stat_result) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from graveler.clock import FakeClock, SystemClock
+from graveler.errors import ObjectNotFoundError
 from graveler.objects.local import LocalStore
 from graveler.testing.objects_suite import ObjectStoreSuite
 
@@ -39,6 +40,14 @@ def test_what_is_being_written_stays_for_a_process_whose_clock_has_jumped(tmp_pa
     assert store.get("slow") == b"content"
     temporary = tmp_path / ".graveler-tmp"
     assert [path.name for path in temporary.iterdir() if path.name != "lock"] == []
+
+
+def test_a_pipe_is_no_object_and_nobody_waits_for_its_writer(tmp_path):
+    store = LocalStore(tmp_path)
+    os.mkfifo(tmp_path / "odd")
+    for read in (store.head, store.get, store.open, lambda key: store.get_range(key, 0, 1)):
+        with pytest.raises(ObjectNotFoundError, match="nothing at"):
+            read("odd")
 
 
 @pytest.fixture
