@@ -22,12 +22,14 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
 
     Raises:
         NotFoundError: Its folder is not there.
-        InvalidInputError: It is a folder itself.
+        InvalidInputError: It is a folder, a pipe or a device.
     """
     if path.is_dir():
         raise InvalidInputError(f"{path} is a folder: name a file for the dump")
     if not path.parent.is_dir():
         raise NotFoundError(f"no folder {path.parent} for the dump: make it first")
+    if path.exists() and not path.is_file():
+        raise InvalidInputError(f"{path} is no regular file, and a dump replaces it: name another")
     rule = stores.splitting
     header = Header(
         repository=stores.name,

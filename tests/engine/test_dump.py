@@ -1,12 +1,13 @@
 """Dump and restore of refs: the key-value store is lost, the objects are there."""
 
+import os
 from dataclasses import replace
 
 import pytest
 
 from graveler.background import Inline
 from graveler.clock import FakeClock, SequenceIds
-from graveler.errors import AlreadyExistsError, ObjectNotFoundError
+from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from graveler.gc import fsck
 from graveler.lake.factory import connect
 from graveler.refs.expired import Expired
@@ -86,6 +87,13 @@ def test_a_dump_is_the_same_after_it_was_restored(lake, full, tmp_path):
         repo.dump_refs(tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+def test_a_dump_takes_no_place_of_a_pipe_or_a_device(full, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInputError, match="no regular file"):
+        full.dump_refs(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_restoring_twice_or_where_all_is_there_changes_nothing(full, tmp_path):
