@@ -81,7 +81,7 @@ class AskingSource(Source):
         verifier = Verifier(
             entry.size,
             entry.checksum,
-            lambda found: refusal(self.uri(entry.address), entry, found, entry.checksum),
+            lambda found, wanted: refusal(self.uri(entry.address), entry, found, wanted),
         )
         return verified_stream(cast(BinaryIO, BufferedReader(ranged, _BUFFER)), verifier)
 

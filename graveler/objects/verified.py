@@ -53,10 +53,11 @@ class Verifier:
     Args:
         size: Bytes that the file must have.
         checksum: ``algorithm:hex``; with "" or an unknown algorithm the size alone is compared.
-        refusal: Makes the error of what was found: ``13 bytes``, ``sha256:…``.
+        refusal: Makes the error of what was found, and what was expected instead: ``13 bytes``,
+            ``sha256:…``.
     """
 
-    def __init__(self, size: int, checksum: str, refusal: Callable[[str], Exception]) -> None:
+    def __init__(self, size: int, checksum: str, refusal: Callable[[str, str], Exception]) -> None:
         self._size = size
         self._algorithm, _, self._wanted = checksum.partition(":")
         self._refusal = refusal
@@ -95,13 +96,12 @@ class Verifier:
 
     def _finish(self) -> None:
         self._over = True
-        found = ""
         if self._position != self._size:
-            found = f"{self._position} bytes"
+            self._error = self._refusal(f"{self._position} bytes", f"{self._size} bytes")
         elif self._hash is not None and self._hash.hexdigest() != self._wanted.lower():
             found = f"{self._algorithm}:{self._hash.hexdigest()}"
-        if found:
-            self._error = self._refusal(found)
+            self._error = self._refusal(found, f"{self._algorithm}:{self._wanted}")
+        if self._error is not None:
             raise self._error
 
 
@@ -142,6 +142,8 @@ class _VerifiedBytes(io.RawIOBase):
         content = self._stream.read()
         self._verifier.feed(self._position, content)
         self._position += len(content)
+        if content:
+            self._verifier.feed(self._position, b"")  # nothing follows
         return content
 
     def close(self) -> None:

@@ -75,7 +75,7 @@ def verifier_of(stores: Stores, entry: Entry) -> Verifier:
     return Verifier(
         entry.size,
         entry.checksum,
-        lambda found: refusal(stores.uri(entry.address), entry, found, entry.checksum),
+        lambda found, wanted: refusal(stores.uri(entry.address), entry, found, wanted),
     )
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import zlib
 from base64 import b16encode
 from dataclasses import replace
@@ -260,3 +261,14 @@ def test_a_linked_file_without_a_version_is_compared_with_its_declared_checksum(
     for read in (repo.branch("main").get, lambda one: repo.branch("main").open(one).read()):
         with pytest.raises(SourceChangedError, match="linked"):
             read(entry)
+
+
+def test_a_linked_file_that_is_cut_while_it_is_read_is_told_with_both_sizes(repo, tmp_path):
+    there = tmp_path / "there"
+    there.write_bytes(bytes(1 << 20))
+    repo.branch("main").link("linked", address=str(there))
+    with repo.branch("main").open("linked") as stream:
+        stream.read(1)
+        os.truncate(there, 1 << 19)
+        with pytest.raises(SourceChangedError, match="has 524288 bytes, and had 1048576 bytes"):
+            stream.read()
