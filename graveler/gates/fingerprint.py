@@ -158,7 +158,8 @@ class _Follower:
     def _function(self, value: FunctionType) -> None:
         if _package(value) != self._home:
             raise _NotSureError(f"{value.__qualname__} is of another package")
-        self._all("function", (value.__defaults__, value.__kwdefaults__, vars(value)))
+        names = (value.__name__, value.__qualname__, value.__module__, value.__doc__)
+        self._all("function", (*names, value.__defaults__, value.__kwdefaults__, vars(value)))
         self._all("closure", (_contents(cell) for cell in value.__closure__ or ()))
         for code in _codes(value.__code__):
             self._all("code", (*_shape(code), *_constants(code)))
