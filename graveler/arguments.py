@@ -11,7 +11,7 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from os import PathLike, fspath
+from os import PathLike, fsencode, fspath
 from pathlib import Path, PurePath
 from typing import Any, Final, TypeVar
 
@@ -172,8 +172,12 @@ def prefix_text(value: Any, name: str) -> str:
 def file_path(value: Any, name: str) -> Path:
     """Return the path of a file on this machine."""
     if isinstance(value, str | PathLike) and isinstance(fspath(value), str) and str(value):
-        return Path(value)
-    raise _wrong(name, value, "the path of a file: text or a Path")
+        try:
+            if b"\0" not in fsencode(value):
+                return Path(value)
+        except UnicodeEncodeError:
+            pass
+    raise _wrong(name, value, "the path of a file: text or a Path that the system can hold")
 
 
 def flag(value: Any, name: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, BinaryIO, Final, Self, cast
 
-from graveler.arguments import PathText, path_text
+from graveler.arguments import PathText, path_text, prefix_text
 from graveler.errors import CorruptionError, NotFoundError
 from graveler.gates.declared import ANYTHING, CONTENT, EVERYTHING, HISTORY, Declared, Guarded
 from graveler.gates.facts import plain
@@ -258,8 +258,9 @@ class Candidate(Tree):
             return self._source.goes_back()
         return self.action in _RESTORING
 
-    def has_below(self, prefix: str) -> bool:
+    def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`; a gate of changes asks for its own ones."""
+        prefix = prefix_text(prefix, "prefix")
         if prefix not in self._declared.prefixes:
             self._check_whole(prefix)
         return self._source.has_below(prefix)

@@ -15,6 +15,7 @@ from graveler.arguments import (
     pairs,
     path_text,
     paths_of,
+    prefix_text,
     ref_text,
     text,
 )
@@ -77,9 +78,10 @@ class Branch(View, BranchLike):
         """Give the head below `prefix`, and the writes that are staged on it."""
         return reading.snapshot(self.repository, self._name, start, prefix)
 
-    def has_below(self, prefix: str) -> bool:
+    def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`; no more than the first one is read."""
-        return reading.first_below(self.repository, self._name, first_key(prefix)) is not None
+        first = first_key(prefix_text(prefix, "prefix"))
+        return reading.first_below(self.repository, self._name, first) is not None
 
     def put(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
-from graveler.arguments import PathText, RefLike, path_text, prefix_text, text
+from graveler.arguments import PathText, RefLike, instance, path_text, prefix_text, text
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
@@ -73,8 +73,9 @@ class View(RefLike):
             for key, value in scan(first):
                 yield decode_entry(key, value)
 
-    def has_below(self, prefix: str) -> bool:
+    def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`; no more than the first one is read."""
+        prefix = prefix_text(prefix, "prefix")
         first = first_key(prefix)
         with self.snapshot(first, first) as scan:
             return next(scan(first), None) is not None
@@ -141,4 +142,4 @@ class View(RefLike):
 
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of an entry's file, for other programs."""
-        return self.repository.uri(entry.address)
+        return self.repository.uri(instance(entry, "entry", Entry, "an Entry").address)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Thread
 from typing import Final
 
-from graveler.arguments import PathText
+from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.errors import FencedError, GravelerError
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
@@ -142,8 +142,9 @@ class RunBranch(Branch):
         self._reads.note(self._attempt.known.base, prefix.decode())
         return super().snapshot(start, prefix)
 
-    def has_below(self, prefix: str) -> bool:
+    def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`; no more than the first one is read."""
+        prefix = prefix_text(prefix, "prefix")
         self._reads.note(self._attempt.known.base, prefix)
         return super().has_below(prefix)
 
@@ -198,7 +199,7 @@ class RunBranch(Branch):
         self._attempt.work(self._reads)
         return super().commit(
             message,
-            metadata={**self._attempt.known.metadata, **(metadata or {})},
+            metadata={**self._attempt.known.metadata, **pairs(metadata, "metadata")},
             committer=committer,
             allow_empty=allow_empty,
         )
@@ -218,18 +219,20 @@ class RunBranch(Branch):
         """Renew the lease from a thread while a ``with`` block runs, as a long Spark job does."""
         return self._attempt.renewing()
 
-    def view(self, ref: str | None = None) -> RunView:
+    def view(self, ref: str | Commit | RefLike | None = None) -> RunView:
         """Return a read-only view, what is read of which is kept as input of the run.
 
         Args:
             ref: A ref expression; where not given, the target as the run found it.
         """
+        name: str | None = optional(ref_text, ref, "ref")
         stores = self.repository
         base = self._attempt.known.base
-        commit = stores.refs.commits.get(base) if ref is None else resolve_to_read(stores.refs, ref)
-        return RunView(stores, commit, self._reads, name=ref or self._attempt.known.into)
+        refs = stores.refs
+        commit = refs.commits.get(base) if name is None else resolve_to_read(refs, name)
+        return RunView(stores, commit, self._reads, name=name or self._attempt.known.into)
 
-    def reads(self, prefix: str = "", ref: str | None = None) -> Input:
+    def reads(self, prefix: PathText = "", ref: str | Commit | RefLike | None = None) -> Input:
         """Take down that the run reads what is below a prefix, by whatever means.
 
         Reading through the run, its steps and their `view` is taken down without it.
@@ -238,6 +241,7 @@ class RunBranch(Branch):
             prefix: Start of the paths; "" for the whole tree.
             ref: A ref expression; where not given, the target as the run found it.
         """
+        prefix = prefix_text(prefix, "prefix")
         commit = self.view(ref).commit.id
         self._reads.note(commit, prefix)
         return Input(commit, prefix)

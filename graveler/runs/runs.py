@@ -183,11 +183,12 @@ class Runs:
             RunNotFoundError: There is no run of the key in `after`.
         """
         state = None if state is None else choice(state, "state", RunState)
-        flag(live, "live")
-        place = self._records.get(after) if isinstance(after, str) else after
+        flag(live, "live"), optional(count, limit, "limit")
+        place = after if isinstance(after, RunRecord) else optional(text, after, "after")
+        place = self._records.get(place) if isinstance(place, str) else place
         source = self._records.live if live or state in LIVE else self._records.latest
         found = (record for record in source(place) if state is None or record.state == state)
-        return islice(found, None if limit is None else max(limit, 0))
+        return islice(found, limit)
 
     def states(self) -> Mapping[RunState, int]:
         """Return how many runs are in each state; reads all of them."""

@@ -59,7 +59,7 @@ FACE: Any = {
         ),
         "restore_repository": (
             {"file": "missing"},
-            {"file": TEXT - {"lone surrogate"}, "name": OPTIONAL, "storage": OPTIONAL},
+            {"file": TEXT, "name": OPTIONAL, "storage": OPTIONAL},
         ),
     },
     "repository": {
@@ -129,8 +129,8 @@ FACE: Any = {
         "undelete_tag": ({"name": "v0"}, {"name": TEXT}),
         "tag": ({"name": "v2"}, {"name": TEXT, "ref": TEXT}),
         "delete_tag": ({"name": "v1"}, {"name": TEXT}),
-        "dump_refs": ({}, {"file": TEXT - {"lone surrogate"}}),
-        "restore_refs": ({}, {"file": TEXT - {"lone surrogate"}}),
+        "dump_refs": ({}, {"file": TEXT}),
+        "restore_refs": ({}, {"file": TEXT}),
         "protect": ({"pattern": "main"}, {"pattern": TEXT, "actions": {"5", "object", "empty"}}),
         "unprotect": ({"pattern": "main"}, {"pattern": TEXT}),
         "range_reuse": ({}, {"commit": TEXT}),
@@ -150,6 +150,7 @@ FACE: Any = {
         ),
     },
     "branch": {
+        "has_below": ({}, {"prefix": FREE}),
         "put": (
             {"path": "p", "body": b"1"},
             {
@@ -195,6 +196,8 @@ FACE: Any = {
         "get": ({}, {"path": TEXT}),
         "open": ({}, {"path": TEXT}),
         "paths": ({}, {"prefix": FREE}),
+        "has_below": ({}, {"prefix": FREE}),
+        "uri": ({}, {"entry": TEXT}),
     },
     "runs": {
         "open": (
@@ -214,7 +217,7 @@ FACE: Any = {
         ),
         "attach": ({}, {"handle": TEXT}),
         "get": ({}, {"key": TEXT}),
-        "list": ({}, {"state": OPTIONAL, "live": FLAG}),
+        "list": ({}, {"state": OPTIONAL, "live": FLAG, "limit": MAYBE_NUMBER, "after": OPTIONAL}),
         "park": (
             {"key": "open"},
             {
@@ -245,6 +248,10 @@ FACE: Any = {
         "step": ({"name": "s"}, {"name": TEXT, "try_number": NUMBERS, "metadata": PAIRS}),
         "take_back": ({"step": "s"}, {"step": TEXT, "metadata": PAIRS}),
         "lost_steps": ({}, {"made": PAIRS - {"None"}}),
+        "commit": ({"message": "m"}, {"message": FREE, "metadata": PAIRS}),
+        "view": ({}, {"ref": OPTIONAL}),
+        "reads": ({}, {"prefix": FREE, "ref": OPTIONAL}),
+        "has_below": ({}, {"prefix": FREE}),
         "publish": ({}, {"strategy": OPTIONAL}),
         "close": ({}, {"reason": FREE - {"lone surrogate"}}),
         "park": ({}, {"reason": FREE - {"lone surrogate"}}),
@@ -396,6 +403,8 @@ def test_what_names_a_commit_or_a_branch_may_be_given_as_it_is(face):
         assert repository.tag("here", dev.head) == dev.head
         with repository.run("into a branch", into=main, lease="1h", ttl="2d") as run:
             run.put(PurePosixPath("folder") / "file", b"1")
+            assert run.view(main).commit == run.view(head).commit == head
+            assert run.reads(PurePosixPath("folder"), repository.ref(head)).prefix == "folder/"
         assert run.record.lease == timedelta(hours=1)
         assert main.get(PurePosixPath("folder/file")) == b"1"
         assert [entry.path for entry in main.entries(PurePosixPath("folder"))] == ["folder/file"]
