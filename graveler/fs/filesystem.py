@@ -93,6 +93,8 @@ class GravelerFileSystem(ReadingFileSystem):
             entry = self.entry(path1)
         except IsADirectoryError:
             return  # folders come with the files in them
+        if self._batch.moved is not None:
+            self._batch.moved.append((source.text, dest.text))
         if self._batch.links is not None and source.repository == dest.repository:
             place = f"{dest.repository}/{dest.ref}"
             self._batch.links.setdefault(place, []).append(replace(entry, path=dest.path))
@@ -130,12 +132,20 @@ class GravelerFileSystem(ReadingFileSystem):
         maxdepth: int | None = None,
         **_: Any,
     ) -> None:
-        """Move files without copying bytes."""
+        """Move files without copying bytes; one that is moved onto itself stays."""
         if self._strip_protocol(path1) == self._strip_protocol(path2):
             return
         self._check_removable(path1, recursive=recursive)
-        self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
-        self.rm(path1, recursive=recursive, maxdepth=maxdepth)
+        moved: list[tuple[str, str]] = []
+        self._batch.moved = moved
+        try:
+            self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
+        finally:
+            self._batch.moved = None
+        if not moved and not recursive:
+            self.entry(path1)  # a folder: raises
+        kept = {dest for _, dest in moved}
+        self._delete([source for source, _ in moved if source not in kept])
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Delete files; with `recursive`, folders and what is in them.

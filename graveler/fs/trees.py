@@ -33,12 +33,14 @@ class Batch(threading.local):
     Attributes:
         seen: The entry of each path that was listed, None for a folder; None: nobody remembers.
         links: Entries to be staged together, by ``repository/branch``; None: at once.
+        moved: From where to where files go, while they are moved.
         tree: Of which tree (``repository/ref/``) one version is read; "": a new version each time.
         scan: That version.
     """
 
     seen: dict[str, Entry | None] | None = None
     links: dict[str, list[Entry]] | None = None
+    moved: list[tuple[str, str]] | None = None
     tree: str = ""
     scan: Scan | None = None
 

@@ -127,6 +127,26 @@ def test_names_are_given_without_copying_bytes(grav, repo):
     assert not grav.exists("flights/dev/out/x")
 
 
+@pytest.mark.parametrize(
+    ("source", "dest", "recursive", "after"),
+    [
+        ("in", "in/deep", True, ["in/deep/a", "in/deep/sub/b"]),
+        ("in/sub", "in", True, ["in/a", "in/sub/b"]),
+        ("in/a", "in/", False, ["in/a", "in/sub/b"]),
+        ("in/*", "in/", True, ["in/a", "in/sub/b"]),
+    ],
+)
+def test_what_is_moved_onto_itself_or_below_itself_is_not_lost(
+    grav, repo, source, dest, recursive, after
+):
+    dev = repo.branch("dev")
+    dev.put("in/a", b"1")
+    dev.put("in/sub/b", b"2")
+    grav.mv(f"flights/dev/{source}", f"flights/dev/{dest}", recursive=recursive)
+    assert [entry.path for entry in dev.entries("in/")] == after
+    assert [dev.get(path) for path in after] == [b"1", b"2"]
+
+
 def test_a_thousand_files_move_in_a_few_calls(grav, repo, lake):
     for number in range(1000):
         repo.stores.objects.put(f"data/{number}", b"x")
