@@ -14,6 +14,9 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     endpoint_url = "https://minio.example:9000"
     region = "us-east-1"
 
+    [links."s3://elsewhere/landing"]     # optional: a place that files are linked from,
+    endpoint_url = "https://s3.example"  # where it takes other settings than [s3]
+
     [cache]
     folder = "cache"                     # ranges kept on local disk
     max_bytes = 1073741824
@@ -29,7 +32,7 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     max_bytes = 20971520
     raggedness = 50000
 
-The texts of [kv], [storage] and [s3] may hold ``${NAME}`` for an environment variable, or be
+The texts of [kv], [storage], [s3] and [links] may hold ``${NAME}`` for an environment variable, or be
 ``{command = "…"}`` for what a command prints, so that no secret lies in the file::
 
     uri = "postgresql://graveler:${LAKE_PASSWORD}@db.example/lake"
@@ -85,6 +88,7 @@ PREPARED: Final = ".graveler.toml."
 _FORMAT: Final = 1
 _LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
 _OBJECT_SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "http", "https")
+_S3: Final = ("s3://", "s3a://", "s3n://")
 KV_URI: Final = "sqlite://kv.sqlite3"
 STORAGE_URI: Final = "file://objects"
 _LONGEST_WAIT_S: Final = 86_400
@@ -119,6 +123,7 @@ class LakeConfig:
         kv_uri: Where refs and staged entries live.
         storage_uri: Root below which new repositories keep their objects.
         storage_options: Endpoint and the like of the object store.
+        link_options: The same of foreign places, by place.
         cache_folder: Where ranges are cached.
         cache_max_bytes: Bound of that cache.
         splitting: ``min_bytes``, ``max_bytes``, ``raggedness`` of new repositories, where given.
@@ -131,6 +136,7 @@ class LakeConfig:
     kv_uri: str
     storage_uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    link_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache_folder: Path | None = None
     cache_max_bytes: int = _GIB
     splitting: Mapping[str, int] = field(default_factory=dict)
@@ -140,6 +146,16 @@ class LakeConfig:
     def __repr__(self) -> str:
         kv, storage = shown_uri(self.kv_uri), shown_uri(self.storage_uri)
         return f"LakeConfig({self.location!r}, kv={kv!r}, storage={storage!r})"
+
+    def options_of(self, uri: str) -> Mapping[str, str]:
+        """Return the options of the object store at a root: those of the place it lies in."""
+        if not uri.startswith("s3"):
+            return {}
+        root = f"{_plain_s3(uri)}/"
+        own = max(
+            (place for place in self.link_options if root.startswith(f"{place}/")), default=""
+        )
+        return self.link_options.get(own, self.storage_options)
 
 
 def set_environment(name: str, value: str) -> None:
@@ -246,8 +262,12 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             f"{file} has format {version!r}; this graveler reads {_FORMAT}: correct the file"
         )
     tables: dict[str, Mapping[str, Any]] = {}
+    links: Mapping[str, Mapping[str, str]] = {}
     for name, value in raw.items():
         if name == "format":
+            continue
+        if name == "links":
+            links = _links(value, file)
             continue
         known = _KNOWN.get(name)
         if known is None or not isinstance(value, dict):
@@ -268,6 +288,7 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             storage_options={
                 name: _revealed(tables, "s3", name, "", file) for name in tables.get("s3", {})
             },
+            link_options=links,
             cache_folder=folder / cache_folder if cache_folder else None,
             cache_max_bytes=int(cache.get("max_bytes", _GIB)),
             splitting={name: int(value) for name, value in tables.get("splitting", {}).items()},
@@ -281,6 +302,30 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             f"{file}: a setting is of the wrong kind ({error}): give texts for uri and folder, "
             "whole numbers for sizes"
         ) from None
+
+
+def _links(value: Any, file: Path) -> Mapping[str, Mapping[str, str]]:
+    """Return the options of foreign places, by place."""
+    if not isinstance(value, dict):
+        raise InvalidInputError(f'{file}: [links] is no table: give [links."s3://bucket/prefix"]')
+    options = {}
+    for place, table in value.items():
+        if not place.startswith(_S3) or not isinstance(table, dict):
+            raise InvalidInputError(
+                f'{file}: [links] {place!r}: give a table, [links."s3://bucket/prefix"]'
+            )
+        if unknown := sorted(set(table) - _KNOWN["s3"]):
+            raise InvalidInputError(
+                f"{file}: [links.{place!r}] has unknown {unknown}; known are {sorted(_KNOWN['s3'])}"
+            )
+        options[_plain_s3(place)] = {
+            name: _revealed(value, place, name, "", file) for name in table
+        }
+    return options
+
+
+def _plain_s3(uri: str) -> str:
+    return f"s3://{uri.partition('://')[2]}".rstrip("/")
 
 
 def _names(value: Any) -> frozenset[str]:

@@ -16,6 +16,7 @@ from graveler.cli import (
     history,
     ingest,
     lakes,
+    links,
     runs,
     tags,
     undoing,
@@ -59,7 +60,7 @@ def _shared(
 
 
 for _group in (
-    *(lakes, branches, files, history, comparing, undoing, tags, runs, why, gates, ingest),
+    *(lakes, branches, files, history, comparing, undoing, tags, runs, why, gates, links, ingest),
     *(dumping, checking, collecting, demonstration),
 ):
     _group.add_to(app)

@@ -418,7 +418,7 @@ class Lake:
     def _open_store(self, uri: str) -> ObjectStore:
         store = self._stores.get(uri)
         if store is None:
-            options = self._config.storage_options if uri.startswith("s3") else {}
+            options = self._config.options_of(uri)
             opened = open_store(
                 uri,
                 options,

@@ -27,6 +27,7 @@ from graveler.arguments import (
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
+from graveler.lake.linking import Links
 from graveler.lake.requiring import Gates
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
@@ -102,6 +103,11 @@ class Repository:
     def gates(self) -> "Gates":
         """What gates have said, and which ones branches require."""
         return Gates(self.stores)
+
+    @property
+    def links(self) -> "Links":
+        """The places outside of the storage that files may be linked from."""
+        return Links(self.stores)
 
     @property
     def storage(self) -> str:

@@ -9,6 +9,7 @@ is taken as it stands, because two spellings of it are two objects; only the sch
 # ruff: noqa: PTH114, PTH116, PTH120
 
 import os
+from collections.abc import Iterable
 from posixpath import normpath
 from typing import Final
 from urllib.parse import unquote
@@ -16,7 +17,7 @@ from urllib.parse import unquote
 from graveler.errors import InvalidInputError
 from graveler.objects.keys import check_key
 
-__all__ = ["DATA", "AddressBook", "is_own"]
+__all__ = ["DATA", "AddressBook", "is_own", "place_of", "root_of"]
 
 DATA: Final = "data/"
 """Where the files of entries lie in a repository's storage."""
@@ -32,6 +33,16 @@ _Inode = tuple[int, int]
 def is_own(address: str) -> bool:
     """Return whether a stored address is a key in the repository's own storage."""
     return "://" not in address
+
+
+def place_of(uri: str, places: Iterable[str]) -> str | None:
+    """Return the smallest of the places that a file lies below, all in their one form."""
+    return max((place for place in places if uri.startswith(f"{place}/")), key=len, default=None)
+
+
+def root_of(place: str) -> str:
+    """Return the URI by which the store of a place is opened."""
+    return "file:///" if place == _FILE else place
 
 
 class AddressBook:
@@ -79,6 +90,8 @@ class AddressBook:
         scheme, rest = _parts(address)
         if scheme == "file":
             return _FILE + os.path.realpath(_local(address, rest)).rstrip("/")
+        if not rest.strip("/"):
+            raise InvalidInputError(f"place {address!r} names no bucket: give s3://bucket/prefix")
         return f"{scheme}://{rest}".rstrip("/")
 
     def key_below(self, place: str, uri: str) -> str | None:

@@ -1,7 +1,7 @@
 """Links: entries of files that are in a store already, each looked up when it is made."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from graveler.arguments import check_entry, path_text
@@ -37,6 +37,7 @@ def linked(
     Raises:
         ObjectNotFoundError: There is no such object.
         InvalidInputError: A path or an address cannot be one, or the size is another one.
+        PermissionDeniedError: A file lies in no declared place.
     """
     book = AddressBook(stores.storage)
     owners = _Owners(stores, book)
@@ -91,12 +92,15 @@ def _checked(entry: Entry, book: AddressBook, owners: _Owners) -> Entry:
     return replace(entry, address=address)
 
 
-def _infos(stores: Stores, addresses: Iterable[str]) -> Mapping[str, tuple[ObjectInfo, str]]:
+def _infos(stores: Stores, addresses: Collection[str]) -> Mapping[str, tuple[ObjectInfo, str]]:
     """Return what the stores know of the objects that are there, and the version of each."""
     by_store: defaultdict[int, dict[str, str]] = defaultdict(dict)
     opened: dict[int, ObjectStore] = {}
+    foreign = [address for address in addresses if not is_own(address)]
+    places = stores.refs.links.list() if foreign else []
     for address in addresses:
-        store, key = stores.locate(address)
+        own = is_own(address)
+        store, key = (stores.objects, address) if own else stores.locate_foreign(address, places)
         opened[id(store)] = store
         by_store[id(store)][key] = address
     found: dict[str, tuple[ObjectInfo, str]] = {}

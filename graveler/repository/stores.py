@@ -1,13 +1,14 @@
 """Everything the use cases of one repository need, in one frozen bundle."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from graveler.clock import Clock, IdSource
 from graveler.committed import RangeStore, Splitting
-from graveler.errors import InvalidInputError
+from graveler.errors import PermissionDeniedError
 from graveler.kv.store import KVStore
 from graveler.model import Commit
+from graveler.objects.address import is_own, place_of, root_of
 from graveler.objects.store import ObjectStore
 from graveler.refs import Refs
 from graveler.staging import StagingArea
@@ -77,15 +78,28 @@ class Stores:
         """Return the store and the key of an entry's address.
 
         Raises:
-            InvalidInputError: A full URI that names no file.
+            PermissionDeniedError: A full URI that lies in no declared place.
         """
-        if "://" not in address:
+        if is_own(address):
             return self.objects, address
-        root, _, key = address.rpartition("/")
-        if not key or root.endswith(":/"):
-            raise InvalidInputError(f"address {address!r} names no file")
-        return self.open_store(root), key
+        return self.locate_foreign(address, self.refs.links.list())
+
+    def locate_foreign(self, uri: str, places: Collection[str]) -> tuple[ObjectStore, str]:
+        """Return the store and the key of a file that lies below one of the declared `places`.
+
+        Raises:
+            PermissionDeniedError: It lies in none of them.
+        """
+        place = place_of(uri, places)
+        if place is None:
+            folder = uri.rpartition("/")[0]
+            raise PermissionDeniedError(
+                f"{uri!r} lies in no place that repository {self.name!r} may link to (declared: "
+                f"{', '.join(sorted(places)) or 'none'}): declare one first, with "
+                f"repository.links.allow({folder!r}) or `graveler links allow {folder}`"
+            )
+        return self.open_store(root_of(place)), uri[len(place) + 1 :]
 
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""
-        return address if "://" in address else self.objects.uri(address)
+        return self.objects.uri(address) if is_own(address) else address

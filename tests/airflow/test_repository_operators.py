@@ -77,6 +77,7 @@ with graveler.open(folder, create=True) as lake:
     found["conflict"] = outcome(ga.GravelerMergeOperator(task_id="clash", source="dev"))
 
     landing = Path(tempfile.mkdtemp())
+    repo.links.allow(str(landing))
     (landing / "05").mkdir()
     for name in ("x.csv", "y.csv", "y.txt"):
         (landing / "05" / name).write_text(name)

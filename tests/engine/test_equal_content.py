@@ -16,8 +16,10 @@ BYTES = b"delay,2\n"
 
 
 @pytest.fixture
-def repo():
-    return World().repo(scripted=False)
+def repo(tmp_path):
+    repo = World().repo(scripted=False)
+    repo.links.allow(str(tmp_path))
+    return repo
 
 
 def address(repo, ref, path="a.csv"):

@@ -156,6 +156,7 @@ def test_files_of_other_stores_are_linked_by_their_uri(repo, tmp_path):
     outside.mkdir(parents=True)
     (outside / "raw.csv").write_bytes(b"raw")
     main = repo.branch("main")
+    repo.links.allow(str(tmp_path / "landing"))
     entry = main.link("input/raw.csv", address=f"file://{outside}/raw.csv")
     assert entry.size == 3
     assert main.get("input/raw.csv") == b"raw"

@@ -19,13 +19,14 @@ from graveler.errors import (
 )
 from graveler.testing.faults import ProcessDied, dies
 from tests.engine.worlds import World, interleave, outcome_of
-from tests.gc.lakes import NOW, check_sound, commit, everything, link, outside
+from tests.gc.lakes import NOW, OUTSIDE, check_sound, commit, everything, link, outside
 
 GARBAGE = {"g0": "garbage 0", "g1": "garbage 1", "g3": "garbage 3"}
 STORED = {"u0": "own 0", "u1": "own 1"}
 
 
 def start(repo):
+    repo.links.allow(OUTSIDE)
     commit(repo, "main", "base", a="1", b="2")
     link(repo, "dev", "garbage", **GARBAGE)
     commit(repo, "dev", "garbage in the lake's storage", **STORED)

@@ -237,6 +237,7 @@ def test_a_staged_deletion_needs_no_object(damage):
 
 def test_linked_files_elsewhere_are_looked_at(damage, tmp_path):
     (tmp_path / "there.csv").write_bytes(b"12345")
+    damage.repo.links.allow(str(tmp_path))
     dev = damage.repo.branch("dev")
     dev.link("linked/there", address=f"file://{tmp_path}/there.csv")
     link_unseen(
@@ -343,6 +344,7 @@ def test_a_rate_bounds_the_bytes_that_are_read_in_a_second(damage):
 def test_a_linked_file_that_was_changed_since_is_named(damage, tmp_path):
     file = tmp_path / "linked"
     file.write_bytes(b"1")
+    damage.repo.links.allow(str(tmp_path))
     written = file.stat().st_mtime_ns // 1000
     entry = Entry("linked", file.as_uri(), 1, version=f"mtime:{written - 1}")
     stores, record = damage.repo.stores, damage.repo.stores.refs.branches.get("dev")

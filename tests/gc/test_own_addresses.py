@@ -18,6 +18,7 @@ KEY = "data/0a/part-0"
 def repo(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as lake:
         repo = lake.create_repository("flights")
+        repo.links.allow(str(tmp_path))
         repo.stores.objects.put(KEY, b"bytes")
         repo.stores.objects.put("data/garbage", b"garbage")
         yield repo

@@ -18,6 +18,7 @@ def csv(branch, path, *ids):
 
 
 def link(branch, path, file):
+    branch.repository.refs.links.add(f"file://{file.parent}")
     branch.link(path, address=f"file://{file}", size=file.stat().st_size)
 
 

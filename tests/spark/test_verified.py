@@ -69,6 +69,7 @@ def test_a_linked_file_that_was_changed_is_told_as_that(spark, branch, tmp_path)
     file = tmp_path / "linked file.csv"
     file.write_text(TEXT)
     checksum = f"sha256:{hashlib.sha256(TEXT.encode()).hexdigest()}"
+    branch.repository.refs.links.add(f"file://{tmp_path}")
     branch.link("t/linked.csv", address=f"file://{file}", size=len(TEXT), checksum=checksum)
     assert read(spark, branch).count() == 3
     file.write_text("1\n2\n4\n")

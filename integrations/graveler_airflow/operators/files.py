@@ -7,7 +7,8 @@ from typing import Any
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Branch
 from graveler.model import Entry
-from graveler.objects.registry import open_store
+from graveler.objects.address import AddressBook
+from graveler.repository import Stores
 from graveler_airflow.operators.base import GravelerWritingOperator
 
 __all__ = ["GravelerDeleteOperator", "GravelerLinkOperator"]
@@ -18,7 +19,8 @@ class GravelerLinkOperator(GravelerWritingOperator):
 
     Args:
         source: Where they are: ``s3://bucket/landing/2013/01/01/05/``, ``file:///folder/`` or a
-            folder. All that is below it.
+            folder. All that is below it. It lies in a place that the repository may link to
+            (``repository.links.allow``).
         prefix: Where they shall appear: ``input/2013/01/01/05:00/``; "" for the top of the tree.
         pattern: Only files whose name matches it (``*.parquet``).
         missing_ok: Be content where there is no such file; else the task fails, and is tried
@@ -50,26 +52,22 @@ class GravelerLinkOperator(GravelerWritingOperator):
 
     def write(self, target: Branch) -> str:
         """Stage an entry for every file."""
-        count = target.link_many(self._entries())
+        count = target.link_many(self._entries(target.repository))
         if not count and not self.missing_ok:
             raise ObjectNotFoundError(f"no file {self.pattern!r} below {self.source}")
         return f"{count} files of {self.source} linked at {self.prefix}"
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self, stores: Stores) -> Iterator[Entry]:
         folder = self.prefix.rstrip("/")
-        store = open_store(self.source.rstrip("/"))
-        try:
-            for info in store.list():
-                if PurePosixPath(info.key).match(self.pattern):
-                    yield Entry(
-                        path=f"{folder}/{info.key}" if folder else info.key,
-                        address=store.uri(info.key),
-                        size=info.size,
-                        checksum=info.checksum,
-                        mtime=info.mtime,
-                    )
-        finally:
-            store.close()
+        store, below = stores.locate(f"{AddressBook(stores.storage).place(self.source)}/")
+        for info in store.list(below):
+            name = info.key.removeprefix(below)
+            if PurePosixPath(name).match(self.pattern):
+                yield Entry(
+                    path=f"{folder}/{name}" if folder else name,
+                    address=store.uri(info.key),
+                    size=info.size,
+                )
 
 
 class GravelerDeleteOperator(GravelerWritingOperator):

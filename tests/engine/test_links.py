@@ -1,0 +1,210 @@
+"""Foreign places are declared before files in them are linked, or read."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import boto3
+import pytest
+
+import graveler
+from graveler.config import load_config
+from graveler.errors import (
+    GravelerError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+)
+from graveler.model import Entry
+from graveler.objects.s3 import S3Store
+
+PASSWD = "file:///etc/passwd"
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        yield lake.create_repository("flights")
+
+
+@pytest.fixture
+def landing(tmp_path):
+    folder = tmp_path / "landing" / "05"
+    folder.mkdir(parents=True)
+    (folder / "raw.csv").write_bytes(b"raw")
+    return folder.parent
+
+
+def test_a_place_that_nobody_declared_is_neither_linked_nor_looked_at(repo):
+    main = repo.branch("main")
+    size = Path("/etc/passwd").stat().st_size
+    for link in (
+        lambda: main.link("a", address=PASSWD),
+        lambda: main.link_many([Entry("a", PASSWD, size)]),
+        lambda: main.link("a", address="/etc/passwd"),
+        lambda: main.commit_changes([Entry("a", PASSWD, size)], message="m"),
+        lambda: main.link("a", address="s3://somebody/else/x", size=1),
+    ):
+        with pytest.raises(PermissionDeniedError, match=r"repository.links.allow\(") as refused:
+            link()
+        assert "graveler links allow" in str(refused.value)
+    assert list(main.uncommitted()) == []
+
+
+def test_below_a_declared_place_everything_can_be_linked_and_read(repo, landing):
+    assert repo.links.allow(str(landing)) == f"file://{landing}"
+    assert repo.links.allow(f"file:{landing}/") == f"file://{landing}"
+    assert repo.links.list() == [f"file://{landing}"]
+    main = repo.branch("main")
+    main.link("raw", address=f"file://{landing}/05/raw.csv")
+    assert main.get("raw") == b"raw"
+    assert repo.lake.repository("flights").branch("main").get("raw") == b"raw"
+
+
+def test_a_place_covers_what_is_below_it_and_not_what_is_named_alike(repo, landing):
+    (landing.parent / "landing-2").mkdir()
+    (landing.parent / "landing-2" / "x").write_bytes(b"x")
+    repo.links.allow(str(landing))
+    with pytest.raises(PermissionDeniedError, match=f"declared: file://{landing}\\)"):
+        repo.branch("main").link("x", address=f"file://{landing.parent}/landing-2/x")
+    with pytest.raises(PermissionDeniedError):
+        repo.branch("main").link("x", address=f"file://{landing}/../landing-2/x")
+
+
+def test_a_link_out_of_a_place_does_not_lead_out_of_it(repo, landing):
+    (landing / "out").symlink_to("/etc/passwd")
+    repo.links.allow(str(landing))
+    with pytest.raises(PermissionDeniedError, match="/etc/passwd"):
+        repo.branch("main").link("x", address=f"file://{landing}/out")
+
+
+def test_what_was_linked_cannot_be_read_once_its_place_is_not_declared_any_more(repo, landing):
+    repo.links.allow(str(landing))
+    main = repo.branch("main")
+    main.link("raw", address=f"file://{landing}/05/raw.csv")
+    main.commit("linked")
+    repo.links.disallow(str(landing))
+    repo.links.disallow(str(landing))
+    for read in (
+        lambda: main.get("raw"),
+        lambda: main.open("raw"),
+        lambda: repo.ref("main").get("raw"),
+    ):
+        with pytest.raises(PermissionDeniedError, match="links allow"):
+            read()
+    assert main.stat("raw").size == 3
+    repo.links.allow(str(landing))
+    assert main.get("raw") == b"raw"
+
+
+@pytest.mark.parametrize("place", ["", "landing", "s3://", "s4://x/y", "file://host/x"])
+def test_what_is_no_place_is_refused(repo, place):
+    with pytest.raises(InvalidInputError):
+        repo.links.allow(place)
+    assert repo.links.list() == []
+
+
+def test_the_own_storage_needs_no_declaration(repo):
+    for place in (repo.storage, f"{repo.storage}/data"):
+        with pytest.raises(InvalidInputError, match="own storage"):
+            repo.links.allow(place)
+
+
+def test_a_place_has_settings_of_its_own_where_the_file_says_so(tmp_path):
+    (tmp_path / "graveler.toml").write_text(
+        """
+        format = 1
+        [s3]
+        endpoint_url = "http://own"
+        [links."s3a://landing/raw/"]
+        endpoint_url = "http://foreign"
+        secret_key = "${FOREIGN_KEY}"
+        [links."s3://landing/raw/deep"]
+        region = "eu-central-1"
+        """
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FOREIGN_KEY", "hidden")
+        config = load_config(tmp_path)
+    foreign = {"endpoint_url": "http://foreign", "secret_key": "hidden"}
+    assert config.options_of("s3://landing/raw") == foreign
+    assert config.options_of("s3n://landing/raw/x") == foreign
+    assert config.options_of("s3://landing/raw/deep/x") == {"region": "eu-central-1"}
+    assert config.options_of("s3://landing/rawer") == {"endpoint_url": "http://own"}
+    assert config.options_of("file:///landing/raw") == {}
+    assert "hidden" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["links = 1", '[links]\n"s3://b" = 1', '[links."/folder"]', '[links."s3://b"]\nuser = "x"'],
+)
+def test_settings_of_places_that_make_no_sense_are_refused(tmp_path, text):
+    (tmp_path / "graveler.toml").write_text(f"format = 1\n{text}\n")
+    with pytest.raises(InvalidInputError, match="links"):
+        load_config(tmp_path)
+
+
+def test_links_to_a_bucket_take_few_requests(tmp_path, s3_bucket, s3_options, monkeypatch):
+    """3,000 objects that fill their prefix: three pages, and no request for a single one."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=s3_options["endpoint_url"],
+        region_name=s3_options.get("region", "us-east-1"),
+        aws_access_key_id=s3_options["access_key"],
+        aws_secret_access_key=s3_options["secret_key"],
+    )
+    for number in range(3_000):
+        client.put_object(Bucket=s3_bucket, Key=f"links/{number // 12:04}/{number}", Body=b"x")
+    settings = "\n".join(f'{name} = "{value}"' for name, value in s3_options.items())
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    (folder / "graveler.toml").write_text(
+        f'format = 1\n[links."s3://{s3_bucket}/links"]\n{settings}\n'
+    )
+    with graveler.open(folder) as lake:
+        repo = lake.create_repository("flights")
+        repo.links.allow(f"s3a://{s3_bucket}/links")
+        (store, _) = repo.stores.locate(f"s3://{s3_bucket}/links/x")
+        assert isinstance(store, S3Store)
+        calls = []
+        call = store._call
+
+        def counted(*given, **named):
+            calls.append(given[2])
+            return call(*given, **named)
+
+        monkeypatch.setattr(store, "_call", counted)
+        main = repo.branch("main")
+        addresses = [
+            f"s3n://{s3_bucket}/links/{number // 12:04}/{number}" for number in range(3_000)
+        ]
+        main.link_many(Entry(f"p{number}", address, 1) for number, address in enumerate(addresses))
+        assert calls.count("list_objects_v2") <= 4
+        assert calls.count("head_object") == 0
+        entry = main.stat("p5")
+        assert entry.address == f"s3://{s3_bucket}/links/0000/5"
+        assert entry.version.startswith('etag:"')
+        with pytest.raises(ObjectNotFoundError, match=r"'gone'.*links/gone"):
+            main.link("gone", address=f"s3://{s3_bucket}/links/gone")
+
+
+def test_main_never_comes_to_name_what_is_not_there(repo, landing):
+    """Every way to link looks, so no run can publish a path whose object does not exist."""
+    repo.links.allow(str(landing))
+    missing = [Entry("x", "data/missing", 1, "sha256:00"), Entry("x", f"file://{landing}/no", 1)]
+
+    for entry in missing:
+        for number, link in enumerate(
+            (
+                lambda run, entry: run.link_many([entry]),
+                lambda run, entry: run.link("x", address=entry.address, size=1, checksum="a:00"),
+                lambda run, entry: run.commit_changes([entry], message="m"),
+                lambda run, entry: run.step("s").link_many([entry]),
+            )
+        ):
+            run = repo.runs.open(f"{entry.address} {number}")
+            with pytest.raises(ObjectNotFoundError):
+                link(run, entry)
+            with suppress(GravelerError):
+                run.publish()
+    assert list(repo.ref("main").entries()) == []
