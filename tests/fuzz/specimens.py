@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 from graveler import checks
@@ -28,6 +29,8 @@ def build() -> World:
         _collection(repository)
         repository.branch("main").put("staged.csv", b"staged", metadata={"k": "v"})
         repository.branch("main").delete("a/1.csv")
+        entry = repository.ref("main").stat("a/2.csv")
+        repository.branch("main").link_many([replace(entry, path="borrowed.csv")])
     return world
 
 
@@ -73,6 +76,7 @@ def _ingestion(repository: Repository) -> None:
 def _settings(repository: Repository) -> None:
     repository.protect("release-*", ["delete", "reset"])
     repository.protect("kept")
+    repository.links.allow("mem://landing")
     repository.gates.require("kept", checks.row_count("out/", at_least=1))
 
 
@@ -84,6 +88,9 @@ def _collection(repository: Repository) -> None:
     repository.gc.keep("run-*", days=1, count=2)
     repository.gc.keep("main", count=8)
     repository.gc.mark(grace=NOW, window=timedelta(days=7))
+    repository.stores.refs.epochs.end(
+        repository.stores.refs.epochs.begin("20130101-050000-000000", names="_graveler/x/", pages=0)
+    )
 
 
 def _views(repository: Repository) -> Iterator[object]:
@@ -120,6 +127,8 @@ def _others_read(repository: Repository) -> Iterator[object]:
     yield list(repository.gates.judgements())
     yield repository.gates.required()
     yield repository.protection()
+    yield repository.links.list()
+    yield repository.stores.refs.epochs.read()
     for branch in ("held", "ingest"):
         ingestion = repository.ingestion(branch)
         yield ingestion.status()

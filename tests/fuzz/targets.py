@@ -39,12 +39,15 @@ from graveler.records import (
     decode_range_info,
     decode_value,
     encode_value,
+    staged_epoch,
     staged_value,
 )
 from graveler.refs import resolve
 from graveler.refs.commits import Commits
 from graveler.refs.dump import read_dump
+from graveler.refs.epochs import _decode as decode_epoch
 from graveler.refs.expired import _decode as decode_expired
+from graveler.refs.links import _decode as decode_links
 from graveler.refs.moves import _decode_life, _tag_line
 from graveler.refs.protection import _decode as decode_protection
 from graveler.refs.requirements import _decode as decode_requirements
@@ -106,8 +109,13 @@ def _within(split: Callable[[bytes], tuple[bytes, bytes]]) -> Damage:
     return damage
 
 
+def _head(staged: bytes) -> int:
+    """Return where the value record of a staged write begins."""
+    return 33 if staged_epoch(staged) is None else 41
+
+
 _in_value = _within(lambda raw: (b"", raw))
-_in_staged = _within(lambda raw: (raw[:33], raw[33:]))
+_in_staged = _within(lambda raw: (raw[: _head(raw)], raw[_head(raw) :]))
 
 
 def _converse(candidate: Candidate, rest: bytes, _: bytes, raw: bytes) -> Any:
@@ -149,6 +157,7 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "tag": ("refs:|tag/", _plain(lambda raw: _commit_id("v1", raw)), False),
     "protection": ("refs:|settings/protection", _stored(decode_protection), False),
     "required gates": ("refs:|settings/gates", _stored(decode_requirements), False),
+    "declared places": ("refs:|settings/links", _stored(decode_links), False),
     "retention": ("refs:|settings/retention", _stored(rules._decode), False),
     "page of moves": ("moves:|main/", _plain(decode_moves), False),
     "deleted branch": ("moves:|dev/", _decode_life, True),
@@ -172,6 +181,7 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "standing": ("ingest:|standing/", _plain(decode_standing), False),
     "quarantine": ("ingest:|quarantine/", _plain(decode_quarantine), False),
     "mark": ("gc:|mark/", _plain(marks._decode), False),
+    "epoch of sweeps": ("gc:|epoch", _plain(decode_epoch), False),
     "expired commit": ("gc:|commit/", _plain(decode_expired), False),
     "condemned table": (
         "gc:|file/",

@@ -1,0 +1,32 @@
+"""links allow, disallow and list."""
+
+import pytest
+
+import graveler
+from graveler.errors import PermissionDeniedError
+
+
+def test_a_place_is_declared_listed_and_taken_away(cli, folder, tmp_path):
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "raw.csv").write_bytes(b"raw")
+    place = f"file://{landing}"
+    assert cli("links", "list").out == ""
+    assert cli("links", "allow", f"{landing}/").out == f"allowed links to {place}\n"
+    assert cli("links", "allow", "s3a://bucket/p", "--json").json == {"allowed": "s3://bucket/p"}
+    assert cli("links", "list").out == f"{place}\ns3://bucket/p\n"
+    with graveler.open(folder) as lake:
+        main = lake.repository("flights").branch("main")
+        main.link("raw", address=f"{place}/raw.csv")
+        assert main.get("raw") == b"raw"
+        disallowed = cli("links", "disallow", place, "--json")
+        assert disallowed.json == {"disallowed": place}
+        with pytest.raises(PermissionDeniedError, match=f"graveler links allow {place}"):
+            main.get("raw")
+    assert cli("links", "list", "--json").json == {"place": "s3://bucket/p"}
+
+
+def test_what_is_no_place_is_refused(cli, folder):
+    refused = cli("links", "allow", "s4://bucket")
+    assert refused.code != 0
+    assert "s4://bucket" in refused.err
