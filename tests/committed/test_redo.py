@@ -8,6 +8,7 @@ from graveler.committed import (
     Earlier,
     Splitting,
     apply,
+    diff,
     differing_spans,
     merge,
     reapply,
@@ -135,8 +136,8 @@ def test_what_differs_lies_within_the_spans(before, after, splitting):
     spans = differing_spans(store, left, right)
     assert len(spans) <= 16
     assert list(spans) == sorted(spans)
-    for key, *_ in between(before, after):
-        assert any(first <= key <= last for first, last in spans)
+    for change in diff(store, left, right):
+        assert any(first <= change.key <= last for first, last in spans)
 
 
 def test_spans_are_as_narrow_as_the_ranges():

@@ -290,7 +290,7 @@ LOOKS = {
         "why",
     },
     "Branch": {"find_value", "has_below", "new_address", "snapshot", "uncommitted"},
-    "Runs": {"attach", "get", "list", "readers", "why"},
+    "Runs": {"attach", "get", "list", "readers", "states", "why"},
     "Run": {"joined_steps", "lost_steps"},
     "Step": set(),
 }

@@ -196,7 +196,7 @@ def _link(repo, operation: Operation) -> None:
 
 
 def _delete(repo, operation: Operation) -> None:
-    repo.branch(operation.branch).delete_many(operation.writes)
+    repo.branch(operation.branch).delete_many(list(operation.writes))
 
 
 def _get(repo, operation: Operation) -> str:
