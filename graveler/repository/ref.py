@@ -1,8 +1,10 @@
 """The read-only view of one commit."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from graveler.committed import get, scan
+from graveler.errors import CorruptionError
 from graveler.model import Commit
 from graveler.repository.listing import Scan, within
 from graveler.repository.stores import Stores
@@ -43,10 +45,24 @@ class Ref(View):
 
     def find_value(self, key: bytes) -> bytes | None:
         """Return the committed value record at the key, or None."""
-        return get(self.repository.ranges, self.commit.metarange, key)
+        with self._readable():
+            return get(self.repository.ranges, self.commit.metarange, key)
 
     def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Give the commit's tree below `prefix`; it never changes, so nothing is copied."""
         del start
-        stores, tree = self.repository, self.commit.metarange
-        return nullcontext(lambda at: within(prefix, scan(stores.ranges, tree, at)))
+        return nullcontext(lambda at: self._scan(at, prefix))
+
+    def _scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        with self._readable():
+            tree = scan(self.repository.ranges, self.commit.metarange, start)
+            yield from within(prefix, tree)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Tell a tree that garbage collection removes while it is read from a damaged one."""
+        try:
+            yield
+        except CorruptionError:
+            self.repository.refs.expired.check_readable(self.commit.id)
+            raise
