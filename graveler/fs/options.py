@@ -12,11 +12,18 @@ __all__ = ["storage_options", "url"]
 
 
 def url(view: View, path: PathText = "") -> str:
-    """Return the address of `path` in a branch, a run, a step or a ref."""
+    """Return the address of `path` in a branch, a run, a step or a ref.
+
+    A ref's address is that of its commit: it shows the same tree whatever happens to the branch.
+
+    Raises:
+        InvalidInputError: It is what a gate judges, and the gate does not declare
+            ``reads="anything"``: an address shows the whole tree.
+    """
     if not isinstance(view, View):
         raise InvalidInputError(f"view={view!r}: give a branch, a run, a step or a ref")
     path = prefix_text(path, "path")
-    return f"{PROTOCOL}://{Address(view.repository.name, view.name, path).text}"
+    return f"{PROTOCOL}://{Address(view.repository.name, view.expression, path).text}"
 
 
 def storage_options(view: View) -> dict[str, Any]:

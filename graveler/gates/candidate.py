@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, Final, Self, cast
 
 from graveler.arguments import PathText, path_text, prefix_text
-from graveler.errors import CorruptionError, NotFoundError
+from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.gates.declared import ANYTHING, CONTENT, EVERYTHING, HISTORY, Declared, Guarded
 from graveler.gates.facts import plain
 from graveler.gates.footers import Footer
@@ -83,6 +83,14 @@ class Tree(View):
     def name(self) -> str:
         """What the tree is."""
         return f"the {self._tree}"
+
+    @property
+    def expression(self) -> str:
+        """No ref names the tree, so no other program reaches it by address."""
+        raise InvalidInputError(
+            f"{self.name} has no address that other programs can read: read it by get, open or "
+            "read, or hand over `uri(entry)` of its files"
+        )
 
     @property
     def repository(self) -> Stores:  # type: ignore[override]  # what other views have, a gate declares
@@ -235,6 +243,12 @@ class Candidate(Tree):
     def commit_id(self) -> str:
         """Id of the commit, for a gate that declares ``commit``."""
         return self.commit.id
+
+    @property
+    def expression(self) -> str:
+        """Id of the commit, as an address for a gate that ``reads="anything"``."""
+        self._declared.check(ANYTHING, "the candidate by its address")
+        return self._commit.id
 
     @property
     def target(self) -> Commit:

@@ -18,7 +18,7 @@ from datetime import date, timedelta
 from functools import partial
 from hashlib import sha256
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from graveler.model import ChangeKind
 
@@ -226,7 +226,7 @@ def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
 
 def _found(function: FunctionType, chain: tuple[str, ...]) -> Any:
     """Return what a function finds under a global name: of a module, what it takes of it."""
-    known: Mapping[str, Any] = function.__builtins__  # type: ignore[attr-defined]  # typeshed lacks it
+    known: Mapping[str, Any] = cast(Any, function).__builtins__  # not in every typeshed
     found = function.__globals__.get(chain[0], known.get(chain[0], _MISSING))
     for attribute in chain[1:]:
         if type(found) is not ModuleType:

@@ -4,6 +4,10 @@ import fsspec
 import pytest
 from fsspec import AbstractFileSystem
 
+from graveler.errors import GateFailedError
+from graveler.fs import url
+from graveler.gates import Gate
+
 HOUR = "input/2013/01/01/05:00"
 
 
@@ -228,3 +232,31 @@ def test_a_lake_that_is_not_named_or_not_there_is_never_made(tmp_path, monkeypat
     with pytest.raises(FileNotFoundError, match="no lake at"):
         fsspec.filesystem("grav", lake=tmp_path / "typo")
     assert not (tmp_path / "typo").exists()
+
+
+def test_the_address_of_a_ref_is_that_of_its_commit(grav, repo, main):
+    seen = repo.ref("main")
+    main.delete(f"{HOUR}/part-0.csv")
+    main.commit("gone")
+    assert grav.cat(url(seen, f"{HOUR}/part-0.csv")) == b"mended\n"
+
+
+def test_a_gate_that_reads_anything_has_an_address_of_its_candidate(grav, repo):
+    seen = []
+
+    def reads(candidate):
+        seen.append(grav.cat(url(candidate, "new.csv")))
+
+    with repo.run("hour 05", gates=[Gate("reads", reads, reads="anything")]) as run:
+        run.put("new.csv", b"new\n")
+    assert seen == [b"new\n"]
+
+
+@pytest.mark.parametrize("place", ["candidate", "before"])
+def test_another_gate_has_none_and_the_refusal_says_what_to_do(repo, place):
+    def reads(candidate):
+        url(candidate if place == "candidate" else candidate.before, "new.csv")
+
+    with pytest.raises(GateFailedError, match=r"anything|no address"):
+        with repo.run("hour 05", gates=[Gate("reads", reads)]) as run:
+            run.put("new.csv", b"new\n")
