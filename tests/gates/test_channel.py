@@ -179,6 +179,7 @@ def test_what_its_process_reads_is_verified(disk):
 def test_a_file_elsewhere_is_read_through_the_publisher(repo, tmp_path):
     """A store in memory, which no other process has."""
     repo.stores.open_store("mem://elsewhere").put("x", b"seven")
+    repo.links.allow("mem://elsewhere")
     with repo.run("hour", gates=[samples.counts]) as run:
         run.link("a/1", address="mem://elsewhere/x", size=5)
     assert run.result.verdicts[0].facts["text"] == "seven"
