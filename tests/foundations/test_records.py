@@ -1,5 +1,6 @@
 """Records: what is written is read, and damage raises CorruptionError and nothing else."""
 
+import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +32,7 @@ from graveler.records import (
     staged_value,
     value_identity,
 )
+from graveler.refs.epochs import Epoch
 from graveler.runs.record import Input, Refusal, RunRecord
 from graveler.runs.records import _decode, _decode_try, _encode
 from graveler.runs.state import RunState
@@ -170,7 +172,9 @@ def test_the_page_shows_what_is_written():
     page = PAGE.read_text()
     blocks = [block.split("```")[0].strip() for block in page.split("```json\n")[1:]]
     whole = [block for block in blocks if "…" not in block]
-    assert whole == [encode_branch(BRANCH).decode(), encode_commit(COMMIT).decode()]
+    *records, epoch = whole
+    assert records == [encode_branch(BRANCH).decode(), encode_commit(COMMIT).decode()]
+    assert json.loads(epoch).keys() == {"format", *Epoch.__dataclass_fields__}
     (block,) = [block.split("```")[0] for block in page.split("```hex\n")[1:]]
     digits = " ".join(line[:57].split("  ")[0] for line in block.splitlines())
     assert bytes.fromhex(digits) == stage_entry(b"a/1.csv", ENTRY)
