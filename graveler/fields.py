@@ -79,6 +79,13 @@ class Fields:
             raise self.wrong(name, "text")
         return value
 
+    def place(self, name: str) -> str:
+        """Return a text that a store takes: it is UTF-8 and holds no NUL."""
+        value = self.text(name)
+        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise self.wrong(name, "the place of a store")
+        return value
+
     def name(self, name: str, default: Any = _MISSING) -> str:
         """Return a text that keys are made of: printable ASCII without spaces, or the default."""
         value = self.text(name, default)

@@ -444,7 +444,7 @@ def _read_settings(raw: bytes, what: str) -> dict[str, Any]:
     return {
         "lake": fields.name("lake"),
         "uid": fields.name("uid"),
-        "storage": fields.text("storage"),
+        "storage": fields.place("storage"),
         "default_branch": fields.name("default_branch"),
         "splitting": rule,
     }

@@ -176,7 +176,7 @@ def _header(raw: bytes, what: str) -> Header:
         low, high, raggedness = (splitting.number(name) for name in splitting)
         return Header(
             repository=check_repository(fields.text("repository")),
-            storage=fields.text("storage"),
+            storage=fields.place("storage"),
             default_branch=check_branch(fields.text("default_branch")),
             splitting=(low, high, raggedness),
         )

@@ -299,3 +299,13 @@ def test_settings_of_a_newer_format_are_refused(tmp_path):
 def test_what_is_not_there_is_still_not_found():
     with pytest.raises(NotFoundError):
         World().repo.branch("nowhere")
+
+
+@pytest.mark.parametrize("storage", ["file:///a\ud800", "file:///a\0b"])
+def test_a_repository_whose_storage_no_store_takes_is_damaged(storage):
+    world = World()
+    place = RECORDS["repository"](world)
+    fields = json.loads(world.value(*place))
+    world.kv.set(*place, json.dumps(fields | {"storage": storage}).encode())
+    with pytest.raises(CorruptionError, match="'storage'"):
+        world.lake.repository("flights")
