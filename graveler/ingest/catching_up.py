@@ -1,15 +1,14 @@
 """Bringing an ingestion branch up to its target, by a merge that changes nothing there.
 
-Wanted where the target was changed in what the branch has written or is about to write again:
-by a release from quarantine, or by a revert. Without it a path that the branch writes anew would
-conflict with it. And once in a while, lest the two grow so far apart that to find what they have
-in common takes long.
+A release from quarantine or a revert changes the target in what the branch has written. Without
+this merge, a path that the branch writes again conflicts with that change. The merge is also made
+when the two are far apart, so that finding what they have in common stays cheap.
 """
 
 from typing import Final
 
-from graveler.ingest.line import CAUGHT_UP, INGEST
-from graveler.model import BranchRecord
+from graveler.ingest.line import CAUGHT_UP, INGEST, TARGET
+from graveler.model import BranchRecord, Commit
 from graveler.refs import is_ancestor, line_outside
 from graveler.repository.bases import find_bases
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
@@ -19,20 +18,24 @@ from graveler.repository.stores import Stores
 __all__ = ["FAR", "catch_up", "is_behind"]
 
 FAR: Final = 250
-"""Generations between branch and target, from which on the branch is brought up to it."""
+"""Commits of the target, or generations, after which the branch is brought up to it."""
 _REVERT: Final = "graveler.revert"
 
 
-def is_behind(stores: Stores, branch: str, into: str) -> bool:
-    """Return whether the target has gone far ahead of the branch, or something was reverted."""
+def is_behind(stores: Stores, branch: str, target: Commit) -> bool:
+    """Return whether the target has gone far ahead of the branch, or something was reverted there.
+
+    The newest commit of the branch names the head of its target at that time, so only what came
+    to the target since then is read.
+    """
     commits = stores.refs.commits
-    head, target = (
-        commits.get(stores.refs.branches.get(name).commit_id) for name in (branch, into)
-    )
+    head = commits.get(stores.refs.branches.get(branch).commit_id)
     if target.generation - head.generation > FAR:
         return True
-    line = line_outside(commits, target.id, head.id)
-    return any(_REVERT in commit.metadata for commit in line)
+    mark = head.metadata.get(TARGET) or head.metadata.get(CAUGHT_UP)
+    known = head.id if mark is None or commits.find(mark) is None else mark
+    line = line_outside(commits, target.id, known)
+    return any(number == FAR or _REVERT in commit.metadata for number, commit in enumerate(line))
 
 
 def catch_up(stores: Stores, branch: str, into: str) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "QUARANTINE",
     "TAKEN_OFF",
     "TAKEN_TO",
+    "TARGET",
     "Point",
     "find_off",
     "points",
@@ -39,6 +40,9 @@ TAKEN_TO: Final = "graveler.taken-to"
 
 QUARANTINE: Final = "graveler.quarantine"
 """Of the first commit of that branch: its name."""
+
+TARGET: Final = "graveler.target"
+"""Of a tick's commit: the head of the target when the tick looked for reverts there."""
 
 CAUGHT_UP: Final = "graveler.caught-up"
 """Of a commit that brings the branch up to its target: the target's commit."""

@@ -14,7 +14,7 @@ from graveler.errors import (
 )
 from graveler.ingest.catching_up import catch_up, is_behind
 from graveler.ingest.hours import commit_hour, hours_of, late_hours
-from graveler.ingest.line import INGEST, Point, find_off, points, whole
+from graveler.ingest.line import INGEST, TARGET, Point, find_off, points, whole
 from graveler.ingest.publishing import Publisher
 from graveler.ingest.quarantining import Quarantines, culprits
 from graveler.ingest.record import HourRecord, Refusal, Standing
@@ -59,18 +59,19 @@ class Ticker:
         """Commit what is staged as `hour`, once, and publish all that can be published."""
         self.quarantines.settle()
         self.releases.settle()
-        if is_behind(self.stores, self.branch, self.into):
+        target = self._head(self.into)
+        if is_behind(self.stores, self.branch, target):
             catch_up(self.stores, self.branch, self.into)
-        self._commit(hour, metadata)
+        self._commit(hour, {**metadata, TARGET: target.id})
         self._publish(publisher)
 
     def found(self) -> tuple[Point, ...]:
         """Return what is committed and not published, oldest first."""
+        return points(self.stores.refs.commits, self._head(self.branch), self._head(self.into))
+
+    def _head(self, branch: str) -> Commit:
         refs = self.stores.refs
-        head, target = (
-            refs.commits.get(refs.branches.get(name).commit_id) for name in (self.branch, self.into)
-        )
-        return points(refs.commits, head, target)
+        return refs.commits.get(refs.branches.get(branch).commit_id)
 
     def waits(self, change: str) -> bool:
         """Return whether a commit of the branch is neither published nor taken off."""
@@ -172,9 +173,8 @@ class Ticker:
 
     def _is_there(self, point: Point) -> bool:
         """Return whether nobody has taken anything of the point off, or reset the branch."""
-        refs = self.stores.refs
-        head = refs.commits.get(refs.branches.get(self.branch).commit_id)
-        return find_off(refs.commits, head, tuple(change.id for change in point.changes)) == ""
+        changes = tuple(change.id for change in point.changes)
+        return find_off(self.stores.refs.commits, self._head(self.branch), changes) == ""
 
     def _remember(self, point: Point) -> None:
         """Keep what hours these changes were committed for: later, history no longer tells fast."""

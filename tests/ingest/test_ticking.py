@@ -6,7 +6,10 @@ import pytest
 
 from graveler.errors import FencedError, InvalidInputError, ProtectedBranchError
 from graveler.ingest import HourState, hours_told
+from graveler.repository import committing
+from graveler.testing.faults import unavailable
 from tests.engine.worlds import tree
+from tests.ingest.judges import no_bad_file
 
 FIVE = "2013-01-01T05:00Z"
 SIX = "2013-01-01T06:00Z"
@@ -43,10 +46,12 @@ def test_a_tick_publishes_what_was_acknowledged_and_leaves_what_comes_later(repo
 
 def test_the_commits_say_which_hour_they_are_and_what_the_caller_said(repo, holding):
     holding.branch.put(path(5), b"5")
+    target = repo.commit("main").id
     tick = holding.tick(FIVE, metadata={"orchestrator": "cron"})
     assert tick.commit.metadata == {
         "hour": FIVE,
         "orchestrator": "cron",
+        "graveler.target": target,
         "graveler.ingest": "ingest",
     }
     assert tick.published.metadata == {
@@ -239,6 +244,42 @@ def test_a_branch_that_fell_far_behind_is_brought_up_to_its_target(repo, holding
     assert ahead <= 5 + 3
     assert sorted(published(repo)) == [path(hour) for hour in range(5, 20)] + ["output"]
     assert len(publishing(repo)) == 15
+
+
+@pytest.mark.parametrize("policy", ["hold", "quarantine"])
+def test_a_tick_makes_as_many_calls_after_many_hours_as_after_few(world, policy):
+    calls = []
+    for hour in range(40):
+        repo = world.repo()  # a fresh process, whose caches are empty
+        ingestion = repo.ingestion(gates=[no_bad_file], on_refusal=policy)
+        day, hour_of_day = divmod(hour, 24)
+        name = f"2013-01-{day + 1:02}T{hour_of_day:02}:00Z"
+        ingestion.branch.put(f"input/{hour}", b"%d" % hour)
+        world.script.arm(0, unavailable)
+        assert ingestion.tick(name).state is HourState.PUBLISHED
+        calls.append(len(world.script.calls))
+    assert max(calls[20:]) <= calls[3] + 5, calls  # a range more or less is read
+
+
+def test_a_rollback_beside_a_tick_is_found_by_the_next_one(repo, holding, monkeypatch):
+    holding.branch.put(path(5), b"5")
+    published_by = holding.tick(FIVE).published
+    holding.branch.put(path(6), b"6")
+    commit = committing.commit
+
+    def roll_back_first(*given):
+        monkeypatch.undo()
+        repo.revert(published_by.id, parent=1)
+        return commit(*given)
+
+    monkeypatch.setattr(committing, "commit", roll_back_first)
+    holding.tick(SIX)
+    for number in range(3):  # commits that are no tick's, so that the branch's line is longer
+        holding.branch.put("other", b"%d" % number)
+        holding.branch.commit("by hand")
+    holding.branch.put(path(5), b"5")
+    assert holding.tick(SEVEN).state is HourState.PUBLISHED
+    assert published(repo) == {path(5): "5", path(6): "6", "other": "2"}
 
 
 @pytest.mark.parametrize("body", [b"5", b"mended"])
