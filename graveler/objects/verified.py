@@ -2,16 +2,19 @@
 
 import hashlib
 import io
+import re
 from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
 import xxhash
 
+from graveler.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["Hash", "Verifier", "new_hash", "verified_stream"]
+__all__ = ["Hash", "Verifier", "check_declared", "new_hash", "verified_stream"]
 
 _BUFFER_BYTES: Final = 64 << 10
 _WITHOUT_LENGTH: Final = frozenset(
@@ -42,6 +45,31 @@ def new_hash(algorithm: str) -> Hash | None:
     if name in _WITHOUT_LENGTH:
         return hashlib.new(name, usedforsecurity=False)
     return None
+
+
+def check_declared(checksum: str) -> None:
+    """Refuse a checksum that no reader could ever verify.
+
+    Args:
+        checksum: ``algorithm:hex``, or "" for none.
+
+    Raises:
+        InvalidInputError: It has another form, an unknown algorithm or the wrong length.
+    """
+    if not checksum:
+        return
+    algorithm, _, digits = checksum.partition(":")
+    known = new_hash(algorithm)
+    if known is None:
+        raise InvalidInputError(
+            f"checksum {checksum!r}: give it as algorithm:hex, with an algorithm of hashlib "
+            f"(sha256, md5, …) or one of {', '.join(sorted(_XXHASH))}; or leave it out"
+        )
+    length = len(known.hexdigest())
+    if not re.fullmatch(f"[0-9a-fA-F]{{{length}}}", digits):
+        raise InvalidInputError(
+            f"checksum {checksum!r}: {algorithm} has {length} hexadecimal digits"
+        )
 
 
 class Verifier:

@@ -11,6 +11,7 @@ from graveler.model import Entry
 from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own
 from graveler.objects.store import ObjectInfo, ObjectStore
+from graveler.objects.verified import check_declared
 from graveler.refs import Epoch
 from graveler.repository.lookup import look_up
 from graveler.repository.stores import Stores
@@ -36,7 +37,7 @@ def linked(
 
     Raises:
         ObjectNotFoundError: There is no such object.
-        InvalidInputError: A path or an address cannot be one, or the size is another one.
+        InvalidInputError: A path, an address or a checksum cannot be one, or the size is another.
         PermissionDeniedError: A file lies in no declared place.
     """
     book = AddressBook(stores.storage)
@@ -84,6 +85,7 @@ def _checked(entry: Entry, book: AddressBook, owners: _Owners) -> Entry:
     check_path(path_text(entry.path, "path"))
     check_entry(entry)
     try:
+        check_declared(entry.checksum)
         address = book.stored_form(entry.address)
         if not is_own(address):
             owners.check(address)

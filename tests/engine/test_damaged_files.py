@@ -4,16 +4,19 @@ import hashlib
 import io
 import os
 import zlib
-from base64 import b16encode
 from dataclasses import replace
 from itertools import product
 
 import pytest
 import xxhash
 
-from graveler.errors import CorruptionError, ObjectNotFoundError, SourceChangedError
+from graveler.errors import (
+    CorruptionError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    SourceChangedError,
+)
 from graveler.model import Entry
-from graveler.objects.verified import new_hash
 from graveler.repository.verified import read_range
 
 CONTENT = b"".join(b"%06d,some,more,columns\n" % number for number in range(12_000))
@@ -189,22 +192,45 @@ def test_a_checksum_that_the_caller_declared_is_compared(repo, algorithm):
         assert main.get(path) == CONTENT
         with main.open(path) as stream:
             assert in_pieces(stream) == CONTENT
-    wrong = b16encode(hashlib.new("sha256").digest()).decode()
+    fresh.update(b"more")
+    wrong = fresh.hexdigest()
     main.link_many([Entry("wrong", address, size, f"{algorithm}:{wrong}")])
     for reader in ("get", "read pieces"):
         with pytest.raises(CorruptionError, match="'wrong'"):
             READERS[reader](main, "wrong")
 
 
-def test_of_an_unknown_algorithm_the_size_alone_is_compared(repo):
+@pytest.mark.parametrize(
+    "checksum",
+    [
+        f"crc32:{zlib.crc32(CONTENT):x}",
+        "shake_128:00",
+        "etag:x",
+        "x",
+        "sha256:",
+        "sha256:ab",
+        f"md5:{hashlib.sha256(CONTENT).hexdigest()}",
+        f"sha256:{'g' * 64}",
+        f"sha256:{'0' * 63}\n",
+    ],
+)
+def test_a_link_whose_checksum_cannot_be_verified_is_refused(repo, checksum):
     main, address = repo.branch("main"), repo.branch("main").stat("a.csv").address
-    for checksum in (f"crc32:{zlib.crc32(CONTENT):x}", "shake_128:00", "etag:x", "", "x"):
-        assert new_hash(checksum.partition(":")[0]) is None
+    with pytest.raises(InvalidInputError, match="checksum") as caught:
         main.link_many([Entry("odd", address, len(CONTENT), checksum)])
-        assert main.get("odd") == CONTENT
-    damage(repo, "odd", DAMAGES["cut"])
+    assert repr(checksum) in str(caught.value)
+    with pytest.raises(InvalidInputError, match="checksum"):
+        main.link("odd", address=address, checksum=checksum)
+    assert not main.exists("odd")
+
+
+def test_without_a_checksum_the_size_alone_is_compared(repo):
+    main, address = repo.branch("main"), repo.branch("main").stat("a.csv").address
+    main.link_many([Entry("bare", address, len(CONTENT))])
+    assert main.get("bare") == CONTENT
+    damage(repo, "bare", DAMAGES["cut"])
     with pytest.raises(CorruptionError, match=f"{len(CONTENT)} bytes"):
-        main.get("odd")
+        main.get("bare")
 
 
 def test_an_object_that_is_gone_is_told_as_that(repo):

@@ -145,7 +145,7 @@ def test_links_copy_nothing_and_are_looked_up(repo):
     with pytest.raises(ObjectNotFoundError):
         main.link("missing", address="data/missing")
     with pytest.raises(ObjectNotFoundError, match=r"'said'.*'data/missing'"):
-        main.link("said", address="data/missing", size=1, checksum="md5:0")
+        main.link("said", address="data/missing", size=1)
     with pytest.raises(InvalidInputError, match="has 16 bytes, not 15"):
         main.link("short", address=address, size=15)
     assert names(main) == ["output/part-0.parquet"]

@@ -32,7 +32,7 @@ def wait(clock, length):
 
 WORK = {
     "put": lambda run: run.put("a", b"1"),
-    "link": lambda run: run.link("a", address="data/x", size=1, checksum="x:00"),
+    "link": lambda run: run.link("a", address="data/x", size=1, checksum="xxh32:00000000"),
     "link_many": lambda run: run.link_many([Entry("a", "data/x", 1)]),
     "delete": lambda run: run.delete("settled"),
     "delete_many": lambda run: run.delete_many(["settled"]),
