@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from dagster_graveler.component import GravelerComponent
     from dagster_graveler.definitions import graveler_definitions
     from dagster_graveler.gates import graveler_gates
-    from dagster_graveler.ingesting import build_ingest_asset, build_ingest_schedule
-    from dagster_graveler.io_manager import GravelerIOManager
+    from dagster_graveler.ingestion import build_ingest_asset, build_ingest_schedule
+    from dagster_graveler.io_managers.base import GravelerIOManager
+    from dagster_graveler.io_managers.pandas import GravelerPandasIOManager
+    from dagster_graveler.io_managers.polars import GravelerPolarsIOManager
+    from dagster_graveler.io_managers.spark import GravelerSparkIOManager
     from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
-    from dagster_graveler.pandas_io_manager import GravelerPandasIOManager
-    from dagster_graveler.polars_io_manager import GravelerPolarsIOManager
     from dagster_graveler.publish import build_publish_asset
     from dagster_graveler.resource import GravelerResource
     from dagster_graveler.rollback import build_rollback_job
-    from dagster_graveler.spark_io_manager import GravelerSparkIOManager
 
 _HOMES = {
     "GravelerComponent": "component",
-    "GravelerIOManager": "io_manager",
-    "GravelerPandasIOManager": "pandas_io_manager",
-    "GravelerPolarsIOManager": "polars_io_manager",
+    "GravelerIOManager": "io_managers.base",
+    "GravelerPandasIOManager": "io_managers.pandas",
+    "GravelerPolarsIOManager": "io_managers.polars",
     "GravelerResource": "resource",
-    "GravelerSparkIOManager": "spark_io_manager",
+    "GravelerSparkIOManager": "io_managers.spark",
     "build_commit_sensor": "commit_sensor",
-    "build_ingest_asset": "ingesting",
-    "build_ingest_schedule": "ingesting",
+    "build_ingest_asset": "ingestion",
+    "build_ingest_schedule": "ingestion",
     "build_lifecycle_sensors": "lifecycle",
     "build_publish_asset": "publish",
     "build_reaper_sensor": "lifecycle",

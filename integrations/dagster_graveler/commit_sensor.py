@@ -13,7 +13,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.window import keys_of_window, window_told
+from dagster_graveler.run.window import keys_of_window, window_told
 from graveler.errors import NotFoundError, RunNotFoundError
 from graveler.ingest import INGEST, hours_told
 from graveler.lake import Repository

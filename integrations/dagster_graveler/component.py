@@ -16,13 +16,13 @@ from dagster.components.resolved.core_models import (
 )
 
 from dagster_graveler.definitions import surround
-from dagster_graveler.io_manager import GravelerIOManager
+from dagster_graveler.io_managers.base import GravelerIOManager
+from dagster_graveler.io_managers.pandas import GravelerPandasIOManager
+from dagster_graveler.io_managers.polars import GravelerPolarsIOManager
+from dagster_graveler.io_managers.spark import GravelerSparkIOManager
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
-from dagster_graveler.pandas_io_manager import GravelerPandasIOManager
-from dagster_graveler.polars_io_manager import GravelerPolarsIOManager
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
-from dagster_graveler.spark_io_manager import GravelerSparkIOManager
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from dagster_graveler.gates import graveler_gates
+from dagster_graveler.io_managers.spark import GravelerSparkIOManager
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
 from dagster_graveler.publish import PUBLISH_POOL, build_publish_asset
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
-from dagster_graveler.spark_io_manager import GravelerSparkIOManager
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check

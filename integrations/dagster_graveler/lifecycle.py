@@ -12,7 +12,7 @@ from typing import Final
 import dagster as dg
 
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.written import check_written
+from dagster_graveler.run.publish_guard import check_written
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
 from graveler.gates import Gate
 from graveler.gates.gate import Check

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
-from dagster_graveler.lakes import open_lake
-from dagster_graveler.tries import start_step
+from dagster_graveler.run.lakes import open_lake
+from dagster_graveler.run.steps import start_step
 from graveler.errors import InvalidInputError
 from graveler.lake import RunHandle, Step
 

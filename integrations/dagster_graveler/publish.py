@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.changes import change_metadata, changes_of
-from dagster_graveler.context import step_of
+from dagster_graveler.display.changes import change_metadata, changes_of
 from dagster_graveler.gates import verdict_table
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.written import check_written
+from dagster_graveler.run.context import step_of
+from dagster_graveler.run.publish_guard import check_written
 from graveler.errors import GateFailedError, MergeConflictError, RunStateError
 from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check

@@ -7,8 +7,8 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterRun, OutputContext
 
-from dagster_graveler.attached import shared
-from dagster_graveler.context import (
+from dagster_graveler.pipes import pack
+from dagster_graveler.run.context import (
     RunContext,
     StepContext,
     output_name,
@@ -18,11 +18,11 @@ from dagster_graveler.context import (
     step_metadata,
     step_of,
 )
-from dagster_graveler.forerunner import check_forerunner
-from dagster_graveler.lakes import open_lake
-from dagster_graveler.pipes import pack
-from dagster_graveler.tries import start_step
-from dagster_graveler.window import window_metadata
+from dagster_graveler.run.lakes import open_lake
+from dagster_graveler.run.leases import shared
+from dagster_graveler.run.resume_check import check_forerunner
+from dagster_graveler.run.steps import start_step
+from dagster_graveler.run.window import window_metadata
 from graveler.errors import RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_graveler.changes import change_metadata, changes_of
+from dagster_graveler.display.changes import change_metadata, changes_of
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import GravelerError, MergeConflictError
 from graveler.lake import Rollback

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graveler_airflow.assets import graveler_asset, graveler_partitions
-    from graveler_airflow.binding import TaskStep
+    from graveler_airflow.dag.handles import TaskStep
     from graveler_airflow.decorators import graveler_task
     from graveler_airflow.gates import TaskGate, graveler_gate
     from graveler_airflow.hook import GravelerHook
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from graveler_airflow.operators.commits import GravelerCommitOperator, GravelerRevertOperator
     from graveler_airflow.operators.files import GravelerDeleteOperator, GravelerLinkOperator
     from graveler_airflow.operators.gate import GravelerGateOperator
+    from graveler_airflow.operators.partitions import GravelerPartitionsOperator
     from graveler_airflow.operators.run import (
         GravelerCloseRunOperator,
         GravelerOpenRunOperator,
         GravelerPublishRunOperator,
     )
     from graveler_airflow.operators.runs import GravelerReapOperator, GravelerRollbackOperator
-    from graveler_airflow.partitions import GravelerPartitionsOperator
     from graveler_airflow.run import graveler_run
     from graveler_airflow.schedule import hourly
     from graveler_airflow.sensors import GravelerCommitSensor, GravelerObjectSensor
@@ -65,7 +65,7 @@ _HOMES = {
     "GravelerObjectSensor": "sensors",
     "GravelerObjectTrigger": "triggers",
     "GravelerOpenRunOperator": "operators.run",
-    "GravelerPartitionsOperator": "partitions",
+    "GravelerPartitionsOperator": "operators.partitions",
     "GravelerPublishRunOperator": "operators.run",
     "GravelerReapOperator": "operators.runs",
     "GravelerReleaseOperator": "ingesting",
@@ -73,7 +73,7 @@ _HOMES = {
     "GravelerRollbackOperator": "operators.runs",
     "GravelerTagOperator": "operators.branches",
     "TaskGate": "gates",
-    "TaskStep": "binding",
+    "TaskStep": "dag.handles",
     "graveler_asset": "assets",
     "graveler_gate": "gates",
     "graveler_partitions": "assets",

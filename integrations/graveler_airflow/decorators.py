@@ -9,11 +9,11 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from graveler_airflow.agreement import tell
-from graveler_airflow.binding import TaskStep, attached, connection_of, find_handle
-from graveler_airflow.context import step_name, task_metadata
-from graveler_airflow.failing import final_failures
-from graveler_airflow.links import LINKS, point_to
+from graveler_airflow.dag.context import step_name, task_metadata
+from graveler_airflow.dag.error_policy import final_failures
+from graveler_airflow.dag.handles import TaskStep, attached, connection_of, find_handle
+from graveler_airflow.dag.xcom_state import tell
+from graveler_airflow.lineage.links import LINKS, point_to
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator

@@ -18,7 +18,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             _modules(
                 "graveler_airflow.operators",
-                "graveler_airflow.partitions",
+                "graveler_airflow.operators.partitions",
                 "graveler_airflow.ingesting",
             )
         ],
@@ -67,9 +67,9 @@ def get_provider_info() -> dict[str, Any]:
             {"name": "graveler_gate", "class-name": "graveler_airflow.gates.graveler_gate"},
         ],
         "extra-links": [
-            "graveler_airflow.links.GravelerCommitLink",
-            "graveler_airflow.links.GravelerDiffLink",
-            "graveler_airflow.links.GravelerRunLink",
+            "graveler_airflow.lineage.links.GravelerCommitLink",
+            "graveler_airflow.lineage.links.GravelerDiffLink",
+            "graveler_airflow.lineage.links.GravelerRunLink",
         ],
         "notifications": ["graveler_airflow.notifier.GravelerNotifier"],
         "cli": ["graveler_airflow.cli.commands"],

@@ -8,8 +8,8 @@ from airflow.triggers.base import TriggerEvent
 from graveler.errors import InvalidInputError
 from graveler.lake import Repository
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.hours import published_hour
 from graveler_airflow.triggers import LakeTrigger
+from graveler_airflow.waiting.hours import published_hour
 
 __all__ = ["GravelerIngestTrigger"]
 

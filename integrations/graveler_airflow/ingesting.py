@@ -15,12 +15,12 @@ from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.ingest import HourState, Tick
 from graveler.lake import Repository
-from graveler_airflow.context import run_hour, task_metadata
+from graveler_airflow.dag.context import run_hour, task_metadata
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.hours import published_hour
-from graveler_airflow.links import point_to
+from graveler_airflow.lineage.links import point_to
 from graveler_airflow.operators.base import GravelerOperator
 from graveler_airflow.sensors import LakeSensor
+from graveler_airflow.waiting.hours import published_hour
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger

@@ -13,7 +13,7 @@ from graveler.ingest import Ingestion
 from graveler.lake import Repository, RunRecord, RunState
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.ingesting import GravelerIngestOperator
-from graveler_airflow.pages import dag_run_page
+from graveler_airflow.lineage.pages import dag_run_page
 
 __all__ = ["GravelerNotifier"]
 

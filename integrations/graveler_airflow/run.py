@@ -11,6 +11,7 @@ from airflow.sdk import TaskGroup, TriggerRule
 from graveler.errors import InvalidInputError
 from graveler.gates import as_gates
 from graveler.gates.gate import Check, Gate
+from graveler_airflow.dag.task_order import leaves_of, loosen, watched
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.operators import (
     GravelerCloseRunOperator,
@@ -18,7 +19,6 @@ from graveler_airflow.operators import (
     GravelerOpenRunOperator,
     GravelerPublishRunOperator,
 )
-from graveler_airflow.wiring import leaves_of, loosen, watched
 
 __all__ = ["graveler_run"]
 

@@ -10,10 +10,10 @@ from airflow.sdk.configuration import conf
 
 from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
 from graveler.lake import Repository
-from graveler_airflow.commits import beginning, commits_since
-from graveler_airflow.failing import final_failures
+from graveler_airflow.dag.error_policy import final_failures
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.objects import find_objects
+from graveler_airflow.waiting.commits import beginning, commits_since
+from graveler_airflow.waiting.objects import find_objects
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger

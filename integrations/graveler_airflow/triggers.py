@@ -11,10 +11,10 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from graveler.clock import SystemClock
 from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
 from graveler.lake import Repository
-from graveler_airflow.commits import MOST, CommitRange, beginning, commits_since, tell
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.lakes import open_lake
-from graveler_airflow.objects import find_objects
+from graveler_airflow.waiting.commits import MOST, CommitRange, beginning, commits_since, tell
+from graveler_airflow.waiting.objects import find_objects
 
 __all__ = ["GravelerCommitTrigger", "GravelerObjectTrigger", "LakeTrigger"]
 

@@ -16,7 +16,7 @@ from graveler_airflow import (
     GravelerCloseRunOperator, GravelerDeleteOperator, GravelerOpenRunOperator,
     GravelerPublishRunOperator, graveler_task,
 )
-from graveler_airflow.agreement import tells
+from graveler_airflow.dag.xcom_state import tells
 
 AT = datetime(2013, 1, 1, tzinfo=UTC)
 folder = tempfile.mkdtemp()

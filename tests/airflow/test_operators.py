@@ -14,8 +14,8 @@ from graveler_airflow import (
     GravelerCloseRunOperator, GravelerGateOperator, GravelerPublishRunOperator,
     GravelerReapOperator, GravelerRollbackOperator, graveler_run, graveler_task,
 )
-from graveler_airflow.binding import pack
-from graveler_airflow.failing import final_failures
+from graveler_airflow.dag.handles import pack
+from graveler_airflow.dag.error_policy import final_failures
 
 states = {"r1": {"a": "failed", "b": "success"}}
 ti = SimpleNamespace(

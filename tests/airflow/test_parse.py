@@ -258,9 +258,9 @@ def test_airflow_finds_the_provider_and_all_it_names(home):
         "exports": [],
         "config": ["1440", "14"],
         "links": [
-            "graveler_airflow.links.GravelerCommitLink",
-            "graveler_airflow.links.GravelerDiffLink",
-            "graveler_airflow.links.GravelerRunLink",
+            "graveler_airflow.lineage.links.GravelerCommitLink",
+            "graveler_airflow.lineage.links.GravelerDiffLink",
+            "graveler_airflow.lineage.links.GravelerRunLink",
         ],
     }
 

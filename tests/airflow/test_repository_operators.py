@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 import graveler
 import graveler_airflow as ga
-from graveler_airflow.binding import pack
+from graveler_airflow.dag.handles import pack
 
 os.environ["AIRFLOW__API__BASE_URL"] = "https://airflow.example/"
 folder = tempfile.mkdtemp()

@@ -5,7 +5,7 @@ import pytest
 
 import graveler
 from dagster_graveler import GravelerResource
-from dagster_graveler.lakes import close_lakes
+from dagster_graveler.run.lakes import close_lakes
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
-from dagster_graveler.lakes import close_lakes
+from dagster_graveler.run.lakes import close_lakes
 from graveler.errors import (
     BackendUnavailableError,
     FencedError,

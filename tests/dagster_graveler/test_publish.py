@@ -14,8 +14,8 @@ from dagster_graveler import (
     build_publish_asset,
     graveler_gates,
 )
-from dagster_graveler.changes import change_metadata, changes_of
-from dagster_graveler.plot import Bar, plot
+from dagster_graveler.display.changes import change_metadata, changes_of
+from dagster_graveler.display.plot import Bar, plot
 from graveler.errors import InvalidInputError
 from graveler.gates import gate
 

@@ -14,7 +14,7 @@ from dagster_graveler import (
     build_reaper_sensor,
     lakes,
 )
-from dagster_graveler.attached import beat
+from dagster_graveler.run.leases import beat
 from graveler.clock import FakeClock
 from graveler.config import load_config
 from graveler.gates import gate

@@ -9,13 +9,13 @@ from airflow.sdk import BaseOperator, Context
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Branch, Repository
 from graveler.model import Commit
-from graveler_airflow.agreement import tell
-from graveler_airflow.binding import attached, connection_of
-from graveler_airflow.context import step_name, task_metadata
-from graveler_airflow.failing import final_failures
+from graveler_airflow.dag.context import step_name, task_metadata
+from graveler_airflow.dag.error_policy import final_failures
+from graveler_airflow.dag.handles import attached, connection_of
+from graveler_airflow.dag.xcom_state import tell
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.links import LINKS, point_to
-from graveler_airflow.provenance import commit_once
+from graveler_airflow.lineage.links import LINKS, point_to
+from graveler_airflow.lineage.own_commits import commit_once
 
 __all__ = ["GravelerOperator", "GravelerWritingOperator"]
 

@@ -8,7 +8,7 @@ from airflow.sdk import Context
 from graveler.errors import AlreadyExistsError, RefNotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler_airflow.context import task_metadata
+from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.operators.base import GravelerOperator
 
 __all__ = [

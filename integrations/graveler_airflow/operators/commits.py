@@ -9,9 +9,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler_airflow.context import task_metadata
+from graveler_airflow.dag.context import task_metadata
+from graveler_airflow.lineage.own_commits import commit_once, own_commit
 from graveler_airflow.operators.base import GravelerOperator
-from graveler_airflow.provenance import commit_once, own_commit
 
 __all__ = ["GravelerCommitOperator", "GravelerRevertOperator"]
 

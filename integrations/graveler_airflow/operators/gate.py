@@ -8,9 +8,9 @@ from airflow.sdk import BaseOperator, Context
 from graveler.errors import GateFailedError
 from graveler.gates import as_gates
 from graveler.gates.gate import Check, Gate
-from graveler_airflow.binding import attached
-from graveler_airflow.failing import final_failures
-from graveler_airflow.links import LINKS
+from graveler_airflow.dag.error_policy import final_failures
+from graveler_airflow.dag.handles import attached
+from graveler_airflow.lineage.links import LINKS
 
 __all__ = ["REFUSAL", "GravelerGateOperator"]
 

@@ -10,20 +10,20 @@ from graveler.errors import InvalidInputError
 from graveler.gates import as_gates
 from graveler.gates.gate import Check, Gate
 from graveler.lake import PublishResult, Run, RunState
-from graveler_airflow.agreement import (
+from graveler_airflow.dag.context import run_key, run_metadata
+from graveler_airflow.dag.error_policy import final_failures
+from graveler_airflow.dag.handles import attached, connection_of, pack
+from graveler_airflow.dag.task_order import check_failures_show, check_waited_for
+from graveler_airflow.dag.xcom_state import (
     NOT_TAKING_PART,
     TO_RUN,
     check_nothing_lost,
     take_back,
     tells,
 )
-from graveler_airflow.binding import attached, connection_of, pack
-from graveler_airflow.context import run_key, run_metadata
-from graveler_airflow.failing import final_failures
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.links import LINKS, point_to
+from graveler_airflow.lineage.links import LINKS, point_to
 from graveler_airflow.operators.gate import REFUSAL
-from graveler_airflow.wiring import check_failures_show, check_waited_for
 
 __all__ = ["GravelerCloseRunOperator", "GravelerOpenRunOperator", "GravelerPublishRunOperator"]
 

@@ -7,7 +7,7 @@ from airflow.sdk import Context
 
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler_airflow.context import task_metadata
+from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.operators.base import GravelerOperator
 
 __all__ = ["GravelerReapOperator", "GravelerRollbackOperator"]

@@ -7,13 +7,13 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
 from fastapi import Depends, FastAPI, Response
 
-from graveler_airflow.plugin.looking import (
+from graveler_airflow.plugin.rendering import as_json, as_page
+from graveler_airflow.plugin.views import (
     look_at_commit,
     look_at_diff,
     look_at_lakes,
     look_at_runs,
 )
-from graveler_airflow.plugin.rendering import as_json, as_page
 
 __all__ = ["build_app"]
 

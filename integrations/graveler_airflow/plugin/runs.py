@@ -12,7 +12,7 @@ from graveler.lake import Repository, RunState
 from graveler.model import Commit
 from graveler.runs import RunRecord
 from graveler_airflow.plugin.changes import Changes, changes_between, changes_of
-from graveler_airflow.plugin.lakes import Place, opened
+from graveler_airflow.plugin.places import Place, opened
 
 __all__ = ["RunView", "StepView", "recent_runs", "runs_of"]
 

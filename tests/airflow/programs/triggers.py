@@ -16,8 +16,9 @@ import graveler
 from graveler.clock import SystemClock
 from graveler.errors import InvalidInputError
 from graveler.lake import Lake, Repository
-from graveler_airflow import commits, triggers
+from graveler_airflow import triggers
 from graveler_airflow.triggers import GravelerCommitTrigger, GravelerObjectTrigger
+from graveler_airflow.waiting import commits
 
 FAST = 0.02
 QUIET = 0.2  # seconds, in which nothing more may be told

@@ -6,7 +6,7 @@ from typing import Any
 
 from graveler.lake import Repository
 from graveler.model import ChangeKind
-from graveler_airflow.commits import MOST, named
+from graveler_airflow.waiting.commits import MOST, named
 
 __all__ = ["find_objects"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import RunStateError
 from graveler.lake import Run, RunState, Step
-from graveler_airflow.context import step_name, task_metadata
+from graveler_airflow.dag.context import step_name, task_metadata
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

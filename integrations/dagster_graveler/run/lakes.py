@@ -4,7 +4,7 @@ import atexit
 from threading import Lock
 from typing import Final
 
-from dagster_graveler.attached import forget_runs
+from dagster_graveler.run.leases import forget_runs
 from graveler.config import load_config, locate_lake
 from graveler.errors import BackendUnavailableError, NotFoundError
 from graveler.lake import Lake

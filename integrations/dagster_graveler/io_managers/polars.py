@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_graveler.belonging import Belongs, refuse_strangers
-from dagster_graveler.io_manager import GravelerIOManager, value_type
+from dagster_graveler.io_managers.base import GravelerIOManager, value_type
+from dagster_graveler.io_managers.partition_rows import Belongs, refuse_strangers
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Ref, Run, Step
 

@@ -17,11 +17,11 @@ from sqlalchemy.orm import Session
 from graveler.errors import GravelerError, InvalidInputError, NotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler_airflow.context import run_key
+from graveler_airflow.dag.context import run_key
 from graveler_airflow.lakes import open_lake
 from graveler_airflow.plugin.access import may_see_connection, may_see_run, refuse, visible_dags
 from graveler_airflow.plugin.changes import changes_between, changes_of
-from graveler_airflow.plugin.lakes import Place, known_places, place_of
+from graveler_airflow.plugin.places import Place, known_places, place_of
 from graveler_airflow.plugin.runs import RunView, recent_runs, runs_of
 
 __all__ = ["look_at_commit", "look_at_diff", "look_at_lakes", "look_at_runs"]

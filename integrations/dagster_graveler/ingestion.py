@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_graveler.changes import change_metadata, changes_of
-from dagster_graveler.context import step_metadata
+from dagster_graveler.display.changes import change_metadata, changes_of
 from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
+from dagster_graveler.run.context import step_metadata
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.ingest import HourState, Tick

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperatorLink
 
 from graveler.model import Commit
-from graveler_airflow.pages import commit_page, diff_page, run_page
+from graveler_airflow.lineage.pages import commit_page, diff_page, run_page
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_graveler.context import LOCATION, RunContext, run_key, run_metadata, run_of, step_of
+from dagster_graveler.run.context import (
+    LOCATION,
+    RunContext,
+    run_key,
+    run_metadata,
+    run_of,
+    step_of,
+)
 from graveler.errors import RunStateError
 from graveler.lake import RunRecord, RunState
 

@@ -5,9 +5,9 @@ from typing import Any, Final, get_args, get_origin
 
 import dagster as dg
 
-from dagster_graveler.belonging import Belongs
-from dagster_graveler.context import output_name, partition_folder
+from dagster_graveler.io_managers.partition_rows import Belongs
 from dagster_graveler.resource import GravelerResource
+from dagster_graveler.run.context import output_name, partition_folder
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Branch, Ref, Run, Step
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from graveler.errors import NoChangesError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler_airflow.context import task_metadata
+from graveler_airflow.dag.context import task_metadata
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -11,7 +11,7 @@ from airflow.sdk import Context
 from graveler.errors import FencedError, GravelerError, InvalidInputError, RunStateError
 from graveler.lake import Run, RunHandle, RunState, Step
 from graveler.model import Entry
-from graveler_airflow.context import run_hour
+from graveler_airflow.dag.context import run_hour
 from graveler_airflow.lakes import open_lake
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.plot import Bar, plot
+from dagster_graveler.display.plot import Bar, plot
 from graveler.lake import Repository
 from graveler.model import Change, ChangeKind, Commit
 

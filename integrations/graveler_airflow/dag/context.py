@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graveler.errors import InvalidInputError
 from graveler.runs import Origin
-from graveler_airflow.pages import dag_run_page, task_page
+from graveler_airflow.lineage.pages import dag_run_page, task_page
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,7 +8,7 @@ from typing import Final
 import dagster as dg
 from dagster import DagsterRun
 
-from dagster_graveler.context import RunContext, step_of
+from dagster_graveler.run.context import RunContext, step_of
 
 __all__ = ["keys_of_window", "window_metadata", "window_told"]
 

@@ -1,0 +1,1 @@
+"""What Dagster shows of a commit."""

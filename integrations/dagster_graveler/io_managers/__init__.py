@@ -1,0 +1,1 @@
+"""IO managers: assets as folders of the lake."""

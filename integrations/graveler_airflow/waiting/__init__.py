@@ -1,0 +1,1 @@
+"""What sensors and triggers wait for."""
