@@ -24,7 +24,7 @@ not parse is a CorruptionError.
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
@@ -322,28 +322,37 @@ def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
     return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 03")
 
 
-def _rare_change(key: bytes, raw: bytes) -> tuple[bytes, bytes | None, bytes | None]:
+def _rare_change(
+    key: bytes, raw: bytes, on_borrowed: Callable[[bytes, bytes], None] | None
+) -> tuple[bytes, bytes | None, bytes | None]:
     if raw == TOMBSTONE:
         return key, None, None
     if is_replacement(raw):
         return Replacement(key, raw[1:_HEADER], raw[_HEADER:])
     if raw[:1] == _BORROWED:
+        if on_borrowed is not None:
+            on_borrowed(key, raw)
         return key, raw[_EPOCH_END : _HEADER + _EPOCH_END - 1], raw[_HEADER + _EPOCH_END - 1 :]
     raise _unknown_write(raw)
 
 
 def staged_changes(
     items: Iterable[tuple[bytes, bytes]],
+    on_borrowed: Callable[[bytes, bytes], None] | None = None,
 ) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
     """Return (key, record id, value record) of staged writes; None twice for a deletion.
 
     One that replaces is a `Replacement`.
+
+    Args:
+        items: Keys and staged writes.
+        on_borrowed: Called with each that borrows bytes, when it is reached.
     """
     # slices written out: a commit passes here once for every entry
     return (
         (key, raw[1:_HEADER], raw[_HEADER:])
         if raw and raw[0] == _LIVE_BYTE
-        else _rare_change(key, raw)
+        else _rare_change(key, raw, on_borrowed)
         for key, raw in items
     )
 

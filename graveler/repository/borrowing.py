@@ -119,14 +119,12 @@ class Borrowed:
         self._stores = stores
         self._rows: dict[Row, int] = {}
 
-    def noted(self, items: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield staged rows as they are, and note those that borrow."""
-        for item in items:
-            epoch = staged_epoch(item[1])
-            if epoch is not None:
-                entry = decode_entry(item[0], staged_value(item[1]) or b"")
-                self._rows[Row(*item, entry.address)] = epoch
-            yield item
+    def note(self, key: bytes, write: bytes) -> None:
+        """Note a staged write that borrows bytes."""
+        epoch = staged_epoch(write)
+        if epoch is not None:
+            entry = decode_entry(key, staged_value(write) or b"")
+            self._rows[Row(key, write, entry.address)] = epoch
 
     def check(self, tokens: Collection[str]) -> None:
         """Return if every sweep to come sees what was noted; call it before the branch moves.

@@ -293,11 +293,11 @@ class _Committer:
         stores, built = self._stores, self._built
         newest_first = tokens[::-1]
         if built is None or built.tokens != tokens:
-            everything = self._changes(self._staged(newest_first))
+            everything = self._changes(stores.staging.scan(newest_first))
             return apply(stores.ranges, parent.metarange, everything, stores.splitting)
 
         def changes(first: bytes, last: bytes) -> Iterator[StagedChange]:
-            staged = self._staged(newest_first, first)
+            staged = stores.staging.scan(newest_first, first)
             return self._changes(takewhile(lambda item: item[0] <= last, staged))
 
         return reapply(
@@ -309,11 +309,8 @@ class _Committer:
             stores.splitting,
         )
 
-    def _staged(self, tokens: tuple[str, ...], start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        return self._borrowed.noted(self._stores.staging.scan(tokens, start))
-
     def _changes(self, staged: Iterable[tuple[bytes, bytes]]) -> Iterator[StagedChange]:
-        changes = staged_changes(staged)
+        changes = staged_changes(staged, self._borrowed.note)
         keep = self._wish.keep
         return keeping(self._stores.ranges, keep, changes) if keep else changes
 

@@ -180,8 +180,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a commit leaves deletions out",
         f"{_COMMIT}._grown",
-        "self._changes(self._staged(newest_first))",
-        'self._changes(i for i in self._staged(newest_first) if i[1] != b"\\x00")',
+        "self._changes(stores.staging.scan(newest_first))",
+        'self._changes(i for i in stores.staging.scan(newest_first) if i[1] != b"\\x00")',
         "delete-committed",
     ),
     _one(
