@@ -13,7 +13,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.chaos.nest import hatch, keep, leash
+from tests.chaos.reaper import end_with_reaper, keep, leash
 
 ORCHESTRATORS = ("airflow", "dagster")
 
@@ -31,23 +31,23 @@ def _parse(arguments: list[str]) -> Namespace:
         "--keep", action="store_true", help="leave the folder behind, however it ends"
     )
     parser.add_argument("--leash", action="store_true", help="end when whoever started it does")
-    parser.add_argument("--nest", type=int, default=0, help="not for you")
+    parser.add_argument("--reaper", type=int, default=0, help="not for you")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str]) -> int:
-    """Start the harness in a nest; in there, be it."""
+    """Start a reaper with the harness below it; below a reaper, run the harness."""
     given = _parse(arguments)
-    if not given.nest:
+    if not given.reaper:
         if given.leash:
             leash()
-        nest = ["--nest", str(os.getpid()), "--seed", given.seed]
-        return keep([sys.executable, "-m", "tests.chaos", *arguments, *nest])
-    hatch()
+        reaper = ["--reaper", str(os.getpid()), "--seed", given.seed]
+        return keep([sys.executable, "-m", "tests.chaos", *arguments, *reaper])
+    end_with_reaper()
     folder = Path(tempfile.mkdtemp(prefix="graveler-chaos-"))
     wrong = 1
     try:
-        # heavy, and of no use to the nest
+        # takes seconds to import, and the reaper needs nothing of it
         from tests.chaos.running import work
 
         wrong = work(given, folder)

@@ -26,12 +26,12 @@ class AirflowChaos(Chaos):
         folder: Path,
         plan: Plan,
         *,
-        nest: int,
+        reaper: int,
         say: Callable[[str], None],
         patience: float,
     ) -> None:
         super().__init__(folder, plan, say=say, patience=patience)
-        self._airflow = Airflow(make_home(folder, nest))
+        self._airflow = Airflow(make_home(folder, reaper))
         self._call = self._airflow.call
         self._run_ids: dict[datetime, str] = {}
         self._states: dict[datetime, str] = {}

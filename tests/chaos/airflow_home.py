@@ -21,14 +21,14 @@ _AGAIN = 10
 class ChaosHome(Home):
     """A home whose Airflow notices soon that something has died."""
 
-    nest: int = 1
+    reaper: int = 1
 
     @property
     def env(self) -> dict[str, str]:
         return {
             **super().env,
             "CHAOS_FOLDER": str(self.folder / "chaos"),
-            "CHAOS_NEST": str(self.nest),
+            "CHAOS_REAPER": str(self.reaper),
             "AIRFLOW_CONN_GRAVELER_DEFAULT": (
                 f'{{"conn_type": "graveler", "host": "{self.lake}", "extra": {{"repo": "hours"}}}}'
             ),
@@ -50,9 +50,9 @@ class ChaosHome(Home):
         }
 
 
-def make_home(folder: Path, nest: int) -> ChaosHome:
+def make_home(folder: Path, reaper: int) -> ChaosHome:
     """Return a home with a lake, the DAGs and an empty metadata database."""
-    home = ChaosHome(folder, free_port(), nest)
+    home = ChaosHome(folder, free_port(), reaper)
     home.dags.mkdir()
     shutil.copy(ROOT / "tests/chaos/dags/hourly.py", home.dags)
     with graveler.open(home.lake, create=True) as lake:

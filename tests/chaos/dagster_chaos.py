@@ -46,12 +46,12 @@ class DagsterChaos(Chaos):
         folder: Path,
         plan: Plan,
         *,
-        nest: int,
+        reaper: int,
         say: Callable[[str], None],
         patience: float,
     ) -> None:
         super().__init__(folder, plan, say=say, patience=patience)
-        self._dagster = make_home(folder, nest, at_once=_AT_ONCE, longest=_LONGEST)
+        self._dagster = make_home(folder, reaper, at_once=_AT_ONCE, longest=_LONGEST)
         self._runs: dict[datetime, list[dict[str, Any]]] = {}
         self._waited: dict[str, int] = {}
 

@@ -50,14 +50,14 @@ class Dagster:
 
     Attributes:
         folder: Where.
-        nest: What nothing survives.
+        reaper: The process id of the reaper.
         port: Of the webserver.
         code_port: Of the code server.
         services: What runs.
     """
 
     folder: Path
-    nest: int
+    reaper: int
     port: int = field(default_factory=free_port)
     code_port: int = field(default_factory=free_port)
     services: Services = field(init=False)
@@ -86,7 +86,7 @@ class Dagster:
             "DAGSTER_HOME": str(self.folder),
             "CHAOS_FOLDER": str(self.folder / "chaos"),
             "CHAOS_LAKE": str(self.lake),
-            "CHAOS_NEST": str(self.nest),
+            "CHAOS_REAPER": str(self.reaper),
         }
 
     def start(self, *names: str) -> None:
@@ -133,13 +133,13 @@ class Dagster:
             SystemClock().sleep(0.5)
 
 
-def make_home(folder: Path, nest: int, *, at_once: int, longest: float) -> Dagster:
+def make_home(folder: Path, reaper: int, *, at_once: int, longest: float) -> Dagster:
     """Return a home with a lake and an empty instance."""
     settings = _INSTANCE.format(at_once=at_once, longest=int(longest))
     (folder / "dagster.yaml").write_text(settings)
     with graveler.open(folder / "lake", create=True) as lake:
         lake.create_repository("hours").protect("main")
-    dagster = Dagster(folder, nest)
+    dagster = Dagster(folder, reaper)
     # services that make its databases at the same time can leave them broken for good
     command = [_DAGSTER, "instance", "info"]
     made = subprocess.run(command, cwd=folder, env=dagster.env, capture_output=True, text=True)

@@ -7,7 +7,7 @@ import dagster as dg
 from dagster_graveler import GravelerIOManager, GravelerResource, graveler_definitions
 from graveler.config import environment
 from graveler.gates import gate
-from tests.chaos.blows import Striker, parent_of
+from tests.chaos.faults import FaultInjector, parent_of
 from tests.chaos.hours import STEPS, expected, run_step
 from tests.chaos.plan import FIRST, key_of
 
@@ -15,9 +15,9 @@ hours = dg.HourlyPartitionsDefinition(start_date=FIRST, fmt="%Y-%m-%dT%H:%M")
 FOLDER = Path(environment("CHAOS_FOLDER", "."))
 
 
-def striker(hour: str, task: str) -> Striker:
+def striker(hour: str, task: str) -> FaultInjector:
     """Return what waits for a task; its process's parent is the fork server of the run worker."""
-    return Striker(FOLDER, hour, task, parent=parent_of(parent_of()))
+    return FaultInjector(FOLDER, hour, task, parent=parent_of(parent_of()))
 
 
 @gate("whole hour", reads="run")

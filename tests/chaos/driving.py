@@ -12,7 +12,7 @@ import graveler
 from graveler.clock import SystemClock
 from graveler.errors import RunNotFoundError
 from graveler.lake import Repository, RunRecord, RunState
-from tests.chaos.blows import write_plan
+from tests.chaos.faults import write_plan
 from tests.chaos.judging import state_of_main
 from tests.chaos.plan import Act, Fate, Plan, key_of
 
@@ -121,7 +121,7 @@ class Chaos(ABC):
 
     def run(self) -> None:
         """Start it, let the plan happen, and wait until nothing is left to happen."""
-        write_plan(self.folder / "chaos", self.plan.blows)
+        write_plan(self.folder / "chaos", self.plan.faults)
         try:
             self.start()
             self.say("up")
@@ -171,7 +171,7 @@ class Chaos(ABC):
             row.idle = 0
             return False
         acts = self._acts[row.fate.hour]
-        nothing_left = all(act.after for act in acts)  # a blow that never fell brings no act
+        nothing_left = all(act.after for act in acts)  # a fault that never fell brings no act
         if len(row.ran) > row.begun:
             return nothing_left
         ran = self.ran(row)

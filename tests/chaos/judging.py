@@ -147,7 +147,7 @@ class Judge:
             damaged = [path for path in garbage if not path.endswith("-more")]
             verdict.check(not damaged, f"{name} has {damaged}, which no step has finished")
         verdict.figures |= {
-            "blows that fell": sum("blow" in line for line in self._said),
+            "faults that fell": sum("fault" in line for line in self._said),
             "writers that outlived their task": len({line["zombie"] for line in tries}),
             "their writes after their time": len(late),
             "of those refused": sum(bool(line["refused"]) for line in late),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from tests.chaos.blows import Blow
+from tests.chaos.faults import Fault
 from tests.chaos.hours import hours
 
 __all__ = [
@@ -40,7 +40,7 @@ class Act:
             ``clear run``, ``clear task``,
             ``clear task alone``, ``cancel run``, ``run again``, ``kill scheduler``,
             ``kill host``.
-        after: The blow that a process of the run has to reach first; "" is when the run is over.
+        after: The fault that a process of the run has to reach first; "" is when the run is over.
         task: Which.
     """
 
@@ -56,7 +56,7 @@ class Fate:
     Attributes:
         hour: Which.
         kind: What it is called.
-        blows: What strikes its processes.
+        faults: What strikes its processes.
         acts: What is done to its run, in this order.
         dag: Of which DAG it is a run.
         renewals: How often the run is begun anew when it is over and has not published.
@@ -64,20 +64,20 @@ class Fate:
 
     hour: datetime
     kind: str
-    blows: tuple[Blow, ...] = ()
+    faults: tuple[Fault, ...] = ()
     acts: tuple[Act, ...] = ()
     dag: str = "hours"
     renewals: int = 0
 
 
-Kind = Callable[[str, str], tuple[list[Blow], list[Act]]]
+Kind = Callable[[str, str], tuple[list[Fault], list[Act]]]
 """From the hour's key and the task that is struck to what happens."""
 
 
 def _strike(deed: str, **given: object) -> Kind:
-    def kind(hour: str, task: str) -> tuple[list[Blow], list[Act]]:
-        blow = Blow(name=f"{hour} {deed}", hour=hour, task=task, deed=deed)
-        return [replace(blow, **given)], []  # type: ignore[arg-type] # fields of a blow
+    def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
+        fault = Fault(name=f"{hour} {deed}", hour=hour, task=task, deed=deed)
+        return [replace(fault, **given)], []  # type: ignore[arg-type] # fields of a fault
 
     return kind
 
@@ -85,9 +85,9 @@ def _strike(deed: str, **given: object) -> Kind:
 def _do(deed: str, *, seconds: float = 8, zombie: bool = True) -> Kind:
     """Something is done to a run while a task of it is in the middle of its writing."""
 
-    def kind(hour: str, task: str) -> tuple[list[Blow], list[Act]]:
-        blow = Blow(f"{hour} {deed}", hour, task, "hold", seconds=seconds, zombie=zombie)
-        return [blow], [Act(deed, after=blow.name, task=task)]
+    def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
+        fault = Fault(f"{hour} {deed}", hour, task, "hold", seconds=seconds, zombie=zombie)
+        return [fault], [Act(deed, after=fault.name, task=task)]
 
     return kind
 
@@ -95,7 +95,7 @@ def _do(deed: str, *, seconds: float = 8, zombie: bool = True) -> Kind:
 def _then(deed: str) -> Kind:
     """Something is done to a run that is over."""
 
-    def kind(hour: str, task: str) -> tuple[list[Blow], list[Act]]:
+    def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
         return [], [Act(deed, task=task)]
 
     return kind
@@ -104,9 +104,9 @@ def _then(deed: str) -> Kind:
 def _both(*kinds: Kind) -> Kind:
     """Several things happen to one run."""
 
-    def kind(hour: str, task: str) -> tuple[list[Blow], list[Act]]:
+    def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
         met = [each(hour, task) for each in kinds]
-        return [blow for blows, _ in met for blow in blows], [
+        return [fault for faults, _ in met for fault in faults], [
             act for _, acts in met for act in acts
         ]
 
@@ -200,9 +200,9 @@ class Plan:
     disasters: tuple[Disaster, ...] = ()
 
     @property
-    def blows(self) -> list[Blow]:
+    def faults(self) -> list[Fault]:
         """Return what strikes processes from inside."""
-        return [blow for fate in self.fates for blow in fate.blows]
+        return [fault for fate in self.fates for fault in fate.faults]
 
 
 def _fates(kinds: dict[str, Kind], drawn: list[tuple[str, str, int]]) -> tuple[Fate, ...]:
@@ -210,9 +210,9 @@ def _fates(kinds: dict[str, Kind], drawn: list[tuple[str, str, int]]) -> tuple[F
     drawn = sorted(drawn, key=lambda each: each[0] == _TIMED)
     fates = []
     for hour, (kind, task, renewals) in zip(hours(FIRST, len(drawn)), drawn, strict=True):
-        blows, acts = kinds[kind](key_of(hour), task)
+        faults, acts = kinds[kind](key_of(hour), task)
         dag = "timed" if kind == _TIMED else "hours"
-        fates.append(Fate(hour, kind, tuple(blows), tuple(acts), dag, renewals))
+        fates.append(Fate(hour, kind, tuple(faults), tuple(acts), dag, renewals))
     return tuple(fates)
 
 

@@ -23,7 +23,7 @@ def work(given: Namespace, folder: Path) -> int:
         flush=True,
     )
     chaos = _orchestrator(given.orchestrator)(
-        folder, plan, nest=given.nest, say=_say, patience=given.patience
+        folder, plan, reaper=given.reaper, say=_say, patience=given.patience
     )
     chaos.run()
     with graveler.open(chaos.lake) as lake:
@@ -40,10 +40,10 @@ def work(given: Namespace, folder: Path) -> int:
             verdict.check(
                 row.main[-1] == "whole", f"{row.fate.hour} {row.fate.kind}: no attempt published"
             )
-    if not plan.disasters:  # those may come before a blow has its turn
-        for blow in plan.blows:
-            fell = (folder / "chaos/reached" / blow.name).exists()
-            verdict.check(fell, f"{blow.name}: it never fell on {blow.task}")
+    if not plan.disasters:  # those may come before a fault has its turn
+        for fault in plan.faults:
+            fell = (folder / "chaos/reached" / fault.name).exists()
+            verdict.check(fell, f"{fault.name}: it never fell on {fault.task}")
     verdict.figures["done from outside"] = dict(sorted(chaos.done.items()))
     verdict.figures["manual steps"] = 0
     print(report(given, verdict))

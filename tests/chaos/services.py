@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from graveler.clock import SystemClock
-from tests.chaos.nest import descendants
+from tests.chaos.reaper import descendants
 
 __all__ = ["Services"]
 

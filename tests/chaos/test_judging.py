@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import graveler
-from tests.chaos.blows import say, write_plan
+from tests.chaos.faults import say, write_plan
 from tests.chaos.hours import GARBAGE, STEPS, expected, folder, hours, run_step
 from tests.chaos.judging import Judge, state_of_main
 

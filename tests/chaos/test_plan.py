@@ -1,4 +1,4 @@
-"""Plans of chaos, the blows of a process, and the nest that nothing survives in."""
+"""Plans of chaos, the faults of a process, and the reaper."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graveler.clock import SystemClock
-from tests.chaos.blows import Blow, Striker, read_plan, write_plan
+from tests.chaos.faults import Fault, FaultInjector, read_plan, write_plan
 from tests.chaos.plan import AIRFLOW, DAGSTER, each_kind, some
 
 
@@ -23,8 +23,8 @@ def test_a_plan_of_two_hundred_hours_has_everything_in_it(kinds):
     plan = some(kinds, 200, "7")
     met = Counter(fate.kind for fate in plan.fates)
     alone = {kind for kind in kinds if kind not in met}
-    assert {blow.name for blow in plan.blows} == {
-        blow.name for fate in plan.fates for blow in fate.blows
+    assert {fault.name for fault in plan.faults} == {
+        fault.name for fate in plan.fates for fault in fate.faults
     }
     assert {disaster.deed for disaster in plan.disasters} == {"kill scheduler", "kill host"}
     assert len(alone) == 2  # those that strike everybody
@@ -39,19 +39,19 @@ def test_every_kind_has_an_hour_of_its_own_in_the_matrix():
 
 
 def test_a_blow_falls_as_often_as_it_is_to(tmp_path):
-    blow = Blow("b", "2013-01-01T00:00", "left", "raise", times=2)
-    write_plan(tmp_path, [blow])
-    assert read_plan(tmp_path) == [blow]
+    fault = Fault("b", "2013-01-01T00:00", "left", "raise", times=2)
+    write_plan(tmp_path, [fault])
+    assert read_plan(tmp_path) == [fault]
     for _ in range(2):
         with pytest.raises(RuntimeError, match="half of it"):
-            Striker(tmp_path, "2013-01-01T00:00", "left").pause(None)
-    Striker(tmp_path, "2013-01-01T00:00", "left").pause(None)
-    Striker(tmp_path, "2013-01-01T01:00", "left").pause(None)
+            FaultInjector(tmp_path, "2013-01-01T00:00", "left").pause(None)
+    FaultInjector(tmp_path, "2013-01-01T00:00", "left").pause(None)
+    FaultInjector(tmp_path, "2013-01-01T01:00", "left").pause(None)
     assert (tmp_path / "reached" / "b").exists()
 
 
 @pytest.mark.crash
-def test_what_the_dead_leave_behind_does_not_survive_the_nest(tmp_path):
+def test_what_the_dead_leave_behind_does_not_survive_the_reaper(tmp_path):
     survivor = (
         "import time, pathlib, os; pathlib.Path('up').write_text(str(os.getpid())); time.sleep(99)"
     )
@@ -63,11 +63,9 @@ def test_what_the_dead_leave_behind_does_not_survive_the_nest(tmp_path):
         "os.kill(os.getpid(), 9)\n"
     )
     (tmp_path / "parent.py").write_text(parent)
-    nest = (
-        "import sys; from tests.chaos.nest import keep; print(keep([sys.executable, 'parent.py']))"
-    )
+    reaper = "import sys; from tests.chaos.reaper import keep; print(keep([sys.executable, 'parent.py']))"
     done = subprocess.run(
-        [sys.executable, "-c", nest],
+        [sys.executable, "-c", reaper],
         cwd=tmp_path,
         env={"PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,

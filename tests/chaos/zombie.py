@@ -18,7 +18,7 @@ from graveler.clock import SystemClock
 from graveler.errors import GravelerError
 from graveler.lake import Repository, RunHandle
 from graveler.repository import Branch
-from tests.chaos.blows import say
+from tests.chaos.faults import say
 from tests.chaos.hours import GARBAGE
 
 _LIFE = 40.0
@@ -37,7 +37,7 @@ class Zombie:
         self._run = repository.runs.attach(self._handle)
         self._branch = orders["branch"]
         self._fence = orders["fence"]
-        self._blow = orders["blow"]
+        self._fault = orders["fault"]
         self._task = orders["task"]
 
     def live(self) -> None:
@@ -48,7 +48,7 @@ class Zombie:
         until = monotonic() + _LIFE
         rounds = 0
         while monotonic() < until and rounds < _ROUNDS:
-            rounds += self._round(f"zombies/{self._blow}-{GARBAGE}-{rounds}")
+            rounds += self._round(f"zombies/{self._fault}-{GARBAGE}-{rounds}")
             SystemClock().sleep(0.5)
 
     def _round(self, path: str) -> int:
@@ -80,7 +80,7 @@ class Zombie:
             said = str(error.code)
         else:
             said = ""
-        say(self._folder, zombie=self._blow, tried=what, dead=dead, refused=said)
+        say(self._folder, zombie=self._fault, tried=what, dead=dead, refused=said)
 
 
 def _is_alive(process: str) -> bool:

@@ -12,7 +12,7 @@ from graveler.gc import fsck
 from graveler.lake.factory import connect
 from graveler.refs.expired import Expired
 from graveler.refs.restore import restore_refs
-from tests.engine.worlds import FAULTS, World, struck_worlds
+from tests.engine.worlds import FAULTS, ScriptedWorld, struck_worlds
 
 
 def commit(branch, message="c", **files):
@@ -187,7 +187,7 @@ def test_what_expired_is_still_expired(lake, full, tmp_path):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_restore_that_was_ended_by_a_fault_is_repeated(fault, tmp_path):
     """Branches come last: until then nothing is seen of it, and repeating it completes it."""
-    dumped = World().repo(scripted=False)
+    dumped = ScriptedWorld().repo(scripted=False)
     commit(dumped.branch("main"), "one", a="1")
     dumped.create_branch("dev")
     dumped.protect("main")
@@ -214,7 +214,7 @@ def test_a_restore_that_was_ended_by_a_fault_is_repeated(fault, tmp_path):
 
 def test_a_branch_that_moves_while_a_dump_is_restored_stays(full, tmp_path, monkeypatch):
     full.dump_refs(tmp_path / "refs")
-    fresh = World().repo(scripted=False)
+    fresh = ScriptedWorld().repo(scripted=False)
     monkeypatch.setattr("graveler.repository.dumping.check_storage", lambda *_: None)
 
     def moved_then_restored(refs, contents, path):

@@ -10,14 +10,14 @@ import pytest
 from graveler.errors import NoChangesError
 from graveler.model import Entry
 from graveler.testing.linking import link_unseen
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 BYTES = b"delay,2\n"
 
 
 @pytest.fixture
 def repo(tmp_path):
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     repo.links.allow(str(tmp_path))
     return repo
 

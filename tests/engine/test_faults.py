@@ -27,7 +27,7 @@ from graveler.repository.committing import _seal
 from graveler.runs import Run, Runs, Step
 from graveler.testing.faults import ProcessDied
 from tests.engine import test_undo_faults as undo
-from tests.engine.worlds import FAULTS, SMALL, World, struck_worlds, tree
+from tests.engine.worlds import FAULTS, SMALL, ScriptedWorld, struck_worlds, tree
 from tests.gc import test_collecting_faults as gc
 from tests.runs import test_rollback as rollback
 from tests.runs import test_run_faults as runs
@@ -164,7 +164,7 @@ DONE = (NoChangesError, AlreadyExistsError, RefNotFoundError)
 
 
 def old_and_new(prepare, operate):
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     prepare(repo)
     old = snapshot(repo)
@@ -255,7 +255,7 @@ def test_rules_of_collection_are_kept_and_touch_nothing_else(operation, fault):
     prepare, operate = RULES[operation]
     old, new = old_and_new(prepare, operate)
     assert old == new
-    done = World().repo()
+    done = ScriptedWorld().repo()
     prepare(done)
     operate(done)
     rules = done.gc.rules
@@ -332,7 +332,7 @@ def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
     tables += [(rollback.done, rollback.take_back)]
     tables += [(gc.start, gc.mark), (gc.marked, gc.sweep), (gc.marked, gc.undelete)]
     for prepare, operate in tables:
-        repo = World().repo(scripted=False)
+        repo = ScriptedWorld().repo(scripted=False)
         prepare(repo)
         called.clear()
         with suppress(GravelerError):  # one of them is a run that its gate refuses

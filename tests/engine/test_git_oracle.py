@@ -24,7 +24,7 @@ from graveler.identity import record_id
 from graveler.model import Commit, Entry
 from graveler.records import decode_entry, encode_entry
 from graveler.repository.bases import find_bases
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 from tests.git import Git
 
 PATHS = [f"p{number}" for number in range(8)]
@@ -213,7 +213,7 @@ class Engine:
 @pytest.mark.parametrize("seeds", [range(70), range(70, 140)])
 def test_a_merge_is_what_git_makes_of_it_and_never_a_guess(tmp_path, seeds):
     git = Git(tmp_path)
-    with World().lake() as lake:
+    with ScriptedWorld().lake() as lake:
         repo = lake.repository("flights")
         seen: Counter[str] = Counter()
         for seed in seeds:

@@ -20,7 +20,7 @@ from graveler.model import Commit, Entry
 from graveler.records import encode_entry
 from graveler.refs import advance
 from graveler.repository.committing import MOST_SEALED, _seal  # what a commit does before it dies
-from tests.engine.worlds import SMALL, World, interleave, tree
+from tests.engine.worlds import SMALL, ScriptedWorld, interleave, tree
 
 
 def main_of(world):
@@ -436,7 +436,7 @@ def test_what_was_discarded_is_never_answered_with_another_commit():
 
 
 def test_committers_that_die_leave_a_bounded_number_of_sealed_tokens():
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     main = repo.branch("main")
     for number in range(3 * MOST_SEALED):

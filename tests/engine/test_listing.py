@@ -9,7 +9,7 @@ import pytest
 
 from graveler.model import Prefix
 from graveler.repository.spool import Spool
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 FILES = 1_500
 
@@ -30,7 +30,7 @@ def of(number):
 
 def world_of(branches):
     """Main holds generation 0 of a table, and branches hold the later ones."""
-    world = World()
+    world = ScriptedWorld()
     repo = world.lake(scripted=False).create_repository("wide")
     main = repo.branch("main")
     fill(main, 0)
@@ -85,7 +85,7 @@ def test_a_publish_at_any_call_of_a_listing_shows_whole_or_not_at_all():
 
 @pytest.mark.parametrize("delimiter", ["", "/"])
 def test_what_is_staged_is_looked_at_once_however_many_folders_are_folded(delimiter):
-    world = World()
+    world = ScriptedWorld()
     main = world.repo(scripted=False).branch("main")
     for number in range(50):
         main.put(f"a/{number:02}/committed", b"")
@@ -102,7 +102,7 @@ def test_what_is_staged_is_looked_at_once_however_many_folders_are_folded(delimi
 
 
 def test_writes_and_commits_between_the_rows_of_a_listing_do_not_show_in_it():
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     main = repo.branch("main")
     fill(main, 0, 600)
@@ -118,7 +118,7 @@ def test_writes_and_commits_between_the_rows_of_a_listing_do_not_show_in_it():
 
 
 def test_a_listing_begun_again_goes_on_behind_a_path():
-    main = World().repo(scripted=False).branch("main")
+    main = ScriptedWorld().repo(scripted=False).branch("main")
     fill(main, 0, 100)
     main.commit("0")
     fill(main, 1, 50)

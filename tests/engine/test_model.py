@@ -15,7 +15,7 @@ from graveler.errors import (
 )
 from graveler.model import ChangeKind, Entry
 from tests.engine.merge_model import MergeModel
-from tests.engine.worlds import World, tree
+from tests.engine.worlds import ScriptedWorld, tree
 
 PATHS = [f"{folder}{name}" for folder in ("", "a/", "b/c/") for name in "pqrst"]
 BRANCHES = ["main", "dev", "fix"]
@@ -43,7 +43,7 @@ class RepositoryMachine(MergeModel, RuleBasedStateMachine):
 
     @initialize(raggedness=st.sampled_from([1, 2, 1_000]), most=st.sampled_from([300, 100_000]))
     def make(self, raggedness, most):
-        lake = World().lake()
+        lake = ScriptedWorld().lake()
         self.repo = lake.create_repository(
             "model", splitting=Splitting(max_bytes=most, raggedness=raggedness)
         )
@@ -234,7 +234,7 @@ class RepositoryMachine(MergeModel, RuleBasedStateMachine):
 
 
 def test_a_merge_of_disjoint_histories_is_refused():
-    repo = World().repo()
+    repo = ScriptedWorld().repo()
     root = repo.stores.refs.commits.add(
         metarange=repo.commit("main").metarange,
         parents=(),

@@ -13,7 +13,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.repository.committing import _seal
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 
 def commit(branch, message="c", **files):
@@ -329,7 +329,7 @@ def test_a_clock_that_jumps_leaves_the_order_of_the_moves(repo, at):
 
 def test_runs_that_are_over_do_not_slow_the_log_of_all_down():
     def calls_with(runs):
-        world = World()
+        world = ScriptedWorld()
         repo = world.repo(scripted=False)
         for number in range(runs):
             with repo.run(f"hour {number}") as run, run.step("land") as step:

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from graveler.errors import RefNotFoundError
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 
 class Model:
@@ -78,7 +78,7 @@ GONE = [create, undo]
 @pytest.mark.parametrize("seed", range(12))
 def test_every_place_of_a_branch_is_found_again(seed):
     random = Random(seed)  # a test's seed
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     repo.branch("main").put("base", b"0")
     repo.branch("main").commit("base")
     head = repo.create_branch("dev").head.id

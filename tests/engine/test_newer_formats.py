@@ -32,7 +32,7 @@ from graveler.sstable.writer import TableWriter
 _numbers = count(1)
 
 
-class World:
+class FutureWorld:
     """A repository with one of every record, and the store below it."""
 
     def __init__(self):
@@ -131,7 +131,7 @@ def test_no_operation_reads_rewrites_or_drops_a_record_of_a_newer_format(kind):
     refused = []
     number = 0
     while True:
-        world = World()
+        world = FutureWorld()
         place = RECORDS[kind](world)
         raw = world.make_newer(*place)
         todo = list(operations(world))
@@ -158,7 +158,7 @@ def test_no_operation_reads_rewrites_or_drops_a_record_of_a_newer_format(kind):
 
 
 def test_the_message_names_the_record():
-    world = World()
+    world = FutureWorld()
     world.make_newer(*RECORDS["branch"](world))
     with pytest.raises(NewerFormatError, match="branch record of 'work' has format 3"):
         world.repo.branch("work")
@@ -171,7 +171,7 @@ def test_the_message_names_the_record():
 
 
 def test_a_record_that_names_the_present_format_is_read_as_one_that_names_none():
-    world = World()
+    world = FutureWorld()
     for place in (make(world) for kind, make in RECORDS.items() if kind != "tag"):
         value = world.value(*place)
         world.kv.set(*place, json.dumps({**json.loads(value), "format": 2}).encode())
@@ -186,7 +186,7 @@ def test_a_record_that_names_the_present_format_is_read_as_one_that_names_none()
 
 @pytest.mark.parametrize("found", [0, -1, 1.0, "2", None, True, [2]])
 def test_a_format_that_is_none_is_damage(found):
-    world = World()
+    world = FutureWorld()
     place = RECORDS["branch"](world)
     fields = json.loads(world.value(*place))
     world.kv.set(*place, json.dumps({**fields, "format": found}).encode())
@@ -195,7 +195,7 @@ def test_a_format_that_is_none_is_damage(found):
 
 
 def test_a_staged_write_of_a_newer_kind_is_neither_committed_nor_dropped():
-    world = World()
+    world = FutureWorld()
     work = world.repo.branch("work")
     record = world.repo.stores.refs.branches.get("work")
     entry = Entry(path="new", address="data/x", size=1)
@@ -268,7 +268,7 @@ def test_a_table_whose_format_is_none_is_damage(tmp_path):
 
 @pytest.mark.parametrize("stated", [{}, {"format": 1}])
 def test_a_repository_of_an_older_format_is_refused_with_the_way_out(stated):
-    world = World()
+    world = FutureWorld()
     place = RECORDS["repository"](world)
     fields = json.loads(world.value(*place))
     del fields["format"]
@@ -298,12 +298,12 @@ def test_settings_of_a_newer_format_are_refused(tmp_path):
 
 def test_what_is_not_there_is_still_not_found():
     with pytest.raises(NotFoundError):
-        World().repo.branch("nowhere")
+        FutureWorld().repo.branch("nowhere")
 
 
 @pytest.mark.parametrize("storage", ["file:///a\ud800", "file:///a\0b"])
 def test_a_repository_whose_storage_no_store_takes_is_damaged(storage):
-    world = World()
+    world = FutureWorld()
     place = RECORDS["repository"](world)
     fields = json.loads(world.value(*place))
     world.kv.set(*place, json.dumps(fields | {"storage": storage}).encode())

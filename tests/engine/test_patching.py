@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import NoChangesError
-from tests.engine.worlds import World, interleave, tree
+from tests.engine.worlds import ScriptedWorld, interleave, tree
 
 
 def older_are_staged(repo):
@@ -98,7 +98,7 @@ def test_a_commit_meanwhile_leaves_no_older_write_over_the_transaction():
 
 
 def test_an_older_write_of_what_the_head_has_gives_way_too():
-    repo = World().repo()
+    repo = ScriptedWorld().repo()
     dev = repo.create_branch("dev")
     dev.put("both", b"mine")
     dev.commit("mine")

@@ -5,14 +5,14 @@ import pytest
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
 from graveler.records import stage_entry
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 ODD = ["/a", "a/", "a//b", ".", "..", "./a", "a/.", "a/../b", "../a", "a/..", "//", "/"]
 
 
 @pytest.fixture
 def repo():
-    return World().repo()
+    return ScriptedWorld().repo()
 
 
 @pytest.mark.parametrize("path", ODD)

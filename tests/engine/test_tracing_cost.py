@@ -1,12 +1,12 @@
 """What the history of a path reads."""
 
 from tests.engine.test_tracing import commit, messages
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 
 def test_only_commits_that_can_have_changed_the_path_are_opened():
     """Of 500 commits, ten change the path."""
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     main = repo.branch("main")
     commit(main, "base", **{f"k{number:03}": "0" for number in range(60)})
     for number in range(500):

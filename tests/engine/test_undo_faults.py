@@ -7,7 +7,7 @@ import pytest
 from graveler.errors import AlreadyExistsError, GravelerError
 from graveler.repository.committing import _seal
 from graveler.testing.faults import lost_reply
-from tests.engine.worlds import FAULTS, World, struck_worlds, tree
+from tests.engine.worlds import FAULTS, ScriptedWorld, struck_worlds, tree
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def snapshot(repo):
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_branch_and_log_are_old_or_new_together(operation, fault):
     prepare, operate = OPERATIONS[operation]
-    world = World()
+    world = ScriptedWorld()
     prepare(world.repo(scripted=False))
     old = snapshot(world.repo(scripted=False))
     operate(world.repo(scripted=False))
@@ -97,7 +97,7 @@ def test_an_undo_that_was_lost_is_not_taken_for_an_earlier_one():
     number, struck = 0, []
     while True:
         number += 1
-        world = World()
+        world = ScriptedWorld()
         other = world.repo(scripted=False)
         main = other.branch("main")
         for content in ("1", "2"):

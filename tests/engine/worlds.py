@@ -39,7 +39,7 @@ class ScriptedLake(Lake):
         return FaultyObjectStore(super()._open_store(uri), self._script)
 
 
-class World:
+class ScriptedWorld:
     """The stores of a lake, opened as often as a test has processes."""
 
     def __init__(self):
@@ -100,7 +100,7 @@ def struck_worlds(fault, prepare, operate):
     action, moment, differs = FAULTS[fault]
 
     def struck(number):
-        world = World()
+        world = ScriptedWorld()
         prepare(world.repo(scripted=False))
         repo = world.repo()
         world.script.arm(number, action, moment=moment)
@@ -133,7 +133,7 @@ def interleave(prepare, operate, meanwhile, check, *, least=3):
         least: How many points there are at the least, lest the test test nothing.
     """
     for number in count(1):
-        world = World()
+        world = ScriptedWorld()
         prepare(world.repo(scripted=False))
         other = world.repo(scripted=False)
         results = []

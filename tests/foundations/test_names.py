@@ -15,7 +15,7 @@ from graveler.names import (
     step_branch,
 )
 from graveler.runs import Runs
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 
 @pytest.mark.parametrize("name", ["abc", "0-1", "a" * 63, "flights"])
@@ -62,7 +62,7 @@ def test_a_path_may_not_be(path):
 
 
 def test_the_longest_path_can_be_written_listed_and_read():
-    main = World().repo().branch("main")
+    main = ScriptedWorld().repo().branch("main")
     paths = [letter * 1024 for letter in "abc"] + ["é" * 512]
     for path in paths:
         main.put(path, path[:3].encode())
@@ -100,7 +100,7 @@ def test_two_keys_of_one_branch_name_do_not_share_a_run():
         if other != key:
             twins = (other, key)
         number += 1
-    runs: Runs = World().repo().runs
+    runs: Runs = ScriptedWorld().repo().runs
     runs.open(twins[0])
     with pytest.raises(InvalidInputError, match="change the key"):
         runs.open(twins[1])
@@ -112,7 +112,7 @@ def test_two_keys_of_one_branch_name_do_not_share_a_run():
 def test_metadata_is_text_by_text(pairs):
     with pytest.raises(InvalidInputError, match="text"):
         check_pairs("x", pairs)
-    repo = World().repo()
+    repo = ScriptedWorld().repo()
     main = repo.branch("main")
     for refused in (
         lambda: main.put("a", b"1", metadata=pairs),

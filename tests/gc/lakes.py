@@ -6,7 +6,7 @@ from hashlib import sha256
 from graveler.gc import fsck
 from graveler.model import Entry
 from graveler.objects.registry import open_store
-from tests.engine.worlds import World, tree
+from tests.engine.worlds import ScriptedWorld, tree
 
 DAY = 86_400
 NOW = timedelta(0)
@@ -78,7 +78,7 @@ __all__ = [
     "DAY",
     "NOW",
     "OUTSIDE",
-    "World",
+    "ScriptedWorld",
     "check_sound",
     "collect",
     "commit",

@@ -18,7 +18,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import World, interleave, outcome_of
+from tests.engine.worlds import ScriptedWorld, interleave, outcome_of
 from tests.gc.lakes import NOW, OUTSIDE, check_sound, commit, everything, link, outside
 
 GARBAGE = {"g0": "garbage 0", "g1": "garbage 1", "g3": "garbage 3"}
@@ -357,7 +357,7 @@ def test_a_table_whose_deletion_never_ends_is_told_of():
     """A sweep dies between its word and its deed: the writer waits, and says what to do."""
     told = 0
     for number in range(1, 500):
-        world = World()
+        world = ScriptedWorld()
         repo = world.repo(scripted=False)
         condemned(repo)
         world.script.arm(number, dies)

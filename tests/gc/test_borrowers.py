@@ -19,7 +19,7 @@ from graveler.errors import (
 from graveler.lake.shared import lend_lake
 from graveler.model import Entry
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import World, interleave, outcome_of, tree
+from tests.engine.worlds import ScriptedWorld, interleave, outcome_of, tree
 from tests.gc.lakes import NOW, check_sound, commit
 
 LOST = {"g0": "garbage 0", "g1": "garbage 1"}
@@ -167,7 +167,7 @@ def test_a_borrower_comes_in_between_the_steps_of_a_sweep(borrower):
 def test_a_borrower_dies_and_a_sweep_and_a_commit_come_after_it(borrower):
     """What it has staged is not acknowledged; a commit takes it only if its bytes are there."""
     for number in range(1, 500):
-        world = World()
+        world = ScriptedWorld()
         repo = world.repo(scripted=False)
         condemned(repo)
         world.script.arm(number, dies)
@@ -188,7 +188,7 @@ def test_a_borrower_dies_and_a_sweep_and_a_commit_come_after_it(borrower):
 
 def test_a_commit_refuses_what_a_dead_borrower_staged_and_then_commits_the_rest():
     """A sweep passes between the borrower's look and its staged rows, and the borrower dies."""
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     condemned(repo)
     process = world.repo()
@@ -214,7 +214,7 @@ def test_a_commit_refuses_what_a_dead_borrower_staged_and_then_commits_the_rest(
 def test_acknowledged_rows_are_committed_whatever_sweeps_come_before(monkeypatch):
     """A sweep that looks, one that has decided, one that died, one that is over."""
     for number in range(1, 500):
-        world = World()
+        world = ScriptedWorld()
         repo = world.repo(scripted=False)
         condemned(repo)
         repo.branch("again").link_many(lost_entries(repo))
@@ -236,7 +236,7 @@ def test_acknowledged_rows_are_committed_whatever_sweeps_come_before(monkeypatch
 
 
 def test_a_borrower_that_names_a_listed_file_makes_the_sweep_look_again():
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     condemned(repo)
     borrower = world.repo(scripted=False)
@@ -256,7 +256,7 @@ def test_a_borrower_that_names_a_listed_file_makes_the_sweep_look_again():
 
 
 def test_without_a_sweep_a_chunk_costs_two_reads_of_the_epoch(monkeypatch):
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     entry = repo.branch("main").put("a", b"1")
     reads = []

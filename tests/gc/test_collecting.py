@@ -27,12 +27,22 @@ from graveler.repository.marker import MARKER, Marker, Owner, encode_marker
 from graveler.runs import RunState
 from graveler.testing.faults import ProcessDied, dies
 from graveler.testing.linking import link_unseen
-from tests.gc.lakes import DAY, NOW, World, check_sound, collect, commit, keys, link, pass_days
+from tests.gc.lakes import (
+    DAY,
+    NOW,
+    ScriptedWorld,
+    check_sound,
+    collect,
+    commit,
+    keys,
+    link,
+    pass_days,
+)
 
 
 @pytest.fixture
 def world():
-    return World()
+    return ScriptedWorld()
 
 
 @pytest.fixture
@@ -529,7 +539,7 @@ def test_a_machine_whose_clock_is_off_deletes_nothing_that_is_young(hours):
     """The store's clock tells the age of objects, and when a window is over."""
     store_clock = FakeClock()
 
-    class OtherClock(World):
+    class OtherClock(ScriptedWorld):
         def lake(self, *, scripted=True, kv=None):
             lake = super().lake(scripted=scripted, kv=kv)
             kept = self.__dict__.setdefault("_store", MemoryStore("skewed", clock=store_clock))

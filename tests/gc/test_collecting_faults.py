@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from graveler.gc import MarkState
-from tests.engine.worlds import FAULTS, World, struck_worlds
+from tests.engine.worlds import FAULTS, ScriptedWorld, struck_worlds
 from tests.gc.lakes import NOW, check_sound, commit, keys, pass_days
 
 
@@ -54,7 +54,7 @@ def undelete(repo):
 
 def finished():
     """What is left when nothing went wrong: the keys, and what can be read."""
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     marked(repo)
     sweep(repo)

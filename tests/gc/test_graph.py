@@ -12,7 +12,7 @@ from graveler.gc.graph import CommitGraph
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.refs import Commits, Refs
-from tests.gc.lakes import World, commit
+from tests.gc.lakes import ScriptedWorld, commit
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -111,7 +111,7 @@ def test_every_commit_is_visited_once_however_many_heads_there_are():
 
 
 def test_a_mark_with_a_rule_reads_no_commit_by_branch(monkeypatch):
-    repo, reads = World().repo(), []
+    repo, reads = ScriptedWorld().repo(), []
     find = Commits.find
 
     def counted(self, name):

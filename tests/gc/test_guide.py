@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-from tests.gc.lakes import World, commit
+from tests.gc.lakes import ScriptedWorld, commit
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_python_of_the_guide_runs():
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     commit(repo, "main", a="1")
     page = (ROOT / "docs/guides/garbage-collection.md").read_text("utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

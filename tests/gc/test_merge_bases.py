@@ -3,12 +3,12 @@
 import pytest
 
 from graveler.errors import ExpiredError, MergeConflictError
-from tests.gc.lakes import World, check_sound, collect, commit, pass_days
+from tests.gc.lakes import ScriptedWorld, check_sound, collect, commit, pass_days
 
 
 @pytest.fixture
 def world():
-    return World()
+    return ScriptedWorld()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import graveler
 from graveler.errors import ExpiredError, GateFailedError
 from graveler.gc import Kind, fsck
-from tests.gc.lakes import NOW, World, check_sound, collect, keys
+from tests.gc.lakes import NOW, ScriptedWorld, check_sound, collect, keys
 
 HOURS = 6
 ROWS = "flight,delay\n"
@@ -28,7 +28,7 @@ def ingest(repo, hour, rows, *, drafts=1):
 
 @pytest.fixture
 def repo():
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     repo.protect("main")
     for hour in range(HOURS):
         ingest(repo, hour, f"A{hour},7\n", drafts=1 + hour % 2)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 from tests.ingest.judges import no_bad_file
 
 
 @pytest.fixture
 def world():
-    made = World()
+    made = ScriptedWorld()
     repo = made.repo(scripted=False)
     main = repo.branch("main")
     main.put("settled", b"0")

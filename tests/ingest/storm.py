@@ -35,7 +35,7 @@ from graveler.testing.faults import FaultyObjectStore, Script
 from tests.engine.worlds import tree
 from tests.ingest.accounts import check_history
 from tests.ingest.judges import no_bad_file
-from tests.torture.deadly import DeadlyKVStore
+from tests.torture.kill_points import KillingKVStore
 
 __all__ = ["Storm", "main"]
 
@@ -189,7 +189,7 @@ class Storm:
             clock = SystemClock()
             lake = _DeadlyLake(
                 config,
-                DeadlyKVStore(open_kv(config.kv_uri), script),
+                KillingKVStore(open_kv(config.kv_uri), script),
                 clock=clock,
                 ids=RandomIds(clock),
                 background=Inline(),

@@ -10,7 +10,7 @@ from graveler.errors import GateFailedError, MergeConflictError
 from graveler.gates import gate
 from graveler.ingest import HourState
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import World, tree
+from tests.engine.worlds import ScriptedWorld, tree
 
 PATHS = st.sampled_from(
     [f"input/2013/01/01/{hour:02}:00/{name}" for hour in (3, 4) for name in "ab"]
@@ -96,7 +96,7 @@ class _Machine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.world = World()
+        self.world = ScriptedWorld()
         self.model = Model(self.hold)
         self.hour = 4
 

@@ -17,13 +17,13 @@ from graveler.errors import (
 from graveler.identity import commit_id
 from graveler.records import encode_json, from_unix_us
 from graveler.refs.dump import read_dump
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 
 @pytest.fixture(scope="module")
 def dumped(tmp_path_factory):
     """The lines of a dump: a history with a merge, a tag, a rule."""
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     for name in ("main", "dev"):
         branch = repo.create_branch(name, exist_ok=True)
         branch.put(name, b"1")
@@ -100,7 +100,7 @@ def test_a_commit_that_is_not_what_its_id_says_is_refused(dumped, file, field):
 
 
 def test_a_forged_dump_changes_nothing(dumped, file):
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     before = (list(repo.stores.refs.commits.list()), list(repo.moves()), repo.protected())
     lines = [*dumped[:4], changed(dumped[4], message="forged"), *dumped[5:-1]]
     with pytest.raises(CorruptionError, match="nothing was written"):
@@ -200,7 +200,7 @@ def test_what_an_older_graveler_wrote_is_refused(dumped, file):
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     with pytest.raises(NotFoundError, match="nowhere"):
         repo.restore_refs(tmp_path / "nowhere")
     with pytest.raises(NotFoundError, match="no folder"):
@@ -208,7 +208,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
 
 
 def test_a_dump_replaces_an_older_one_at_once(tmp_path):
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     for _ in range(2):
         repo.dump_refs(tmp_path / "refs")
     assert [path.name for path in tmp_path.iterdir()] == ["refs"]
@@ -216,7 +216,7 @@ def test_a_dump_replaces_an_older_one_at_once(tmp_path):
     with pytest.raises(InvalidInputError, match="is a folder"):
         repo.dump_refs(tmp_path / "folder")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "refs"]
-    taken = World().repo(scripted=False)
+    taken = ScriptedWorld().repo(scripted=False)
     taken.branch("main").commit("moved", allow_empty=True)
     with pytest.raises(AlreadyExistsError, match="branch 'main'"):
         taken.restore_refs(tmp_path / "refs")

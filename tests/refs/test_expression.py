@@ -5,12 +5,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graveler.errors import InvalidInputError, RefNotFoundError
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 
 @pytest.fixture(scope="module")
 def repo():
-    made = World().repo()
+    made = ScriptedWorld().repo()
     main = made.branch("main")
     for name in ("one", "two", "three"):
         main.put(name, b"1")
@@ -103,7 +103,7 @@ def test_any_text_names_a_commit_or_raises_a_typed_error(repo, expression):
 
 
 def test_an_ambiguous_prefix_is_refused():
-    repo = World().repo()
+    repo = ScriptedWorld().repo()
     main = repo.branch("main")
     prefixes: dict[str, int] = {}
     while not any(seen > 1 for seen in prefixes.values()):

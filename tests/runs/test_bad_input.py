@@ -13,7 +13,7 @@ from graveler.errors import (
 from graveler.repository.branching import drop_branch
 from graveler.runs import RunHandle, RunState
 from graveler.testing.faults import unavailable
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 from tests.engine.worlds import tree as tree_of
 
 KEY = "hourly 05"
@@ -252,7 +252,7 @@ def test_a_lake_that_is_unreachable_at_any_call_leaves_main_and_the_next_attempt
     number = 0
     while True:
         number += 1
-        world = World()
+        world = ScriptedWorld()
         world.script.arm(number, unavailable)
         failed = None
         try:

@@ -8,7 +8,7 @@ from graveler.errors import CorruptionError
 from graveler.runs import Input
 from graveler.runs.inputs import Reads, decode_inputs, encode_inputs, folded
 from graveler.testing.faults import unavailable
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 KEY = "hourly 05"
 
@@ -94,7 +94,7 @@ def test_a_step_that_failed_has_no_inputs_and_a_resumed_run_keeps_those_of_its_s
 
 
 def test_what_could_not_be_kept_is_kept_by_the_next_try():
-    world = World()
+    world = ScriptedWorld()
     run = world.repo().runs.open(KEY)
     run.exists("raw/x")
     run.put("a", b"1")

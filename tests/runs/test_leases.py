@@ -10,7 +10,7 @@ from graveler.errors import BackendUnavailableError, FencedError, InvalidInputEr
 from graveler.model import Entry
 from graveler.runs import LEASE
 from graveler.testing.faults import unavailable
-from tests.engine.worlds import World
+from tests.engine.worlds import ScriptedWorld
 
 KEY = "hourly 05"
 THIRD = LEASE / 3 + timedelta(seconds=1)
@@ -119,7 +119,7 @@ def test_an_attempt_that_was_set_aside_by_somebody_else_is_told_so_by_its_next_w
 
 
 def test_a_lake_that_is_briefly_gone_fails_the_write_and_nothing_else():
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo()
     run = repo.runs.open(KEY)
     repo.stores.clock.sleep(THIRD.total_seconds())

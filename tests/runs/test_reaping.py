@@ -12,7 +12,7 @@ from graveler.errors import CorruptionError, FencedError, GravelerError, Invalid
 from graveler.gates import gate
 from graveler.runs import LEASE, Run, RunState
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import World, interleave, outcome_of, tree
+from tests.engine.worlds import ScriptedWorld, interleave, outcome_of, tree
 
 KEY = "hourly 05"
 DEAD = LEASE + timedelta(minutes=6)
@@ -163,7 +163,7 @@ def test_what_a_publisher_left_that_died_at_its_end_is_removed():
 
 
 def test_what_a_slow_process_leaves_of_a_run_that_is_over_is_found_by_a_look_at_everything():
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     run = ready(repo)
     lost = repo.stores.refs.branches.get(run.branch)
@@ -176,7 +176,7 @@ def test_what_a_slow_process_leaves_of_a_run_that_is_over_is_found_by_a_look_at_
 
 
 def test_an_appointment_outlives_an_opener_that_is_as_slow_as_a_lease():
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     clock, kv, partition = repo.stores.clock, repo.stores.kv, f"runs:{repo.stores.uid}"
     slow = world.repo()
@@ -199,7 +199,7 @@ def test_an_appointment_outlives_an_opener_that_is_as_slow_as_a_lease():
 
 def published_by_the_dead():
     for number in count(1):
-        world = World()
+        world = ScriptedWorld()
         run = world.repo(scripted=False).runs.open(KEY)
         run.put("a", b"1")
         run.commit("a")
@@ -299,7 +299,7 @@ def test_overdue_runs_that_cannot_be_reaped_hide_no_others_and_keep_no_run_from_
 
 
 def test_one_run_that_cannot_be_reaped_is_told_of_when_the_others_are():
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     first, second = ready(repo, "first"), ready(repo, "second")
     damaged = ready(repo, "damaged")
@@ -428,7 +428,7 @@ def test_a_parked_run_is_reaped_or_resumed_whole_never_in_between(first):
         repo.stores.clock.sleep(timedelta(days=14).total_seconds())
         return repo.runs.open(KEY, ttl=timedelta(days=30), lease=timedelta(days=30))
 
-    now = World().repo().stores.clock.now()
+    now = ScriptedWorld().repo().stores.clock.now()
     pair = (reap, reopen) if first == "reap" else (reopen, reap)
     interleave(prepare, *pair, check, least=4)
 

@@ -17,7 +17,7 @@ from graveler.gates import gate
 from graveler.refs import Refs
 from graveler.runs import RunHandle, Runs, RunState, publishing
 from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, dies
-from tests.engine.worlds import World, interleave, tree
+from tests.engine.worlds import ScriptedWorld, interleave, tree
 
 KEY = "hourly 05"
 
@@ -473,7 +473,7 @@ def test_what_was_found_out_about_one_candidate_is_not_taken_for_the_next_one():
 
 
 def test_who_lost_with_one_candidate_leaves_that_of_another_process_alone():
-    world = World()
+    world = ScriptedWorld()
     repo = world.repo(scripted=False)
     opened(repo)
     record = dies_while_publishing(repo, landed=False)
@@ -529,7 +529,7 @@ def test_a_run_is_never_closed_with_another_ones_commit_when_its_publisher_died(
                 raise ProcessDied(key)
 
     for number in count(1):
-        world = World()
+        world = ScriptedWorld()
         repo = world.repo(scripted=False)
         run = repo.runs.open("h", into="main")
         run.put("x", b"1")
@@ -556,7 +556,7 @@ def test_a_run_is_never_closed_with_another_ones_commit_when_its_publisher_died(
 
 
 def test_a_run_that_is_published_within_its_block_is_published():
-    repo = World().repo(scripted=False)
+    repo = ScriptedWorld().repo(scripted=False)
     with repo.run("h") as run:
         run.put("x", b"1")
         run.commit("x")

@@ -19,7 +19,7 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.runs import RunState
-from tests.engine.worlds import World, tree
+from tests.engine.worlds import ScriptedWorld, tree
 
 KEYS = ("05", "06")
 STEPS = ("one", "two")
@@ -50,7 +50,7 @@ class Runs(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.world = World()
+        self.world = ScriptedWorld()
         self.repo = self.world.repo(scripted=False)
         self.model = {key: Modelled() for key in KEYS}
         self.handles: list[Any] = []

@@ -10,7 +10,7 @@ from graveler.gates import gate
 from graveler.runs import RunState
 from graveler.runs.state import TRANSITIONS, RunEvent, next_state
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import World, outcome_of
+from tests.engine.worlds import ScriptedWorld, outcome_of
 
 KEY = "hourly 05"
 
@@ -214,7 +214,7 @@ def test_the_table_is_complete():
 @pytest.mark.parametrize(("state", "event"), TABLE)
 def test_what_happens_is_what_the_table_says(state, event):
     after, error, attempt, landed = TABLE[state, event]
-    world = World()
+    world = ScriptedWorld()
     run = STATES[state](world)
     repo = world.repo()
     main = repo.commit("main")
@@ -242,7 +242,7 @@ def test_what_happens_again_changes_nothing_more():
     for (state, event), (then, error, _, _) in TABLE.items():
         if event in ("open", "refused") or error is not None or (event, then) == (later, "PARKED"):
             continue
-        world = World()
+        world = ScriptedWorld()
         run = world.repo().runs.attach(STATES[state](world).handle)
         EVENTS[event](world.repo(), run)
         before = world.repo().runs.get(KEY), world.repo().commit("main")
@@ -255,7 +255,7 @@ def test_what_happens_again_changes_nothing_more():
 
 def test_an_open_after_the_end_starts_from_the_target_and_one_before_it_goes_on():
     for state, make in STATES.items():
-        world = World()
+        world = ScriptedWorld()
         make(world)
         main = world.repo().branch("main")
         main.put("moved", b"1")

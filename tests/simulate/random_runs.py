@@ -25,7 +25,7 @@ from tests.simulate.run import (
     Run,
 )
 from tests.simulate.scenario import Program, Scenario
-from tests.simulate.world import World
+from tests.simulate.world import SimulatedWorld
 
 _PATHS = ("a", "b", "c", "d")
 _QUIET = 250
@@ -146,7 +146,7 @@ def scenario_of(seed: int) -> Scenario:
     )
 
 
-_BEGINS: list[World] = []
+_BEGINS: list[SimulatedWorld] = []
 
 
 def _program(name: str, deeds: list[Deed], seed: int) -> Program:

@@ -23,7 +23,7 @@ from graveler.errors import BackendUnavailableError, OutcomeUnknownError, Precon
 from tests.simulate.processes import Process
 from tests.simulate.shared import Access, Call, clash
 from tests.simulate.watching import Watch
-from tests.simulate.world import World
+from tests.simulate.world import SimulatedWorld
 
 NORMAL, CRASH, REPLY_LOST, WRITE_LOST, DOWN_BEFORE, DOWN_AFTER, LATE = range(7)
 SIGNS = ("", "!", "?", "~", "-", "+", ">")
@@ -75,7 +75,7 @@ class Run:
 
     def __init__(
         self,
-        world: World,
+        world: SimulatedWorld,
         processes: Sequence[Process],
         *,
         faults: Iterable[int] = (),

@@ -8,7 +8,7 @@ from tests.simulate.checkers import CHECKERS, Checker
 from tests.simulate.client import Client
 from tests.simulate.processes import Process
 from tests.simulate.run import Run
-from tests.simulate.world import World
+from tests.simulate.world import SimulatedWorld
 
 Program = Callable[[Client], object]
 
@@ -40,24 +40,26 @@ class Scenario:
     all_steps: bool = False
     checkers: tuple[Checker, ...] = CHECKERS
     errors: frozenset[str] = frozenset()
-    begins: list[World] = field(default_factory=list, compare=False, repr=False)
+    begins: list[SimulatedWorld] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def names(self) -> list[str]:
         """The processes."""
         return list(self.programs)
 
-    def prepared(self) -> World:
+    def prepared(self) -> SimulatedWorld:
         """Return the world in which all was done that was done before; it is made once."""
         if not self.begins:
             self.begins.append(
-                World.prepared(lambda world, process: self.prepare(_client(world, process)))
+                SimulatedWorld.prepared(
+                    lambda world, process: self.prepare(_client(world, process))
+                )
             )
         return self.begins[0]
 
     def start(self) -> Run:
         """Return a run of it, before its first step."""
-        world = World(self.prepared(), all_steps=self.all_steps, turns=self.turns)
+        world = SimulatedWorld(self.prepared(), all_steps=self.all_steps, turns=self.turns)
         processes = []
         for index, (name, program) in enumerate(self.programs.items(), 1):
             process = world.process(index, name)
@@ -72,5 +74,5 @@ class Scenario:
         )
 
 
-def _client(world: World, process: Process) -> Client:
+def _client(world: SimulatedWorld, process: Process) -> Client:
     return Client(process, world.open(process))

@@ -33,7 +33,7 @@ class _SimulatedLake(Lake):
         return SimulatedObjects(self._process, uri, all_steps=self._all_steps)
 
 
-class World:
+class SimulatedWorld:
     """The shared stores and the history of one schedule.
 
     Args:
@@ -43,7 +43,11 @@ class World:
     """
 
     def __init__(
-        self, earlier: "World | None" = None, *, all_steps: bool = False, turns: bool = False
+        self,
+        earlier: "SimulatedWorld | None" = None,
+        *,
+        all_steps: bool = False,
+        turns: bool = False,
     ) -> None:
         self.shared: Shared = Shared() if earlier is None else earlier.shared.fork()
         self.history: History = History(None if earlier is None else earlier.history)
@@ -63,7 +67,7 @@ class World:
         return _SimulatedLake(process, **self._steps).repository(REPOSITORY)
 
     @classmethod
-    def prepared(cls, prepare: Callable[["World", Process], object]) -> "World":
+    def prepared(cls, prepare: Callable[["SimulatedWorld", Process], object]) -> "SimulatedWorld":
         """Return a world with a repository, in which `prepare` has been done."""
         world = cls()
         process = world.process(0, "setup")

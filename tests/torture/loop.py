@@ -13,6 +13,7 @@ from graveler.gc import MarkState, fsck
 from graveler.lake.repository import Repository
 from graveler.model import ChangeKind
 from tests.torture.expected import Line, State, after
+from tests.torture.fork_server import ForkServer
 from tests.torture.judging import Journal, Loss, judge
 from tests.torture.lakes import (
     BACKGROUNDS,
@@ -24,7 +25,6 @@ from tests.torture.lakes import (
     open_repository,
     prepare,
 )
-from tests.torture.nursery import Nursery
 from tests.torture.operations import OWNERS, Operation, execute
 from tests.torture.victim import ANSWERS, Plan
 
@@ -120,14 +120,14 @@ class Torture:
         lines: list[dict[str, Any]] = []
         what: object = "nothing"
         try:
-            with Nursery() as nursery:
+            with ForkServer() as fork_server:
                 for cycle in range(cycles):
                     if cycle % ROTATE == 0:
                         what = "the beginning of a repository"
                         self._begin(f"flights-{len(self._books)}")
                     plan, kill_after = self._plan(cycle)
                     lines, what = [], (plan, f"killed after {kill_after} s")
-                    self._cycle(nursery, plan, kill_after, lines)
+                    self._cycle(fork_server, plan, kill_after, lines)
             lines, what = [], "the look at all repositories at the end"
             self._look_at_all()
         except (Loss, GravelerError) as loss:
@@ -171,7 +171,7 @@ class Torture:
 
     def _cycle(
         self,
-        nursery: Nursery,
+        fork_server: ForkServer,
         plan: Plan,
         kill_after: float | None,
         lines: list[dict[str, Any]],
@@ -183,11 +183,11 @@ class Torture:
             tally.disturbed += 1
             stopper = Timer(self._random.uniform(0.05, 0.2), self._disturb)
             stopper.start()
-            lines.extend(nursery.raise_victim(plan, kill_after=10.0))
+            lines.extend(fork_server.raise_victim(plan, kill_after=10.0))
             stopper.join()
         else:
             birth = self._random.random() < 0.1
-            lines.extend(nursery.raise_victim(plan, kill_after=kill_after, from_birth=birth))
+            lines.extend(fork_server.raise_victim(plan, kill_after=kill_after, from_birth=birth))
         tally.killed += lines[-1]["ended"] != 0
         self._settle()
         journal = Journal(book.state, alone=plan.threads == 1)

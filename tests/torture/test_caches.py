@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from tests.torture.databases import rack
+from tests.torture.fork_server import ForkServer
 from tests.torture.lakes import CACHES, Options, open_lake, open_repository, prepare
-from tests.torture.nursery import Nursery
 from tests.torture.operations import pool_entry
 from tests.torture.victim import Plan
 
@@ -62,7 +62,7 @@ def test_killed_while_they_fill_a_cache_they_leave_nothing_that_misleads(cache, 
     random = Random(cache)
     folder = Path(on.place.folder) / f"cache-{cache}"
     read, killed = 0, 0
-    with Nursery() as nursery:
+    with ForkServer() as fork_server:
         for cycle in range(KILLS):
             plan = Plan(
                 on.place,
@@ -74,7 +74,7 @@ def test_killed_while_they_fill_a_cache_they_leave_nothing_that_misleads(cache, 
                 odds=random.choice((20, 100, 800)),
                 system=random.random() < 0.8,
             )
-            lines = list(nursery.raise_victim(plan, kill_after=random.uniform(0.005, 0.12)))
+            lines = list(fork_server.raise_victim(plan, kill_after=random.uniform(0.005, 0.12)))
             killed += lines.pop()["ended"] != 0
             for line in lines:
                 assert line["tree"] == trees[line["read"]]

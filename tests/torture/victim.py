@@ -25,9 +25,9 @@ from graveler.errors import (
 )
 from graveler.gc import MarkState
 from graveler.testing.faults import FaultyObjectStore
-from tests.torture.deadly import (
-    DeadlyKVStore,
+from tests.torture.kill_points import (
     ForgetfulKVStore,
+    KillingKVStore,
     KillPoints,
     LazyKVStore,
     guard_system_calls,
@@ -83,7 +83,7 @@ class Plan:
     forgets: str = ""
 
     def line(self) -> dict[str, Any]:
-        """Return it for the nursery."""
+        """Return it as a line for the fork server."""
         return asdict(self)
 
     @classmethod
@@ -101,7 +101,7 @@ def say(line: dict[str, Any]) -> None:
 def work(plan: Plan, ready: Callable[[], object]) -> None:
     """Live."""
     points = KillPoints(Random(f"{plan.seed} dies"), plan.odds, pauses=plan.threads > 1)
-    deadly = (plan.odds or plan.threads > 1) and not plan.system
+    killing = (plan.odds or plan.threads > 1) and not plan.system
 
     def wrap_kv(store):
         if plan.forgets == "flushes":
@@ -109,10 +109,10 @@ def work(plan: Plan, ready: Callable[[], object]) -> None:
         if plan.forgets:
             random = Random(f"{plan.seed} forgets")
             return ForgetfulKVStore(store, call=plan.forgets, odds=6, random=random)
-        return DeadlyKVStore(store, points) if deadly else store
+        return KillingKVStore(store, points) if killing else store
 
     def wrap_objects(store):
-        return FaultyObjectStore(store, points) if deadly else store
+        return FaultyObjectStore(store, points) if killing else store
 
     if plan.odds and plan.system:
         guard_system_calls(points)

@@ -9,7 +9,7 @@ from airflow.sdk import CronPartitionTimetable, dag, task
 from graveler.config import environment
 from graveler.gates import gate
 from graveler_airflow import TaskStep, graveler_run
-from tests.chaos.blows import Striker
+from tests.chaos.faults import FaultInjector
 from tests.chaos.hours import expected, run_step
 
 FOLDER = Path(environment("CHAOS_FOLDER"))
@@ -21,14 +21,14 @@ hourly = CronPartitionTimetable(
 
 def arm(context):
     """Let the kills wait for their conditional write, before the task begins."""
-    Striker(FOLDER, context["partition_key"], context["ti"].task_id.split(".")[-1]).arm()
+    FaultInjector(FOLDER, context["partition_key"], context["ti"].task_id.split(".")[-1]).arm()
 
 
 @gate("whole hour", reads="run")
 def whole_hour(candidate):
     """The hour has every file that it should have, and none beside them."""
     hour = datetime.fromisoformat(candidate.run.metadata["hour"])
-    Striker(FOLDER, f"{hour:%Y-%m-%dT%H:%M}", "gate").pause(None)
+    FaultInjector(FOLDER, f"{hour:%Y-%m-%dT%H:%M}", "gate").pause(None)
     there = {
         entry.path
         for root in ("input", "left", "right", "curated")
@@ -50,7 +50,7 @@ def pipeline(dag_id, *, patience=None, limit=timedelta(seconds=25), defers=False
     def made():
         @task.graveler(retries=1, execution_timeout=limit)
         def work(step: TaskStep, name: str):
-            striker = Striker(FOLDER, f"{step.hour:%Y-%m-%dT%H:%M}", name)
+            striker = FaultInjector(FOLDER, f"{step.hour:%Y-%m-%dT%H:%M}", name)
             run_step(name, step, step.hour, striker.pause)
 
         with graveler_run("hours", gates=[whole_hour]) as run:

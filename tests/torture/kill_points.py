@@ -11,7 +11,7 @@ from typing import Any
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.testing.faults import FaultyKVStore, Script
 
-__all__ = ["DeadlyKVStore", "ForgetfulKVStore", "KillPoints", "LazyKVStore", "guard_system_calls"]
+__all__ = ["ForgetfulKVStore", "KillPoints", "KillingKVStore", "LazyKVStore", "guard_system_calls"]
 
 SYSTEM_CALLS = ("open", "write", "fsync", "replace", "rename", "link", "unlink", "mkdir", "utime")
 
@@ -47,7 +47,7 @@ class KillPoints(Script):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DeadlyKVStore(FaultyKVStore):
+class KillingKVStore(FaultyKVStore):
     """Passes on what the port has beyond reads and writes, too."""
 
     def get_each(self, partitions: Any, key: bytes) -> list[Stored | None]:
@@ -59,7 +59,7 @@ class DeadlyKVStore(FaultyKVStore):
 
 
 def guard_system_calls(points: KillPoints) -> None:
-    """Make what Python asks of the operating system about files deadly, until the process ends."""
+    """Put kill points around the system calls on files, until the process ends."""
 
     def guarded(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def strike(*arguments: Any, **named: Any) -> Any:
@@ -72,7 +72,7 @@ def guard_system_calls(points: KillPoints) -> None:
         setattr(os, name, guarded(name, getattr(os, name)))
 
 
-class ForgetfulKVStore(DeadlyKVStore):
+class ForgetfulKVStore(KillingKVStore):
     """Acknowledges one write in `odds` without making it: what a checker must notice.
 
     Args:
@@ -106,7 +106,7 @@ class ForgetfulKVStore(DeadlyKVStore):
             self._store.delete_if(partition, key, predicate)
 
 
-class LazyKVStore(DeadlyKVStore):
+class LazyKVStore(KillingKVStore):
     """Keeps what it acknowledged to itself for a while: none who reads through it can tell.
 
     As a disk does that reports a flush it has not made. Only who comes after its death sees.

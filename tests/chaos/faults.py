@@ -1,7 +1,7 @@
 """What strikes a process from inside: where its plan says so, as often as it says so.
 
-A process that works on an hour asks for its `Striker`. The plan lies in a file, so that every
-process of whatever orchestrator finds it; how often a blow has fallen is kept in files too.
+A process that works on an hour asks for its `FaultInjector`. The plan lies in a file, so that every
+process of whatever orchestrator finds it; how often a fault has fallen is kept in files too.
 """
 
 import json
@@ -22,14 +22,14 @@ from graveler.errors import GravelerError
 from graveler.kv.sqlite import SQLiteKVStore
 from tests.chaos.hours import GARBAGE
 
-__all__ = ["Blow", "Striker", "parent_of", "read_plan", "say", "write_plan"]
+__all__ = ["Fault", "FaultInjector", "parent_of", "read_plan", "say", "write_plan"]
 
 _PLAN = "plan.json"
 _ONCE_MORE = 0.25
 
 
 @dataclass(frozen=True)
-class Blow:
+class Fault:
     """Something that happens to a process of an hour.
 
     Attributes:
@@ -59,16 +59,16 @@ class Blow:
     zombie: bool = False
 
 
-def write_plan(folder: Path, blows: list[Blow]) -> None:
+def write_plan(folder: Path, faults: list[Fault]) -> None:
     """Put the plan where processes look for it."""
     for name in ("spent", "reached", "said"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / _PLAN).write_text(json.dumps([asdict(blow) for blow in blows]))
+    (folder / _PLAN).write_text(json.dumps([asdict(fault) for fault in faults]))
 
 
-def read_plan(folder: Path) -> list[Blow]:
+def read_plan(folder: Path) -> list[Fault]:
     """Return the plan of a folder."""
-    return [Blow(**blow) for blow in json.loads((folder / _PLAN).read_text())]
+    return [Fault(**fault) for fault in json.loads((folder / _PLAN).read_text())]
 
 
 def say(folder: Path, **facts: Any) -> None:
@@ -77,21 +77,21 @@ def say(folder: Path, **facts: Any) -> None:
         out.write(json.dumps(facts) + "\n")
 
 
-class Striker:
-    """The blows that wait for one task of one hour."""
+class FaultInjector:
+    """The faults that wait for one task of one hour."""
 
     def __init__(self, folder: Path, hour: str, task: str, *, parent: int | None = None) -> None:
         self._folder = folder
         self._task = task
         self._hour = hour
-        self._blows = [
-            blow for blow in read_plan(folder) if blow.hour == hour and blow.task == task
+        self._faults = [
+            fault for fault in read_plan(folder) if fault.hour == hour and fault.task == task
         ]
         self._parent = parent or os.getppid()
 
     def arm(self) -> None:
-        """Let the blows at conditional writes wait for theirs."""
-        waiting = [blow for blow in self._blows if blow.number]
+        """Let the faults at conditional writes wait for theirs."""
+        waiting = [fault for fault in self._faults if fault.number]
         if not waiting:
             return
         plain = SQLiteKVStore.set_if
@@ -99,54 +99,54 @@ class Striker:
 
         def counting(store: SQLiteKVStore, partition: str, key: bytes, *args: Any) -> None:
             due = []
-            for blow in waiting:
-                if key.startswith(blow.on.encode()):
-                    counts[blow] += 1
-                    due += [blow] if counts[blow] == blow.number else []
-            for blow in due:
-                if not blow.after:
-                    self._strike(blow, None)
+            for fault in waiting:
+                if key.startswith(fault.on.encode()):
+                    counts[fault] += 1
+                    due += [fault] if counts[fault] == fault.number else []
+            for fault in due:
+                if not fault.after:
+                    self._strike(fault, None)
             plain(store, partition, key, *args)
-            for blow in due:
-                if blow.after:
-                    self._strike(blow, None)
+            for fault in due:
+                if fault.after:
+                    self._strike(fault, None)
 
         setattr(SQLiteKVStore, "set_if", counting)  # noqa: B010 - in this process alone
 
     def pause(self, step: Any) -> None:
         """Strike in the middle of the work."""
-        for blow in self._blows:
-            if not blow.number:
-                self._strike(blow, step)
+        for fault in self._faults:
+            if not fault.number:
+                self._strike(fault, step)
 
-    def _strike(self, blow: Blow, step: Any) -> None:
-        turn = self._take(blow)
+    def _strike(self, fault: Fault, step: Any) -> None:
+        turn = self._take(fault)
         if turn is None:
             return
-        say(self._folder, blow=blow.name, turn=turn, pid=os.getpid(), time=monotonic())
-        if blow.zombie and step is not None:
-            self._leave_zombie(step, blow)
-        (self._folder / "reached" / blow.name).touch()
-        _DEEDS[blow.deed](self, blow, step)
+        say(self._folder, fault=fault.name, turn=turn, pid=os.getpid(), time=monotonic())
+        if fault.zombie and step is not None:
+            self._leave_zombie(step, fault)
+        (self._folder / "reached" / fault.name).touch()
+        _DEEDS[fault.deed](self, fault, step)
 
-    def _take(self, blow: Blow) -> int | None:
-        """Return the how-manieth execution this is, None where the blow is spent."""
-        for turn in range(blow.times):
+    def _take(self, fault: Fault) -> int | None:
+        """Return the how-manieth execution this is, None where the fault is spent."""
+        for turn in range(fault.times):
             try:
-                (self._folder / "spent" / f"{blow.name}.{turn}").open("x").close()
+                (self._folder / "spent" / f"{fault.name}.{turn}").open("x").close()
             except FileExistsError:
                 continue
             return turn
         return None
 
-    def _leave_zombie(self, step: Any, blow: Blow) -> None:
+    def _leave_zombie(self, step: Any, fault: Fault) -> None:
         orders = {
             "folder": str(self._folder),
             "handle": step.run.to_json(),
             "branch": step.name,
             "fence": step._fence,
             "hour": self._hour,
-            "blow": blow.name,
+            "fault": fault.name,
             "task": str(os.getpid()),
         }
         subprocess.Popen(
@@ -157,48 +157,48 @@ class Striker:
             start_new_session=True,
         )
 
-    def raises(self, blow: Blow, step: Any) -> None:
-        raise RuntimeError(f"{blow.name}: half of it is written")
+    def raises(self, fault: Fault, step: Any) -> None:
+        raise RuntimeError(f"{fault.name}: half of it is written")
 
-    def kill(self, blow: Blow, step: Any) -> None:
+    def kill(self, fault: Fault, step: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def exit(self, blow: Blow, step: Any) -> None:
+    def exit(self, fault: Fault, step: Any) -> None:
         os._exit(3)
 
-    def term(self, blow: Blow, step: Any) -> None:
+    def term(self, fault: Fault, step: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def supervisor(self, blow: Blow, step: Any) -> None:
+    def supervisor(self, fault: Fault, step: Any) -> None:
         self._kill_parent()
-        self.hold(blow, step)
+        self.hold(fault, step)
 
-    def both(self, blow: Blow, step: Any) -> None:
+    def both(self, fault: Fault, step: Any) -> None:
         self._kill_parent()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def hold(self, blow: Blow, step: Any) -> None:
+    def hold(self, fault: Fault, step: Any) -> None:
         """Go on writing, whatever the orchestrator thinks became of this process."""
-        until = monotonic() + blow.seconds
+        until = monotonic() + fault.seconds
         number = 0
         while monotonic() < until:
             number += 1
             if step is not None:
-                path = f"zombies/{blow.name}-{GARBAGE}-{number}"
+                path = f"zombies/{fault.name}-{GARBAGE}-{number}"
                 try:
                     step.put(path, b"written after its time")
                     step.delete(path)
                 except GravelerError as error:
-                    say(self._folder, held=blow.name, refused=error.code)
+                    say(self._folder, held=fault.name, refused=error.code)
                     raise
             SystemClock().sleep(_ONCE_MORE)
 
-    def damage(self, blow: Blow, step: Any) -> None:
+    def damage(self, fault: Fault, step: Any) -> None:
         step.put(f"input/{datetime.fromisoformat(self._hour):%Y/%m/%d/%H:%M}/{GARBAGE}-more", b"1")
 
     def _kill_parent(self) -> None:
-        # an orphan has the nest for a parent, or init
-        if self._parent > 1 and self._parent != int(environment("CHAOS_NEST", "1")):
+        # an orphan has the reaper for a parent, or init
+        if self._parent > 1 and self._parent != int(environment("CHAOS_REAPER", "1")):
             os.kill(self._parent, signal.SIGKILL)
 
 
@@ -211,14 +211,14 @@ def parent_of(process: int | str = "self") -> int:
     return int(stat.rpartition(")")[2].split()[1])
 
 
-_DEEDS: dict[str, Callable[[Striker, Blow, Any], None]] = {
-    "raise": Striker.raises,
-    "kill": Striker.kill,
-    "exit": Striker.exit,
-    "term": Striker.term,
-    "supervisor": Striker.supervisor,
-    "both": Striker.both,
-    "hold": Striker.hold,
-    "hang": Striker.hold,
-    "damage": Striker.damage,
+_DEEDS: dict[str, Callable[[FaultInjector, Fault, Any], None]] = {
+    "raise": FaultInjector.raises,
+    "kill": FaultInjector.kill,
+    "exit": FaultInjector.exit,
+    "term": FaultInjector.term,
+    "supervisor": FaultInjector.supervisor,
+    "both": FaultInjector.both,
+    "hold": FaultInjector.hold,
+    "hang": FaultInjector.hold,
+    "damage": FaultInjector.damage,
 }

@@ -1,8 +1,8 @@
-"""A parent for everything that a harness starts, that lets none of it survive.
+"""A parent process for a harness. It kills what the harness leaves behind.
 
-What an orchestrator starts, and what its killed processes leave behind, becomes a child of the
-nest: the kernel gives it the orphans of its descendants. When the harness is over, however it
-ended, the nest kills whatever is left. When the nest dies, the harness is told, and ends.
+The kernel gives the reaper the orphans of its descendants: what an orchestrator starts and what
+its killed processes leave behind. When the harness ends, for whatever reason, the reaper kills
+the processes that are left. When the reaper dies, the harness gets a signal and ends.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["descendants", "hatch", "keep", "leash"]
+__all__ = ["descendants", "end_with_reaper", "keep", "leash"]
 
 _PDEATHSIG = 1
 _CHILD_SUBREAPER = 36
@@ -29,8 +29,8 @@ def leash() -> None:
     _prctl(_PDEATHSIG, signal.SIGTERM)
 
 
-def hatch() -> None:
-    """End this process when its parent, the nest, dies."""
+def end_with_reaper() -> None:
+    """End this process when its parent, the reaper, dies."""
     leash()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of every `finally`
 

@@ -1,8 +1,8 @@
-"""A process that has everything imported, and forks a victim whenever it is asked to.
+"""A process with all modules imported. It forks a victim for each request.
 
-A cycle then costs what its victim does, not the start of an interpreter. The nursery itself
-opens no store. It is told of a victim in a line of JSON, and kills it when its time has come;
-what the victim says goes to the same pipe, and after it the nursery's own line: how it ended.
+A cycle then costs what its victim does, not the start of an interpreter. The fork server opens
+no store. A request is a line of JSON with the plan of a victim and the time of its kill. The
+victim writes its lines to the output of the fork server, which adds one line: how it ended.
 """
 
 import gc
@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from tests.torture.victim import Plan, work
 
-__all__ = ["Nursery"]
+__all__ = ["ForkServer"]
 
 PRELOADED = (
     "graveler.kv.postgres",
@@ -35,12 +35,12 @@ PRELOADED = (
 _LONGEST = 60.0
 
 
-class Nursery:
-    """The nursery as its clients see it; use it in a ``with``."""
+class ForkServer:
+    """The client side of a fork server; use it in a ``with``."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.torture.nursery"],
+            [sys.executable, "-m", "tests.torture.fork_server"],
             cwd=Path(__file__).parents[2],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -75,7 +75,7 @@ class Nursery:
         while True:
             raw = self._process.stdout.readline()
             if not raw:
-                raise RuntimeError("the nursery died")
+                raise RuntimeError("the fork server died")
             line = json.loads(raw)
             yield line
             if "ended" in line:
