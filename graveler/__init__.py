@@ -1,8 +1,7 @@
 """Git for a data lake, embedded in Python.
 
-The public face is small: :func:`graveler.open` gives a lake, a lake has
-repositories, a repository has branches and runs. Names are loaded when they are
-first used, so that ``import graveler`` costs nothing.
+:func:`graveler.open` returns a lake, a lake has repositories, a repository has branches and
+runs. Names are loaded on first use, so that ``import graveler`` is quick.
 """
 
 from importlib import import_module
@@ -12,46 +11,119 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from graveler import errors
+    from graveler.errors import (
+        AlreadyExistsError,
+        ConflictError,
+        CorruptionError,
+        ExpiredError,
+        FencedError,
+        GateFailedError,
+        GravelerError,
+        InvalidInputError,
+        MergeConflictError,
+        NoChangesError,
+        NotFoundError,
+        OutcomeUnknownError,
+        ProtectedBranchError,
+        RetryableError,
+        RunStateError,
+    )
     from graveler.gates import Candidate, Gate, Verdict, checks, gate
-    from graveler.lake import Branch, Lake, Origin, Ref, Repository, Run, init, open  # noqa: A004
+    from graveler.lake import (
+        Branch,
+        Lake,
+        MergePreview,
+        MergeResult,
+        Origin,
+        PublishResult,
+        Ref,
+        Repository,
+        Run,
+        RunHandle,
+        RunRecord,
+        RunState,
+        Step,
+        init,
+        open,  # noqa: A004
+    )
     from graveler.model import Change, Commit, Conflict, Entry
 
 _HOMES = {
-    "errors": "graveler.errors",
-    "Candidate": "graveler.gates",
-    "checks": "graveler.gates.checks",
-    "Gate": "graveler.gates",
-    "Verdict": "graveler.gates",
-    "gate": "graveler.gates",
-    "Branch": "graveler.lake",
-    "Lake": "graveler.lake",
-    "Origin": "graveler.lake",
-    "Ref": "graveler.lake",
-    "Repository": "graveler.lake",
-    "Run": "graveler.lake",
-    "init": "graveler.lake",
-    "open": "graveler.lake",
-    "Change": "graveler.model",
-    "Commit": "graveler.model",
-    "Conflict": "graveler.model",
-    "Entry": "graveler.model",
+    "graveler.errors": (
+        "AlreadyExistsError",
+        "ConflictError",
+        "CorruptionError",
+        "ExpiredError",
+        "FencedError",
+        "GateFailedError",
+        "GravelerError",
+        "InvalidInputError",
+        "MergeConflictError",
+        "NoChangesError",
+        "NotFoundError",
+        "OutcomeUnknownError",
+        "ProtectedBranchError",
+        "RetryableError",
+        "RunStateError",
+    ),
+    "graveler.gates": ("Candidate", "Gate", "Verdict", "gate"),
+    "graveler.lake": (
+        "Branch",
+        "Lake",
+        "MergePreview",
+        "MergeResult",
+        "Origin",
+        "PublishResult",
+        "Ref",
+        "Repository",
+        "Run",
+        "RunHandle",
+        "RunRecord",
+        "RunState",
+        "Step",
+        "init",
+        "open",
+    ),
+    "graveler.model": ("Change", "Commit", "Conflict", "Entry"),
 }
-
-_MODULES = frozenset({"checks", "errors"})
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {"checks": "graveler.gates.checks", "errors": "graveler.errors"}
 
 __all__ = [
+    "AlreadyExistsError",
     "Branch",
     "Candidate",
     "Change",
     "Commit",
     "Conflict",
+    "ConflictError",
+    "CorruptionError",
     "Entry",
+    "ExpiredError",
+    "FencedError",
     "Gate",
+    "GateFailedError",
+    "GravelerError",
+    "InvalidInputError",
     "Lake",
+    "MergeConflictError",
+    "MergePreview",
+    "MergeResult",
+    "NoChangesError",
+    "NotFoundError",
     "Origin",
+    "OutcomeUnknownError",
+    "ProtectedBranchError",
+    "PublishResult",
     "Ref",
     "Repository",
+    "RetryableError",
     "Run",
+    "RunHandle",
+    "RunRecord",
+    "RunState",
+    "RunStateError",
+    "Step",
     "Verdict",
     "__version__",
     "checks",
@@ -63,11 +135,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    value: Any
+    if name in _MODULES:
+        value = import_module(_MODULES[name])
+    elif name in _HOME_OF:
+        value = getattr(import_module(_HOME_OF[name]), name)
+    else:
         raise AttributeError(f"module 'graveler' has no attribute {name!r}")
-    module = import_module(home)
-    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

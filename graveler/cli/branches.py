@@ -60,7 +60,7 @@ def _list(
     ] = "",
 ) -> None:
     """List the branches and their heads, by name."""
-    rules = session.repository.protection()
+    rules = session.repository.protection.list()
     out = session.out
     for record in session.repository.branches(hidden=everything, limit=limit, after=after):
         shape = _shape(record, rules)
@@ -117,19 +117,19 @@ def _protect(
 
     Merging includes publishing runs, reverting cherry-picks, and resetting undo.
     """
-    session.repository.protect(pattern, against)
+    session.repository.protection.add(pattern, against)
     _show_protected(session)
 
 
 @verb(_branch, "unprotect")
 def _unprotect(session: Session, pattern: _Pattern) -> None:
     """Take a pattern of protected branches away again."""
-    session.repository.unprotect(pattern)
+    session.repository.protection.remove(pattern)
     _show_protected(session)
 
 
 def _show_protected(session: Session) -> None:
-    rules = session.repository.protection()
+    rules = session.repository.protection.list()
     lines = [f"protected: {pattern} against {', '.join(what)}" for pattern, what in rules.items()]
     session.out.show(
         {"protected": list(rules), "against": rules}, *(lines or ["protected: (none)"])

@@ -52,8 +52,6 @@ def _fsck(
 
     All repositories of the lake, or the one that --repo names. Nothing is repaired.
     """
-    from graveler.gc import fsck  # noqa: PLC0415 - only when a verb needs it
-
     if checksums and no_objects:
         raise UsageError("--checksums and --no-objects: give one of them")
     if (resume or rate) and not checksums:
@@ -63,10 +61,8 @@ def _fsck(
     outdated = _outdated(session)
     for repository in _repositories(session):
         with _progress(session, repository.name) as progress:
-            report = fsck(
-                repository.stores,
+            report = repository.fsck(
                 objects="none" if no_objects else "checksum" if checksums else "exist",
-                also=_candidates(repository),
                 progress=progress,
                 rate=bytes_per_second,
                 resume=resume,
@@ -98,12 +94,6 @@ def _repositories(session: Session) -> "list[Repository]":
     if session.options.repo or environment("GRAVELER_REPO"):
         return [session.repository]
     return [session.lake.repository(name) for name in session.lake.repositories()]
-
-
-def _candidates(repository: "Repository") -> dict[str, str]:
-    """Return what runs are about to publish: no branch holds it yet."""
-    publishing = repository.runs.list("PUBLISHING")
-    return {f"run {record.key}": record.candidate for record in publishing if record.candidate}
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
 
 if TYPE_CHECKING:
-    from graveler.gc import Keep, Mark, Retention, Tally
+    from graveler.gc import Keep, Mark, Retention
+    from graveler.gc.marks import Tally
     from graveler.gc.trees import Progress
 
 __all__ = ["add_to"]

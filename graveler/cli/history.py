@@ -14,6 +14,7 @@ from graveler.cli.shapes import change_shape, commit_shape
 from graveler.cli.verb import verb
 from graveler.errors import ExpiredError
 from graveler.model import Change, Commit
+from graveler.repository.diffing import range_reuse
 
 __all__ = ["add_to"]
 
@@ -77,7 +78,7 @@ def _log(
     names: dict[str, list[str]] = {}
     for record in repository.branches():
         names.setdefault(record.commit_id, []).append(record.name)
-    for tag, commit_id in repository.tags().items():
+    for tag, commit_id in repository.tags.list().items():
         names.setdefault(commit_id, []).append(f"tag {tag}")
     expired = {name for name, record in repository.stores.refs.expired.list() if record.gone}
     history = repository.log(
@@ -118,7 +119,7 @@ def _show(session: Session, ref: _Ref = "") -> None:
     try:
         if first:
             changes = list(repository.diff(first[0], commit.id))
-        written, reused = repository.range_reuse(replace(commit, parents=first))
+        written, reused = range_reuse(repository.stores, replace(commit, parents=first))
         ranges: dict[str, int] | None = {"written": written, "reused": reused}
         told = f"{written} written, {reused} reused"
     except ExpiredError as error:

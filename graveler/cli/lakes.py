@@ -104,8 +104,8 @@ def _show(
     branches = list(repository.branches(hidden=True))
     shown = [record.name for record in branches if not record.hidden]
     states = {str(state): count for state, count in repository.runs.states().items()}
-    tags = sorted(repository.tags())
-    protected = repository.protected()
+    tags = sorted(repository.tags.list())
+    protected = list(repository.protection.list())
     runs = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     session.out.show(
         {

@@ -28,14 +28,14 @@ def _create(
     ] = "",
 ) -> None:
     """Name a commit."""
-    commit = session.repository.tag(name, ref or session.default_branch)
+    commit = session.repository.tags.create(name, ref or session.default_branch)
     session.out.show({"name": name, "commit": commit.id}, f"tagged {commit.id[:12]} as {name}")
 
 
 @verb(_tag, "list")
 def _list(session: Session) -> None:
     """List the tags and the commits they name."""
-    for name, commit in session.repository.tags().items():
+    for name, commit in session.repository.tags.list().items():
         head = session.out.style(commit[:12], "yellow")
         session.out.show({"name": name, "commit": commit}, f"{head}  {name}")
 
@@ -43,7 +43,7 @@ def _list(session: Session) -> None:
 @verb(_tag, "undelete")
 def _undelete(session: Session, name: _Name) -> None:
     """Make a deleted tag again, for the commit it named."""
-    commit = session.repository.undelete_tag(name)
+    commit = session.repository.tags.undelete(name)
     session.out.show(
         {"name": name, "commit": commit.id}, f"tagged {commit.id[:12]} as {name} again"
     )
@@ -52,5 +52,5 @@ def _undelete(session: Session, name: _Name) -> None:
 @verb(_tag, "delete")
 def _delete(session: Session, name: _Name) -> None:
     """Remove a tag; the commit stays."""
-    session.repository.delete_tag(name)
+    session.repository.tags.delete(name)
     session.out.show({"deleted": name}, f"deleted tag {name}")

@@ -18,6 +18,7 @@ from graveler.demo.tables import FLIGHTS
 from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.lake import Repository
+from graveler.repository.diffing import range_reuse
 from graveler.spark import session
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def run_demo(
         ready = perf_counter()
         with graveler.init(folder / "lake") as lake:
             repository = lake.create_repository(REPOSITORY, splitting=_SPLITTING)
-            repository.protect("main")
+            repository.protection.add("main")
             story = _Story(repository, flights, folder / "landing", running, tell)
             runs = story.tell(chosen)
             return DemoResult(
@@ -202,7 +203,7 @@ class _Story:
             ) from refusal
         # the run's branch has brought the ranges: new to main is what main had not before
         published = replace(after, parents=(before.id,))
-        written, reused = (0, 0) if damaged else self.repository.range_reuse(published)
+        written, reused = (0, 0) if damaged else range_reuse(self.repository.stores, published)
         record = self.repository.runs.get(run_key(hour))
         return HourResult(
             hour=hour,

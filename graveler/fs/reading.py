@@ -151,7 +151,7 @@ class ReadingFileSystem(TreeFileSystem):
         elif not address.ref:
             repository = self._repository(address.repository)
             branches = (record.name for record in repository.branches())
-            for name in sorted({*branches, *repository.tags()}):
+            for name in sorted({*branches, *repository.tags.list()}):
                 yield _folder(f"{address.repository}/{name}")
         else:
             stores = self.stores_of(address.text)

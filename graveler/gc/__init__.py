@@ -2,9 +2,8 @@
 
 from graveler.gc.collector import GRACE, WINDOW, GarbageCollector
 from graveler.gc.fsck import fsck
-from graveler.gc.marks import Kind, Mark, MarkState, Tally
+from graveler.gc.marks import Mark, MarkState
 from graveler.gc.report import FsckReport, Problem, ProblemKind
-from graveler.gc.rescue import Rescuer
 from graveler.gc.rules import Keep, Retention
 
 __all__ = [
@@ -13,13 +12,10 @@ __all__ = [
     "FsckReport",
     "GarbageCollector",
     "Keep",
-    "Kind",
     "Mark",
     "MarkState",
     "Problem",
     "ProblemKind",
-    "Rescuer",
     "Retention",
-    "Tally",
     "fsck",
 ]

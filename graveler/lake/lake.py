@@ -141,7 +141,8 @@ class Lake:
                 in the settings cannot be accepted.
         """
         repository = self._repository(text(name, "name"), check=False)
-        repository.accept_kv()
+        if self._witnesses is not None:
+            self._witnesses[repository.stores.uid].accept()
         return repository
 
     def _repository(self, name: str, *, check: bool = True) -> Repository:
@@ -228,7 +229,8 @@ class Lake:
             if there is None or there.value != encode_json(settings):
                 return self._taken(name, exist_ok=exist_ok)
         repository = self._open(name, settings, check=False)
-        repository.claim_storage(take_over=take_over)
+        if self._witnesses is not None:
+            self._witnesses[uid].claim(take_over=take_over)
         return repository
 
     def restore_repository(

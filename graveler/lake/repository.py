@@ -16,19 +16,18 @@ from graveler.arguments import (
     count,
     file_path,
     flag,
-    instance,
     optional,
     path_text,
     prefix_text,
     ref_text,
     text,
-    texts,
 )
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
-from graveler.lake.linking import Links
 from graveler.lake.requiring import Gates
+from graveler.lake.settings import Links, Protection
+from graveler.lake.tags import Tags
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
 from graveler.refs import (
@@ -39,7 +38,6 @@ from graveler.refs import (
     resolve,
     resolve_to_name,
     resolve_to_read,
-    tag_moves,
 )
 from graveler.refs.dump import Contents
 from graveler.repository import (
@@ -62,7 +60,9 @@ from graveler.repository.witness import Witness
 from graveler.runs import LEASE, TTL, Run, Runs, Why
 
 if TYPE_CHECKING:
-    from graveler.gc import GarbageCollector
+    from graveler.gc import FsckReport, GarbageCollector
+    from graveler.gc.fsck import Progress
+    from graveler.gc.objects import Depth
     from graveler.ingest import Ingestion
     from graveler.lake.lake import Lake
 
@@ -93,21 +93,73 @@ class Repository:
         return self.stores.name
 
     @property
-    def gc(self) -> "GarbageCollector":
-        """Garbage collection: retention rules, marks and sweeps."""
-        from graveler.lake.collecting import collector  # noqa: PLC0415 - only who collects waits
-
-        return collector(self)
+    def tags(self) -> Tags:
+        """Names for commits."""
+        return Tags(self.stores)
 
     @property
-    def gates(self) -> "Gates":
-        """What gates have said, and which ones branches require."""
+    def protection(self) -> Protection:
+        """What may not be done to branches, by pattern."""
+        return Protection(self.stores)
+
+    @property
+    def gates(self) -> Gates:
+        """The gates that branches require, and the verdicts."""
         return Gates(self.stores)
 
     @property
-    def links(self) -> "Links":
-        """The places outside of the storage that files may be linked from."""
+    def links(self) -> Links:
+        """The places outside the storage that files may be linked from."""
         return Links(self.stores)
+
+    @property
+    def gc(self) -> "GarbageCollector":
+        """Garbage collection: retention rules, marks and sweeps.
+
+        Raises:
+            KVOutdatedError: The key-value store has forgotten something, which would be
+                collected as garbage.
+        """
+        from graveler.gc import GarbageCollector  # noqa: PLC0415 - only collection needs it
+
+        self.check_kv()
+        return GarbageCollector(self.stores, runs=self.runs.needed_commits)
+
+    def fsck(
+        self,
+        *,
+        objects: "Depth" = "exist",
+        progress: "Progress | None" = None,
+        rate: float | None = None,
+        resume: bool = False,
+    ) -> "FsckReport":
+        """Check everything that refs and runs need; report what is missing or damaged.
+
+        Nothing is repaired. A check of checksums that was stopped can be resumed, on another
+        host too.
+
+        Args:
+            objects: ``exist`` asks the store for the presence and size of every object,
+                ``checksum`` reads them all, ``none`` leaves them out.
+            progress: Called with what is checked, how much is done and how much is known.
+            rate: Bytes a second at which ``checksum`` reads; None for no limit.
+            resume: Do not read again what a stopped check found sound.
+        """
+        from graveler.gc import fsck  # noqa: PLC0415 - only a check needs it
+
+        candidates = {
+            f"run {record.key}": record.candidate
+            for record in self.runs.list("PUBLISHING")
+            if record.candidate
+        }  # no branch holds them yet
+        return fsck(
+            self.stores,
+            objects=objects,
+            also=candidates,
+            progress=progress,
+            rate=rate,
+            resume=resume,
+        )
 
     @property
     def storage(self) -> str:
@@ -125,27 +177,6 @@ class Repository:
         """
         if self._witness is not None:
             self._witness.check()
-
-    def claim_storage(self, *, take_over: bool = False) -> None:
-        """Mark the storage as this repository's; done as it is made.
-
-        Args:
-            take_over: Take it from a repository of another lake, which will notice.
-
-        Raises:
-            StorageMismatchError: It is somebody else's.
-        """
-        if self._witness is not None:
-            self._witness.claim(take_over=take_over)
-
-    def accept_kv(self) -> None:
-        """Go on from what the key-value store has, whatever it has forgotten.
-
-        Raises:
-            StorageMismatchError: The storage is another repository's, or is elsewhere.
-        """
-        if self._witness is not None:
-            self._witness.accept()
 
     def branch(self, name: str | BranchLike) -> Branch:
         """Return a branch to read and write, or raise RefNotFoundError."""
@@ -445,11 +476,6 @@ class Repository:
         lines = all_moves(refs, hidden=hidden) if branch is None else branch_moves(refs, branch)
         return islice(lines, None if limit is None else max(limit, 0))
 
-    def tag_moves(self, name: str) -> Iterator[RefMove]:
-        """Yield when and by whom a tag was made and deleted, the latest first."""
-        name = text(name, "name")
-        return tag_moves(self.stores.refs, name)
-
     def undo(self, branch: str | BranchLike = "main", *, to: int = 1) -> Commit:
         """Take the last move of a branch back: commit, merge, reset, or its deletion.
 
@@ -470,32 +496,6 @@ class Repository:
         branch = branch_text(branch, "branch")
         count(to, "to", least=1)
         return undoing.undo(self.stores, branch, to)
-
-    def undelete_tag(self, name: str) -> Commit:
-        """Make a deleted tag again, for the commit it named.
-
-        Raises:
-            RefNotFoundError: The log knows of no such tag.
-            AlreadyExistsError: There is a tag of that name.
-        """
-        name = text(name, "name")
-        return undoing.undelete_tag(self.stores, name)
-
-    def tag(self, name: str, ref: str | Commit | RefLike = "main") -> Commit:
-        """Name the commit that `ref` names; a tag does not move."""
-        name, ref = text(name, "name"), ref_text(ref, "ref")
-        commit = resolve_to_name(self.stores.refs, ref)
-        self.stores.refs.tags.create(name, commit.id)
-        return commit
-
-    def tags(self) -> dict[str, str]:
-        """Return the tags and the commit ids they name."""
-        return dict(self.stores.refs.tags.list())
-
-    def delete_tag(self, name: str) -> None:
-        """Remove a tag."""
-        name = text(name, "name")
-        self.stores.refs.tags.delete(name)
 
     def dump_refs(self, file: str | Path) -> Contents:
         """Write branches, tags, protection, required gates and all commits they reach to a file.
@@ -525,41 +525,6 @@ class Repository:
         """
         file = file_path(file, "file")
         return dumping.restore(self.stores, Path(file))
-
-    def protect(self, pattern: str, actions: Iterable[str] | None = None) -> None:
-        """Protect the branches that match a shell pattern (``main``, ``release-*``).
-
-        Args:
-            pattern: Which branches; one that is there already is given these actions.
-            actions: What is forbidden there, of ``write``, ``commit``, ``merge`` (publishing
-                runs, too), ``revert`` (cherry-pick, too), ``reset`` (hard reset and undo) and
-                ``delete``. Where not given: ``write``, ``commit``, ``reset`` and ``delete``, so
-                that the branch only goes forward, by merges.
-
-        Raises:
-            InvalidInputError: There is no such action.
-        """
-        pattern = text(pattern, "pattern")
-        actions = None if actions is None else texts(actions, "actions")
-        self.stores.refs.protection.add(pattern, actions)
-
-    def unprotect(self, pattern: str) -> None:
-        """Take a pattern away again."""
-        pattern = text(pattern, "pattern")
-        self.stores.refs.protection.remove(pattern)
-
-    def protected(self) -> list[str]:
-        """Return the patterns of protected branches."""
-        return self.stores.refs.protection.patterns()
-
-    def protection(self) -> dict[str, tuple[str, ...]]:
-        """Return what is forbidden on protected branches, by pattern."""
-        return self.stores.refs.protection.rules()
-
-    def range_reuse(self, commit: Commit) -> tuple[int, int]:
-        """Return how many of a commit's ranges are not in its first parent, and how many are."""
-        instance(commit, "commit", Commit, "a Commit")
-        return diffing.range_reuse(self.stores, commit)
 
     def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
         """Return what stands behind a path: commit, run, step, gates and inputs.

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from graveler.gc import fsck
 from graveler.lake import Repository
 from graveler.testing.observing import Observer
 from graveler.testing.world import World
@@ -49,7 +48,7 @@ class Verdict:
             told = differences(wanted, now)
             wrong.append(f"in the end {branch} is not as after an undisturbed run{since}: {told}")
         wrong += self._left_behind(repository, world)
-        report = fsck(repository.stores)
+        report = repository.fsck()
         wrong += [f"fsck: {problem.message}" for problem in report.problems[:_SHOWN]]
         return wrong
 

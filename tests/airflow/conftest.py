@@ -40,7 +40,7 @@ def home(tmp_path_factory):
     home.marks.mkdir()
     with graveler.open(home.lake, create=True) as lake:
         for name in REPOSITORIES:
-            lake.create_repository(name).protect("main")
+            lake.create_repository(name).protection.add("main")
         lake.repository("scenarios").create_branch("other")
     home.run(AIRFLOW, "db", "migrate")
     return home

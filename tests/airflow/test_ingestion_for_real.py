@@ -41,7 +41,7 @@ def home(tmp_path_factory):
 def repo(home):
     with graveler.open(home.lake, create=True) as lake:
         made = lake.create_repository("sales")
-        made.protect("main")
+        made.protection.add("main")
         made.create_branch("ingest")
         yield made
 

@@ -66,7 +66,7 @@ with graveler.open(folder, create=True) as lake:
     found["merge says"] = [main.head.metadata["why"], main.head.metadata["airflow.task_id"]]
 
     tag = ga.GravelerTagOperator(task_id="tag", tag="v1")
-    found["tag"] = [*tries(tag), repo.tags()["v1"]]
+    found["tag"] = [*tries(tag), repo.tags.list()["v1"]]
     revert = ga.GravelerRevertOperator(task_id="revert", commit="v1", parent=1)
     found["revert"] = [*tries(revert), main.head.id, [entry.path for entry in main.entries()]]
     found["tag elsewhere"] = outcome(tag, 3)

@@ -13,6 +13,7 @@ from statistics import median
 from graveler.committed import Splitting, StoreStats
 from graveler.lake import Repository
 from graveler.model import Entry
+from graveler.repository.diffing import range_reuse
 from graveler.testing.linking import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, alternate, progress
@@ -111,7 +112,7 @@ def _diff(repo: Repository) -> Result:
         (_other(main.stat(path)) for path in everything[5_000 : 5_000 + 100 * 9_000 : 9_000]),
     )
     commit = main.commit("a hundred changes")
-    written, reused = repo.range_reuse(commit)
+    written, reused = range_reuse(repo.stores, commit)
     stats = repo.stores.ranges.stats
     before = stats.ranges_read
     changes = sum(1 for _ in repo.diff("main~1", "main"))

@@ -56,7 +56,7 @@ def make_home(folder: Path, reaper: int) -> ChaosHome:
     home.dags.mkdir()
     shutil.copy(ROOT / "tests/chaos/dags/hourly.py", home.dags)
     with graveler.open(home.lake, create=True) as lake:
-        lake.create_repository("hours").protect("main")
+        lake.create_repository("hours").protection.add("main")
     home.run(AIRFLOW, "db", "migrate")
     return home
 

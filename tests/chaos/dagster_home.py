@@ -138,7 +138,7 @@ def make_home(folder: Path, reaper: int, *, at_once: int, longest: float) -> Dag
     settings = _INSTANCE.format(at_once=at_once, longest=int(longest))
     (folder / "dagster.yaml").write_text(settings)
     with graveler.open(folder / "lake", create=True) as lake:
-        lake.create_repository("hours").protect("main")
+        lake.create_repository("hours").protection.add("main")
     dagster = Dagster(folder, reaper)
     # services that make its databases at the same time can leave them broken for good
     command = [_DAGSTER, "instance", "info"]

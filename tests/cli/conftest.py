@@ -74,7 +74,7 @@ def history(repo):
     repo.create_branch("dev")
     repo.branch("dev").put("input/06:00/b.csv", b"b\n")
     repo.branch("dev").commit("more")
-    repo.tag("v1")
+    repo.tags.create("v1")
     return repo
 
 

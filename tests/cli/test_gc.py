@@ -8,7 +8,7 @@ def garbage(history):
     """A deleted branch, and a commit of main that a rule lets go."""
     history.branch("main").put("readme.txt", b"hello again")
     history.branch("main").commit("second")
-    history.delete_tag("v1")
+    history.tags.delete("v1")
     lost = history.commit("dev").id
     history.delete_branch("dev")
     return lost

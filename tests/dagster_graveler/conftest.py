@@ -11,7 +11,7 @@ from dagster_graveler.run.lakes import close_lakes
 @pytest.fixture
 def lake(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as made:
-        made.create_repository("flights").protect("main")
+        made.create_repository("flights").protection.add("main")
     yield str(tmp_path / "lake")
     close_lakes()
 

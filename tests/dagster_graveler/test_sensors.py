@@ -114,7 +114,7 @@ def test_only_commits_below_the_prefix_start_a_run(repo, look):
 
 
 def test_after_a_branch_was_put_back_the_sensor_goes_on_from_where_it_parted(repo, look):
-    repo.unprotect("main")
+    repo.protection.remove("main")
     sensor = build_commit_sensor("news", job=REPORT)
     look(sensor)
     kept = publish(repo, "kept")

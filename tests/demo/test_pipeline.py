@@ -44,7 +44,7 @@ def source():
 def repo(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as lake:
         made = lake.create_repository("flights")
-        made.protect("main")
+        made.protection.add("main")
         yield made
 
 

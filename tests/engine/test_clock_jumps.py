@@ -97,7 +97,7 @@ class History:
         self.branches.remove(self.name)
 
     def tag(self):
-        self.repo.tag(f"t{self.number}", self.name)
+        self.repo.tags.create(f"t{self.number}", self.name)
 
     def reset(self):
         self.branch.reset()
@@ -154,7 +154,7 @@ def shown(repo):
             ]
             for left, right in combinations(branches, 2)
         },
-        "tags": {name: commits.get(commit).message for name, commit in repo.tags().items()},
+        "tags": {name: commits.get(commit).message for name, commit in repo.tags.list().items()},
         "runs": {record.key: (record.state, record.attempt) for record in repo.runs.list()},
         "moves": {
             name: [move.action for move in repo.stores.refs.moves.of(record(repo, name))]
@@ -279,9 +279,9 @@ def test_the_log_of_a_tag_keeps_its_order(opened, jump):
     for body in ("1", "2", "3"):
         repo.branch("main").put("a", body.encode())
         heads.append(repo.branch("main").commit(body).id)
-        repo.tag("v")
+        repo.tags.create("v")
         clock.sleep(jump.total_seconds())
-        repo.delete_tag("v")
+        repo.tags.delete("v")
         clock.sleep(jump.total_seconds())
     moves = list(tag_moves(repo.stores.refs, "v"))
     assert [move.after for move in moves] == [None, heads[2], None, heads[1], None, heads[0]]

@@ -32,9 +32,9 @@ def full(repo):
     repo.merge("dev", into="main")
     with repo.run("hour 05", metadata={"hour": "05"}) as run:
         run.put("out", b"1")
-    repo.tag("v1", "main~1")
-    repo.protect("main")
-    repo.protect("release-*", ["delete"])
+    repo.tags.create("v1", "main~1")
+    repo.protection.add("main")
+    repo.protection.add("release-*", ["delete"])
     commit(repo.create_branch("side", "v1"), "side ☃", side="s")
     return repo
 
@@ -50,8 +50,8 @@ def seen(repo):
     branches = {one.name: (one.commit_id, one.hidden) for one in repo.branches(hidden=True)}
     return {
         "branches": branches,
-        "tags": repo.tags(),
-        "protection": repo.protection(),
+        "tags": repo.tags.list(),
+        "protection": repo.protection.list(),
         "history": [list(repo.log(name)) for name in branches],
         "spans": [[made.spans for made in repo.log(name)] for name in branches],
         "trees": {name: list(repo.ref(name).entries()) for name in branches},
@@ -73,11 +73,11 @@ def test_a_lake_whose_kv_is_lost_is_restored(lake, full, tmp_path):
         assert seen(repo) == before
         report = fsck(repo.stores, objects="checksum")
         assert report.problems == ()
-        repo.unprotect("main")
+        repo.protection.remove("main")
         made = commit(repo.branch("main"), "on", k1="new")
         assert made.parents == (before["branches"]["main"][0],)
         assert [line.action for line in repo.moves("main")] == ["commit", "restore", "create"]
-        assert [line.action for line in repo.tag_moves("v1")] == ["restore"]
+        assert [line.action for line in repo.tags.moves("v1")] == ["restore"]
 
 
 def test_a_dump_is_the_same_after_it_was_restored(lake, full, tmp_path):
@@ -110,22 +110,22 @@ def test_what_was_deleted_since_comes_back_and_what_is_new_stays(full, tmp_path)
     full.dump_refs(tmp_path / "refs")
     side = full.commit("side")
     full.delete_branch("side")
-    full.delete_tag("v1")
-    full.unprotect("release-*")
-    full.protect("main", ["write"])
+    full.tags.delete("v1")
+    full.protection.remove("release-*")
+    full.protection.add("main", ["write"])
     full.create_branch("new")
     full.restore_refs(tmp_path / "refs")
     assert full.commit("side") == side
-    assert set(full.tags()) == {"v1"}
-    assert full.protection() == {"main": ("write",), "release-*": ("delete",)}
+    assert set(full.tags.list()) == {"v1"}
+    assert full.protection.list() == {"main": ("write",), "release-*": ("delete",)}
     assert full.branch("new").head == full.commit("main")
 
 
 def test_names_that_stand_for_something_else_are_left_alone(full, tmp_path):
     full.dump_refs(tmp_path / "refs")
     full.delete_branch("dev")
-    full.delete_tag("v1")
-    full.tag("v1", "main")
+    full.tags.delete("v1")
+    full.tags.create("v1", "main")
     commit(full.branch("side"), "moved", side="2")
     before = full.commit("side")
     with pytest.raises(AlreadyExistsError, match="branch 'side', tag 'v1': at other commits"):
@@ -190,8 +190,8 @@ def test_a_restore_that_was_ended_by_a_fault_is_repeated(fault, tmp_path):
     dumped = ScriptedWorld().repo(scripted=False)
     commit(dumped.branch("main"), "one", a="1")
     dumped.create_branch("dev")
-    dumped.protect("main")
-    dumped.tag("v1")
+    dumped.protection.add("main")
+    dumped.tags.create("v1")
     dumped.dump_refs(tmp_path / "refs")
     tree = dumped.stores.ranges
 
@@ -208,8 +208,8 @@ def test_a_restore_that_was_ended_by_a_fault_is_repeated(fault, tmp_path):
             assert repo.commit("main").message == "one", what
         repo.restore_refs(tmp_path / "refs")
         assert repo.commit("main") == dumped.commit("main") == repo.commit("dev"), what
-        assert repo.protection() == dumped.protection()
-        assert repo.tags() == dumped.tags()
+        assert repo.protection.list() == dumped.protection.list()
+        assert repo.tags.list() == dumped.tags.list()
 
 
 def test_a_branch_that_moves_while_a_dump_is_restored_stays(full, tmp_path, monkeypatch):

@@ -21,6 +21,8 @@ from graveler.errors import (
 from graveler.gc import GarbageCollector, fsck
 from graveler.lake import Lake
 from graveler.lake.repository import Repository
+from graveler.lake.settings import Protection
+from graveler.lake.tags import Tags
 from graveler.model import Entry
 from graveler.repository import Branch
 from graveler.repository.committing import _seal
@@ -66,7 +68,7 @@ def sealed(repo):
 def reset_to(repo):
     """As `start`, and there is a commit that a hard reset takes back."""
     start(repo)
-    repo.tag("base")
+    repo.tags.create("base")
     repo.branch("main").commit("main")
     repo.branch("main").put("c", b"staged")
 
@@ -83,10 +85,10 @@ def picked(repo):
     """As `start`, and main has what is staged, so that commits of both sides can be moved."""
     start(repo)
     repo.branch("main").commit("main")
-    repo.tag("work")
+    repo.tags.create("work")
     repo.branch("main").put("c", b"staged")
     repo.merge("dev", "main")
-    repo.tag("merged")
+    repo.tags.create("merged")
 
 
 def snapshot(repo):
@@ -96,9 +98,9 @@ def snapshot(repo):
         seen[record.name] = tree(repo.ref(record.name))
         seen[record.name, "staged"] = tree(repo.branch(record.name))
     seen["tags"] = {
-        name: repo.commit(identifier).message for name, identifier in repo.tags().items()
+        name: repo.commit(identifier).message for name, identifier in repo.tags.list().items()
     }
-    seen["protected"] = repo.protected()
+    seen["protected"] = repo.protection.list()
     return seen
 
 
@@ -141,12 +143,15 @@ OPERATIONS = {
     "reset-of-sealed": (sealed, lambda repo: repo.branch("main").reset()),
     "create-branch": (start, lambda repo: repo.create_branch("more")),
     "delete-branch": (start, lambda repo: repo.delete_branch("dev")),
-    "tag": (start, lambda repo: repo.tag("v1", "dev")),
-    "delete-tag": (lambda repo: (start(repo), repo.tag("v1")), lambda repo: repo.delete_tag("v1")),
-    "protect": (start, lambda repo: repo.protect("main")),
+    "tag": (start, lambda repo: repo.tags.create("v1", "dev")),
+    "delete-tag": (
+        lambda repo: (start(repo), repo.tags.create("v1")),
+        lambda repo: repo.tags.delete("v1"),
+    ),
+    "protect": (start, lambda repo: repo.protection.add("main")),
     "unprotect": (
-        lambda repo: (start(repo), repo.protect("main")),
-        lambda repo: repo.unprotect("main"),
+        lambda repo: (start(repo), repo.protection.add("main")),
+        lambda repo: repo.protection.remove("main"),
     ),
 }
 
@@ -281,14 +286,12 @@ LOOKS = {
         "dump_refs",
         "log",
         "moves",
-        "protected",
-        "protection",
-        "range_reuse",
+        "fsck",
         "ref",
-        "tag_moves",
-        "tags",
         "why",
     },
+    "Tags": {"list", "moves"},
+    "Protection": {"list"},
     "Branch": {"find_value", "has_below", "new_address", "snapshot", "uncommitted"},
     "Runs": {"attach", "get", "list", "readers", "states", "why"},
     "Run": {"joined_steps", "lost_steps"},
@@ -304,7 +307,6 @@ ELSEWHERE = {
     ("Branch", "commit_changes"),  # tests.fs.test_transaction
     ("Branch", "upload"),
     ("Repository", "ingestion"),  # tests.ingest.test_ingest_faults
-    ("Repository", "accept_kv"),  # of stores that outlive a process: tests.engine.test_forgetful_kv
 }
 """Public methods whose faults have tests of their own."""
 
@@ -320,7 +322,7 @@ def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
         return call
 
     public = set()
-    for kind in (Lake, Repository, Branch, Runs, Run, Step, GarbageCollector):
+    for kind in (Lake, Repository, Tags, Protection, Branch, Runs, Run, Step, GarbageCollector):
         for name, method in list(vars(kind).items()):
             if not name.startswith("_") and callable(method):
                 public.add((kind.__name__, name))

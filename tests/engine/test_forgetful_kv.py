@@ -122,9 +122,9 @@ def test_a_restored_old_backup_is_named_and_nothing_is_written(forgetful):
         for write in (
             lambda: main.commit("no"),
             lambda: repo.create_branch("no"),
-            lambda: repo.tag("no"),
+            lambda: repo.tags.create("no"),
             lambda: repo.runs.open("no"),
-            lambda: repo.protect("no"),
+            lambda: repo.protection.add("no"),
             lambda: repo.gc,
         ):
             with pytest.raises(KVOutdatedError) as told:
@@ -142,7 +142,7 @@ def test_a_restored_old_backup_is_named_and_nothing_is_written(forgetful):
 def test_what_is_there_can_be_accepted(forgetful):
     folder, kept, _ = forgetful
     with graveler.open(folder) as lake:
-        lake.repository("flights").accept_kv()
+        lake.accept("flights")
         lake.repository("flights").check_kv()
     assert committed(folder, "next").parents == (kept.id,)
     assert committed(folder, "after").message == "after"

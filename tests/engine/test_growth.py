@@ -175,16 +175,16 @@ def test_earlier_lives_of_a_name_are_bounded_and_the_latest_are_kept():
 def test_lines_of_a_tag_are_bounded_and_the_latest_are_kept():
     repo, kv = counted_repo()
     for _ in range(305):
-        repo.tag("v1", "main")
-        repo.delete_tag("v1")
+        repo.tags.create("v1", "main")
+        repo.tags.delete("v1")
     kv.reset()
-    repo.tag("v1", "main")
+    repo.tags.create("v1", "main")
     assert len(kv.calls) < 8
     assert kv.rows <= 1
-    found = [line.action for line in repo.tag_moves("v1")]
+    found = [line.action for line in repo.tags.moves("v1")]
     assert 200 <= len(found) < 250
     assert set(found[::2]) == {"create"}
     assert set(found[1::2]) == {"delete"}
-    repo.delete_tag("v1")
-    repo.undelete_tag("v1")
+    repo.tags.delete("v1")
+    repo.tags.undelete("v1")
     assert repo.ref("v1").commit.id == repo.commit("main").id

@@ -47,7 +47,7 @@ def test_refs_name_commits(repo):
     dev = repo.create_branch("dev", source="main~1")
     third = commit(dev, "three", b="3")
     merged = repo.merge("dev", into="main").commit
-    repo.tag("v1", "main~1")
+    repo.tags.create("v1", "main~1")
     for expression, expected in {
         "main": merged,
         "main@": merged,
@@ -78,17 +78,17 @@ def test_refs_name_commits(repo):
 
 def test_tags_do_not_move(repo):
     first = commit(repo.branch("main"), a="1")
-    repo.tag("v1")
+    repo.tags.create("v1")
     commit(repo.branch("main"), a="2")
-    repo.tag("v1", first.id)  # the same again is no error
+    repo.tags.create("v1", first.id)  # the same again is no error
     with pytest.raises(AlreadyExistsError, match="v1"):
-        repo.tag("v1", "main")
-    assert repo.tags() == {"v1": first.id}
+        repo.tags.create("v1", "main")
+    assert repo.tags.list() == {"v1": first.id}
     assert repo.ref("v1").get("a") == b"1"
-    repo.delete_tag("v1")
-    assert repo.tags() == {}
+    repo.tags.delete("v1")
+    assert repo.tags.list() == {}
     with pytest.raises(RefNotFoundError):
-        repo.delete_tag("v1")
+        repo.tags.delete("v1")
 
 
 def test_log_shows_each_commit_once_children_first(repo):
@@ -225,7 +225,7 @@ def test_names_that_addresses_use_are_refused(repo, name):
     with pytest.raises(InvalidInputError, match=r"branch name|name=''"):
         repo.create_branch(name)
     with pytest.raises(InvalidInputError, match=r"tag name|name=''"):
-        repo.tag(name)
+        repo.tags.create(name)
 
 
 def test_branches_are_made_once(repo):

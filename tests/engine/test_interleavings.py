@@ -349,9 +349,11 @@ def test_a_commit_on_a_branch_that_is_deleted_meanwhile_says_so():
 def test_protection_rules_added_at_once_are_all_kept():
     def check(world, outcome, _):
         assert outcome is None
-        assert world.repo(scripted=False).protected() == ["a", "b"]
+        assert world.repo(scripted=False).protection.list().keys() == {"a", "b"}
 
-    interleave(start, lambda r: r.protect("a"), lambda r: r.protect("b"), check, least=2)
+    interleave(
+        start, lambda r: r.protection.add("a"), lambda r: r.protection.add("b"), check, least=2
+    )
 
 
 def picked(repo):

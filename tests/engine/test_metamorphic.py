@@ -112,8 +112,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "reset": lambda repo, branch, to: repo.branch(branch).reset(to),
     "revert": lambda repo, commit, on, parent: repo.revert(commit, on, parent=parent),
     "pick": lambda repo, commit, onto, parent: repo.cherry_pick(commit, onto, parent=parent),
-    "tag": lambda repo, name, ref: repo.tag(name, ref),
-    "untag": lambda repo, name: repo.delete_tag(name),
+    "tag": lambda repo, name, ref: repo.tags.create(name, ref),
+    "untag": lambda repo, name: repo.tags.delete(name),
 }
 
 
@@ -147,9 +147,9 @@ def seen(repo):
     """Return what can be seen of a repository."""
     names = [record.name for record in repo.branches(hidden=True)]
     views = [repo.branch(name) for name in names] + [repo.ref(name) for name in names]
-    views += [repo.ref(tag) for tag in repo.tags()]
+    views += [repo.ref(tag) for tag in repo.tags.list()]
     return {
-        "names": (names, list(repo.tags())),
+        "names": (names, list(repo.tags.list())),
         "contents": [[(e.path, view.get(e.path)) for e in view.entries()] for view in views],
         "listings": [
             listed(view, prefix, delimiter=delimiter, after=after)

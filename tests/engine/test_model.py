@@ -144,16 +144,16 @@ class RepositoryMachine(MergeModel, RuleBasedStateMachine):
             return
         if self.tags.get(name, self.heads[branch]) != self.heads[branch]:
             with pytest.raises(AlreadyExistsError):
-                self.repo.tag(name, branch)
+                self.repo.tags.create(name, branch)
         else:
-            self.repo.tag(name, branch)
+            self.repo.tags.create(name, branch)
             self.tags[name] = self.heads[branch]
 
     @precondition(lambda self: self.tags)
     @rule(data=st.data())
     def delete_tag(self, data):
         name = data.draw(st.sampled_from(sorted(self.tags)))
-        self.repo.delete_tag(name)
+        self.repo.tags.delete(name)
         del self.tags[name]
 
     @rule(
@@ -230,7 +230,7 @@ class RepositoryMachine(MergeModel, RuleBasedStateMachine):
             return
         for branch, head in self.heads.items():
             assert {commit.id for commit in self.repo.log(branch)} == self.ancestors(head)
-        assert self.repo.tags() == self.tags
+        assert self.repo.tags.list() == self.tags
 
 
 def test_a_merge_of_disjoint_histories_is_refused():

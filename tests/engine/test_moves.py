@@ -112,8 +112,8 @@ def test_the_log_of_all_shows_what_is_not_hidden(repo):
     repo.delete_branch("a")
     with repo.run("hour 05") as run:
         run.put("out", b"1")
-    repo.tag("v1", "main~1")
-    repo.delete_tag("v1")
+    repo.tags.create("v1", "main~1")
+    repo.tags.delete("v1")
     shown = [(line.ref, line.action) for line in repo.moves()]
     assert shown == [
         ("v1", "delete"),
@@ -133,15 +133,15 @@ def test_the_log_of_all_shows_what_is_not_hidden(repo):
 
 def test_the_log_of_a_tag_has_its_makings_and_ends(repo):
     first = commit(repo.branch("main"), a="1")
-    repo.tag("v1")
-    repo.tag("v1")  # the same again
+    repo.tags.create("v1")
+    repo.tags.create("v1")  # the same again
     second = commit(repo.branch("main"), a="2")
     with pytest.raises(AlreadyExistsError):
-        repo.tag("v1")
-    repo.delete_tag("v1")
-    repo.tag("v1")
-    repo.tag("v10", first.id)
-    lines = list(repo.tag_moves("v1"))
+        repo.tags.create("v1")
+    repo.tags.delete("v1")
+    repo.tags.create("v1")
+    repo.tags.create("v10", first.id)
+    lines = list(repo.tags.moves("v1"))
     assert [(line.action, line.before, line.after) for line in lines] == [
         ("create", None, second.id),
         ("delete", first.id, None),
@@ -152,16 +152,16 @@ def test_the_log_of_a_tag_has_its_makings_and_ends(repo):
 
 def test_a_deleted_tag_is_made_again(repo):
     first = commit(repo.branch("main"), a="1")
-    repo.tag("v1")
+    repo.tags.create("v1")
     with pytest.raises(AlreadyExistsError, match="was not deleted"):
-        repo.undelete_tag("v1")
-    repo.delete_tag("v1")
+        repo.tags.undelete("v1")
+    repo.tags.delete("v1")
     commit(repo.branch("main"), a="2")
-    assert repo.undelete_tag("v1") == first
-    assert repo.tags() == {"v1": first.id}
-    assert [line.action for line in repo.tag_moves("v1")] == ["undo", "delete", "create"]
+    assert repo.tags.undelete("v1") == first
+    assert repo.tags.list() == {"v1": first.id}
+    assert [line.action for line in repo.tags.moves("v1")] == ["undo", "delete", "create"]
     with pytest.raises(RefNotFoundError, match="v2"):
-        repo.undelete_tag("v2")
+        repo.tags.undelete("v2")
 
 
 def test_an_undo_takes_the_last_move_back_and_a_second_one_that(repo):
@@ -244,7 +244,7 @@ def test_a_protected_branch_is_not_undone_but_one_that_is_gone_is(repo):
     commit(repo.branch("main"), a="1")
     repo.create_branch("dev")
     repo.delete_branch("dev")
-    repo.protect("*")
+    repo.protection.add("*")
     with pytest.raises(ProtectedBranchError, match="against reset"):
         repo.undo("main")
     repo.undo("dev")

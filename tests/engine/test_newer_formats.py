@@ -51,8 +51,8 @@ class FutureWorld:
         self.repo.create_branch("work").put("b", b"2")
         self.repo.branch("work").commit("two")
         self.repo.branch("work").put("staged", b"3")
-        self.repo.tag("v1")
-        self.repo.protect("release-*")
+        self.repo.tags.create("v1")
+        self.repo.protection.add("release-*")
         self.handle = self.repo.runs.open("hourly")
         self.handle.step("work").__enter__().put("c", b"3")
         self.uid = self.repo.stores.uid
@@ -112,11 +112,11 @@ def operations(world):
     yield lambda: list(repo.branches(hidden=True))
     yield lambda: list(repo.log("work"))
     yield lambda: list(repo.diff("main", "work"))
-    yield lambda: repo.tag("v1", "work")
-    yield repo.tags
-    yield lambda: repo.delete_tag("v1")
-    yield lambda: repo.protect("other")
-    yield lambda: repo.unprotect("release-*")
+    yield lambda: repo.tags.create("v1", "work")
+    yield repo.tags.list
+    yield lambda: repo.tags.delete("v1")
+    yield lambda: repo.protection.add("other")
+    yield lambda: repo.protection.remove("release-*")
     yield lambda: repo.branch("release-1").put("x", b"")
     yield repo.runs.list
     yield lambda: repo.runs.open("hourly")
@@ -181,7 +181,7 @@ def test_a_record_that_names_the_present_format_is_read_as_one_that_names_none()
     repo = again.repository("flights")
     assert [entry.path for entry in repo.branch("work").list()] == ["a", "b", "staged"]
     assert [record.key for record in repo.runs.list()] == ["hourly"]
-    assert repo.protected()
+    assert repo.protection.list()
 
 
 @pytest.mark.parametrize("found", [0, -1, 1.0, "2", None, True, [2]])

@@ -81,7 +81,7 @@ def test_it_refuses_what_the_merge_refuses(sides):
         sides.merge("main", into=work, dry_run=True)
     with pytest.raises(InvalidInputError):
         sides.merge("dev", into="main", strategy="ours", dry_run=True)
-    sides.protect("main", ["merge"])
+    sides.protection.add("main", ["merge"])
     with pytest.raises(ProtectedBranchError):
         sides.merge("dev", into="main", dry_run=True)
 

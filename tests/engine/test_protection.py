@@ -17,7 +17,7 @@ def prepared(repo):
         branch.put(name, b"1")
         branch.commit(name)
         branch.put("staged", b"1")
-    repo.tag("work", "dev")
+    repo.tags.create("work", "dev")
     return repo
 
 
@@ -44,17 +44,17 @@ DOORS = {
 def test_each_door_is_closed_by_its_action_alone(prepared, door):
     repo = prepared
     action, enter = DOORS[door]
-    repo.protect("d*", [action])
+    repo.protection.add("d*", [action])
     with pytest.raises(ProtectedBranchError) as refused:
         enter(repo)
     for said in ("'dev'", action, "'d*'", "graveler branch unprotect"):
         assert said in str(refused.value)
-    repo.protect("d*", [other for other in ACTIONS if other != action])
+    repo.protection.add("d*", [other for other in ACTIONS if other != action])
     enter(repo)
 
 
 def test_the_usual_protection_lets_a_branch_go_forward_by_merges(prepared):
-    prepared.protect("dev")
+    prepared.protection.add("dev")
     closed = set()
     for door, (_, enter) in DOORS.items():
         try:
@@ -65,31 +65,31 @@ def test_the_usual_protection_lets_a_branch_go_forward_by_merges(prepared):
 
 
 def test_rules_are_listed_and_changed(repo):
-    repo.protect("main")
-    repo.protect("release-*", ["delete", "reset"])
-    assert repo.protected() == ["main", "release-*"]
-    assert repo.protection() == {"main": USUAL, "release-*": ("reset", "delete")}
-    repo.protect("release-*", ["merge"])
-    assert repo.protection()["release-*"] == ("merge",)
-    repo.protect("release-*")
-    assert repo.protection()["release-*"] == USUAL
-    repo.unprotect("release-*")
-    assert repo.protection() == {"main": USUAL}
+    repo.protection.add("main")
+    repo.protection.add("release-*", ["delete", "reset"])
+    assert list(repo.protection.list()) == ["main", "release-*"]
+    assert repo.protection.list() == {"main": USUAL, "release-*": ("reset", "delete")}
+    repo.protection.add("release-*", ["merge"])
+    assert repo.protection.list()["release-*"] == ("merge",)
+    repo.protection.add("release-*")
+    assert repo.protection.list()["release-*"] == USUAL
+    repo.protection.remove("release-*")
+    assert repo.protection.list() == {"main": USUAL}
 
 
 @pytest.mark.parametrize("actions", [[], ["wriet"], ["write", "push"]])
 def test_an_action_that_is_none_is_refused(repo, actions):
     with pytest.raises(InvalidInputError, match="write, commit, merge, revert, reset, delete"):
-        repo.protect("main", actions)
-    assert repo.protected() == []
+        repo.protection.add("main", actions)
+    assert repo.protection.list() == {}
 
 
 def test_a_record_without_actions_has_the_usual_ones(repo):
     stores = repo.stores
     partition, key = f"refs:{stores.uid}", b"settings/protection"
     stores.kv.set(partition, key, encode_json({"patterns": ["main"], "nonce": "n"}))
-    assert repo.protection() == {"main": USUAL}
-    repo.protect("dev")  # and the usual ones are written as ever
+    assert repo.protection.list() == {"main": USUAL}
+    repo.protection.add("dev")  # and the usual ones are written as ever
     assert b"actions" not in stores.kv.get(partition, key).value
     for damaged in ({"nonce": "n"}, {"patterns": ["main"], "actions": {"main": ["fly"]}}, [1]):
         stores.kv.set(partition, key, encode_json(damaged))

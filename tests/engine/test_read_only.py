@@ -23,7 +23,7 @@ main.put("a/1", b"one")
 main.commit("first")
 repo.create_branch("dev").put("b", b"two")
 repo.branch("dev").commit("second")
-repo.tag("v1", "dev")
+repo.tags.create("v1", "dev")
 with repo.run("hourly") as run:
     run.put("c", b"three")
 main.put("staged", b"four")

@@ -27,7 +27,7 @@ def start(repo):
     dev.commit("dev")
     main.put("bad", b"1")
     main.commit("bad")
-    repo.tag("bad")
+    repo.tags.create("bad")
     main.put("staged", b"s")
 
 

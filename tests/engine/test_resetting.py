@@ -57,10 +57,10 @@ def test_a_hard_reset_to_nowhere_changes_nothing(repo):
 def test_a_protected_branch_is_not_reset(repo):
     main = repo.branch("main")
     commit(main, "one", a="1")
-    repo.protect("main")
+    repo.protection.add("main")
     with pytest.raises(ProtectedBranchError, match=r"against reset .*'main'.*unprotect"):
         main.reset(to="main~1")
-    repo.protect("main", ["write"])
+    repo.protection.add("main", ["write"])
     main.reset(to="main~1")
     assert tree(main) == {}
 

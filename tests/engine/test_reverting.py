@@ -246,9 +246,9 @@ def test_a_published_run_is_reverted_as_a_merge(repo, main):
 
 def test_a_branch_can_be_protected_against_reverts(repo, main):
     commit(main, "bad", a="2")
-    repo.protect("main")
+    repo.protection.add("main")
     repo.revert("main")  # a protected branch takes what goes forward
-    repo.protect("main", ["revert"])
+    repo.protection.add("main", ["revert"])
     for verb in (repo.revert, repo.cherry_pick):
         with pytest.raises(ProtectedBranchError, match=r"protected against revert .*'main'"):
             verb("main")

@@ -24,39 +24,39 @@ def start(repo):
     dev = repo.create_branch("dev")
     dev.put("dev", b"d")
     dev.commit("dev")
-    repo.tag("v1")
+    repo.tags.create("v1")
     main.put("staged", b"s")
 
 
 def deleted(repo):
     start(repo)
     repo.delete_branch("dev")
-    repo.delete_tag("v1")
+    repo.tags.delete("v1")
 
 
 def deletion(repo):
     repo.delete_branch("dev")
-    repo.delete_tag("v1")
+    repo.tags.delete("v1")
 
 
 OPERATIONS = {
     "undo": (start, lambda repo: repo.undo("main")),
     "undo-far": (start, lambda repo: repo.undo("main", to=5)),
     "undelete": (deleted, lambda repo: repo.undo("dev")),
-    "undelete-tag": (deleted, lambda repo: repo.undelete_tag("v1")),
+    "undelete-tag": (deleted, lambda repo: repo.tags.undelete("v1")),
     "delete": (start, lambda repo: repo.delete_branch("dev")),
-    "delete-tag": (start, lambda repo: repo.delete_tag("v1")),
-    "tag": (start, lambda repo: repo.tag("v2", "dev")),
+    "delete-tag": (start, lambda repo: repo.tags.delete("v1")),
+    "tag": (start, lambda repo: repo.tags.create("v2", "dev")),
 }
 
 
 def snapshot(repo):
     seen = {record.name: tree(repo.branch(record.name)) for record in repo.branches()}
-    seen["tags"] = repo.tags()
+    seen["tags"] = repo.tags.list()
     for name in ("main", "dev"):
         seen["log", name] = [(line.action, line.before, line.after) for line in repo.moves(name)]
     for name in ("v1", "v2"):
-        lines = list(repo.tag_moves(name))
+        lines = list(repo.tags.moves(name))
         seen["log", name] = [(line.action, line.before, line.after) for line in lines]
     return seen
 
@@ -84,12 +84,12 @@ def test_a_tag_that_was_not_made_is_not_in_the_log(fault):
 
     def make(repo):
         with pytest.raises(AlreadyExistsError):
-            repo.tag("v1", "dev")
+            repo.tags.create("v1", "dev")
 
     for world, what, _ in struck_worlds(fault, start, make):
         repo = world.repo(scripted=False)
-        (line,) = repo.tag_moves("v1")
-        assert line.after == repo.tags()["v1"], what
+        (line,) = repo.tags.moves("v1")
+        assert line.after == repo.tags.list()["v1"], what
 
 
 def test_an_undo_that_was_lost_is_not_taken_for_an_earlier_one():

@@ -197,7 +197,7 @@ def test_nothing_is_read_from_where_nothing_is(repo):
 
 
 def test_a_protected_branch_takes_merges_only(repo):
-    repo.protect("ma*")
+    repo.protection.add("ma*")
     main = repo.branch("main")
     for write in (
         lambda: main.put("a", b"1"),
@@ -213,8 +213,8 @@ def test_a_protected_branch_takes_merges_only(repo):
     dev.commit("a")
     repo.merge("dev", into="main")
     assert main.get("a") == b"1"
-    repo.unprotect("ma*")
-    assert repo.protected() == []
+    repo.protection.remove("ma*")
+    assert repo.protection.list() == {}
     main.put("b", b"2")
 
 

@@ -17,7 +17,7 @@ def main(repo):
     for hour in ("05:00", "06:00"):
         branch.put(f"input/2013/01/01/{hour}/part-0.csv", f"hour {hour}\n".encode())
     branch.commit("two hours")
-    repo.tag("v1")
+    repo.tags.create("v1")
     branch.put(f"{HOUR}/part-0.csv", b"mended\n")
     branch.commit("mended")
     branch.put(f"{HOUR}/late.csv", b"late\n")

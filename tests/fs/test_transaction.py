@@ -127,7 +127,7 @@ def test_a_transaction_within_another_is_refused_and_leaves_nothing(grav, repo, 
 
 
 def test_a_protected_branch_takes_no_transaction(grav, repo, dev):
-    repo.protect("dev")
+    repo.protection.add("dev")
     before = dev.head
     with pytest.raises(PermissionError), grav.transaction:
         grav.pipe("flights/dev/a", b"one")

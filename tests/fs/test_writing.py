@@ -52,7 +52,7 @@ def test_a_file_that_is_never_closed_is_not_kept_and_says_so(grav):
 
 
 def test_only_branches_are_written(grav, repo):
-    repo.tag("v1")
+    repo.tags.create("v1")
     for ref in ("v1", "dev~0", repo.commit("dev").id):
         with pytest.raises(OSError, match="only branches can be written"):
             grav.pipe(f"flights/{ref}/a", b"")
@@ -65,7 +65,7 @@ def test_only_branches_are_written(grav, repo):
 
 
 def test_a_protected_branch_and_a_runs_branch_are_no_place_to_write(grav, repo):
-    repo.protect("main")
+    repo.protection.add("main")
     run = repo.runs.open("hour 05")
     for branch in ("main", run.branch):
         with pytest.raises(PermissionError) as refused:
@@ -195,7 +195,7 @@ def test_deleting(grav):
     "path", ["flights", "grav://flights/", "", "flights/*", "*/dev", ["flights/dev/a", "flights"]]
 )
 def test_nothing_is_deleted_in_several_branches_at_once(grav, repo, path):
-    repo.protect("main")
+    repo.protection.add("main")
     grav.pipe({"flights/dev/a": b"", "flights/dev/in/b": b""})
     for delete in (grav.rm, lambda *given, **how: grav.mv(*given, "flights/dev/to", **how)):
         with pytest.raises(PermissionError, match="one branch at a time"):

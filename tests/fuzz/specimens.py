@@ -43,9 +43,9 @@ def _history(repository: Repository) -> None:
     dev.put("b.csv", b"b")
     dev.commit("dev")
     repository.merge("dev", into="main")
-    repository.tag("v1", "main~1")
-    repository.tag("v0", "main~3")
-    repository.delete_tag("v0")
+    repository.tags.create("v1", "main~1")
+    repository.tags.create("v0", "main~3")
+    repository.tags.delete("v0")
     repository.delete_branch("dev")
 
 
@@ -74,8 +74,8 @@ def _ingestion(repository: Repository) -> None:
 
 
 def _settings(repository: Repository) -> None:
-    repository.protect("release-*", ["delete", "reset"])
-    repository.protect("kept")
+    repository.protection.add("release-*", ["delete", "reset"])
+    repository.protection.add("kept")
     repository.links.allow("mem://landing")
     repository.gates.require("kept", checks.row_count("out/", at_least=1))
 
@@ -108,10 +108,10 @@ def _history_read(repository: Repository) -> Iterator[object]:
     yield list(repository.log("main", path="b.csv"))
     yield list(repository.diff("main~3", "main"))
     yield list(repository.branches(hidden=True))
-    yield repository.tags()
+    yield repository.tags.list()
     yield list(repository.moves(hidden=True))
     yield list(repository.moves("dev"))
-    yield list(repository.tag_moves("v0"))
+    yield list(repository.tags.moves("v0"))
     yield repository.ref("main@{9}")
 
 
@@ -126,7 +126,7 @@ def _runs_read(repository: Repository) -> Iterator[object]:
 def _others_read(repository: Repository) -> Iterator[object]:
     yield list(repository.gates.judgements())
     yield repository.gates.required()
-    yield repository.protection()
+    yield repository.protection.list()
     yield repository.links.list()
     yield repository.stores.refs.epochs.read()
     for branch in ("held", "ingest"):

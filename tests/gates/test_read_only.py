@@ -85,9 +85,9 @@ AROUND_IT = {
     "merge": lambda repo, run: repo.merge("done", into="main"),
     "revert": lambda repo, run: repo.revert("main"),
     "undo": lambda repo, run: repo.undo("main"),
-    "tag": lambda repo, run: repo.tag("t"),
-    "untag": lambda repo, run: repo.delete_tag("v1"),
-    "unprotect": lambda repo, run: repo.unprotect("main"),
+    "tag": lambda repo, run: repo.tags.create("t"),
+    "untag": lambda repo, run: repo.tags.delete("v1"),
+    "unprotect": lambda repo, run: repo.protection.remove("main"),
 }
 
 
@@ -96,7 +96,7 @@ def test_what_a_gate_closes_over_refuses_to_be_written(repo, refused, way):
     repo.create_branch("dev").put("staged", b"1")
     repo.create_branch("done").put("more", b"1")
     repo.branch("done").commit("more")
-    repo.tag("v1")
+    repo.tags.create("v1")
     seen = []
     run = repo.runs.open("hour 05")
     run.put("a/1", b"1")

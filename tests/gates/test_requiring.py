@@ -351,8 +351,8 @@ def test_where_nothing_is_required_nobody_reads_for_gates(repo, monkeypatch):
 
 def test_protection_keeps_what_says_that_gates_are_required(repo):
     repo.gates.require("main", BAD)
-    repo.protect("release-*")
-    repo.unprotect("release-*")
+    repo.protection.add("release-*")
+    repo.protection.remove("release-*")
     bad_branch(repo)
     with pytest.raises(GateFailedError):
         repo.merge("bad", into="main")

@@ -67,7 +67,7 @@ def damage(tmp_path):
             for part in range(4):
                 main.put(f"{hour:02}:00/part-{part}", f"{hour} {part}".encode())
             main.commit(f"hour {hour}")
-        repo.tag("v1", "main~1")
+        repo.tags.create("v1", "main~1")
         repo.create_branch("dev")
         repo.branch("dev").put("dev/a", b"dev")
         repo.branch("dev").commit("ahead")

@@ -21,7 +21,9 @@ def pass_days(world, days):
 def everything(repo):
     """What every branch and tag holds, read byte by byte, staged writes included."""
     seen = {record.name: tree(repo.branch(record.name)) for record in repo.branches(hidden=True)}
-    return seen | {f"tag {name}": tree(repo.ref(commit)) for name, commit in repo.tags().items()}
+    return seen | {
+        f"tag {name}": tree(repo.ref(commit)) for name, commit in repo.tags.list().items()
+    }
 
 
 def check_sound(repo):

@@ -179,7 +179,7 @@ def branch_from_dev(repo):
 
 
 def tag_dev(repo):
-    return repo.tag("kept", "dev")
+    return repo.tags.create("kept", "dev")
 
 
 def move_dev(repo):

@@ -15,7 +15,8 @@ from graveler.errors import (
     NotFoundError,
     StateError,
 )
-from graveler.gc import Kind, MarkState, fsck
+from graveler.gc import MarkState, fsck
+from graveler.gc.marks import Kind
 from graveler.gc.scratch import Scratch
 from graveler.gc.survey import Survey
 from graveler.gc.trees import tell_nobody
@@ -96,7 +97,7 @@ def reset_head(repo):
 
 def tagged(repo):
     commit(repo, "dev", x="dev")
-    repo.tag("v1", "dev")
+    repo.tags.create("v1", "dev")
     repo.delete_branch("dev")
 
 
@@ -329,7 +330,7 @@ def test_a_condemned_commit_is_named_again_after_undelete(world, repo):
     mark = repo.gc.mark(grace=NOW)
     for name in (
         lambda: repo.create_branch("back", lost.id),
-        lambda: repo.tag("back", lost.id[:10]),
+        lambda: repo.tags.create("back", lost.id[:10]),
         lambda: repo.merge(lost.id, "main"),
         lambda: (
             repo.branch("main").reset_hard(lost.id)

@@ -80,7 +80,7 @@ def test_branches_that_merged_each_other_merge_again(world, repo):
 def test_any_other_merge_is_refused_by_a_full_cache_and_an_empty_one(world, repo):
     grow(world, repo, "main", 1)
     commit(repo, "gone", gone="0")
-    repo.tag("v1", "gone")
+    repo.tags.create("v1", "gone")
     commit(repo, "dev", dev="0")
     repo.delete_branch("gone")
     grow(world, repo, "main")

@@ -4,7 +4,8 @@ import pytest
 
 import graveler
 from graveler.errors import ExpiredError, GateFailedError
-from graveler.gc import Kind, fsck
+from graveler.gc import fsck
+from graveler.gc.marks import Kind
 from tests.gc.lakes import NOW, ScriptedWorld, check_sound, collect, keys
 
 HOURS = 6
@@ -29,7 +30,7 @@ def ingest(repo, hour, rows, *, drafts=1):
 @pytest.fixture
 def repo():
     repo = ScriptedWorld().repo(scripted=False)
-    repo.protect("main")
+    repo.protection.add("main")
     for hour in range(HOURS):
         ingest(repo, hour, f"A{hour},7\n", drafts=1 + hour % 2)
     with pytest.raises(GateFailedError):

@@ -4,8 +4,8 @@ import pytest
 
 from graveler.clock import FakeClock
 from graveler.errors import ThrottledError
-from graveler.gc import Rescuer
 from graveler.gc.files import FileRecord, FileRecords, FileState
+from graveler.gc.rescue import Rescuer
 from graveler.kv.memory import MemoryKVStore
 from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, lost_reply
 

@@ -43,7 +43,7 @@ class Restored:
             assert swept.bytes_freed
         shutil.copyfile(self.folder / "backup", self.folder / "kv.sqlite3")
         with graveler.open(self.folder) as lake:
-            lake.repository("flights").accept_kv()
+            lake.accept("flights")
 
 
 def _swept(mark, state):

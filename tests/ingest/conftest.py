@@ -13,7 +13,7 @@ def world():
     main = repo.branch("main")
     main.put("settled", b"0")
     main.commit("base")
-    repo.protect("main")
+    repo.protection.add("main")
     return made
 
 

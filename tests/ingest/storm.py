@@ -105,7 +105,7 @@ class Storm:
             repo = lake.create_repository("flights")
             repo.branch("main").put("settled", b"0")
             repo.branch("main").commit("base")
-            repo.protect("main")
+            repo.protection.add("main")
             repo.ingestion().branch.put("input/first", b"0")
 
     def run(self):

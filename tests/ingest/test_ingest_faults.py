@@ -32,7 +32,7 @@ def base(repo, policy):
     main = repo.branch("main")
     main.put("settled", b"0")
     main.commit("base")
-    repo.protect("main")
+    repo.protection.add("main")
     ingestion = ingestion_of(repo, policy)
     ingestion.branch.put(path(4), b"4")
     ingestion.tick("2013-01-01T04:00Z")

@@ -146,7 +146,7 @@ def test_a_gate_is_not_asked_again_about_an_hour_that_is_held(repo):
 def test_a_path_that_main_changed_differently_is_a_refusal(repo, holding):
     stage(holding, 5, "a")
     holding.tick(FIVE)
-    repo.unprotect("main")
+    repo.protection.remove("main")
     repo.branch("main").put(path(5), b"main's")
     repo.branch("main").commit("by hand")
     stage(holding, 5, "a", body="ingest's")
@@ -347,7 +347,7 @@ def test_hours_that_are_refused_only_together_are_told_apart_by_their_order(repo
 def test_an_hour_that_conflicts_with_main_is_set_aside(repo, quarantining):
     stage(quarantining, 5, "a")
     quarantining.tick(FIVE)
-    repo.unprotect("main")
+    repo.protection.remove("main")
     repo.branch("main").put(path(5), b"main's")
     repo.branch("main").commit("by hand")
     stage(quarantining, 5, "a", body="ingest's")

@@ -180,10 +180,10 @@ def test_hours_that_wait_are_published_one_by_one_in_their_order(repo, holding):
     """As after a scheduler that died between committing and publishing."""
     for hour in (5, 6):
         holding.branch.put(path(hour), b"1")
-        repo.protect("main", ["merge"])
+        repo.protection.add("main", ["merge"])
         with pytest.raises(ProtectedBranchError):
             holding.tick(f"2013-01-01T{hour:02}:00Z")
-        repo.unprotect("main")
+        repo.protection.remove("main")
     assert [hour.hour for hour in holding.pending()] == [FIVE, SIX]
     holding.branch.put(path(7), b"1")
     holding.tick(SEVEN)
@@ -203,10 +203,10 @@ def test_what_somebody_commits_on_the_branch_is_published_with_the_next_tick(rep
 
 def test_a_branch_that_somebody_merged_by_hand_is_published(repo, holding):
     holding.branch.put(path(5), b"5")
-    repo.protect("main", ["merge"])
+    repo.protection.add("main", ["merge"])
     with pytest.raises(ProtectedBranchError):
         holding.tick(FIVE)
-    repo.unprotect("main")
+    repo.protection.remove("main")
     merged = repo.merge("ingest", "main").commit
     tick = holding.tick(FIVE)
     assert (tick.state, tick.published) == (HourState.PUBLISHED, merged)
@@ -234,7 +234,7 @@ def test_an_ingestion_need_not_go_into_main(repo):
 
 def test_a_branch_that_fell_far_behind_is_brought_up_to_its_target(repo, holding, monkeypatch):
     monkeypatch.setattr("graveler.ingest.catching_up.FAR", 5)
-    repo.unprotect("main")
+    repo.protection.remove("main")
     for hour in range(5, 20):
         holding.branch.put(path(hour), b"1")
         repo.branch("main").put("output", str(hour).encode())

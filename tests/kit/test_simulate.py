@@ -23,7 +23,7 @@ def yesterday(repo):
     main.put("input/2012/12/31/23:00/part-0.csv", b"1,2\n")
     main.put("totals.csv", b"1\n")
     main.commit("yesterday")
-    repo.protect("main")
+    repo.protection.add("main")
 
 
 def counted(candidate):

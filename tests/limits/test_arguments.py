@@ -124,16 +124,9 @@ FACE: Any = {
             },
         ),
         "moves": ({}, {"branch": OPTIONAL, "limit": MAYBE_NUMBER, "hidden": FLAG}),
-        "tag_moves": ({"name": "v1"}, {"name": TEXT}),
         "undo": ({}, {"branch": TEXT, "to": NUMBERS}),
-        "undelete_tag": ({"name": "v0"}, {"name": TEXT}),
-        "tag": ({"name": "v2"}, {"name": TEXT, "ref": TEXT}),
-        "delete_tag": ({"name": "v1"}, {"name": TEXT}),
         "dump_refs": ({}, {"file": TEXT}),
         "restore_refs": ({}, {"file": TEXT}),
-        "protect": ({"pattern": "main"}, {"pattern": TEXT, "actions": {"5", "object", "empty"}}),
-        "unprotect": ({"pattern": "main"}, {"pattern": TEXT}),
-        "range_reuse": ({}, {"commit": TEXT}),
         "why": ({"path": "a"}, {"path": TEXT, "ref": TEXT}),
         "ingestion": ({}, {"branch": TEXT, "into": TEXT, "on_refusal": TEXT}),
         "run": (
@@ -148,6 +141,20 @@ FACE: Any = {
                 "strategy": OPTIONAL,
             },
         ),
+    },
+    "tags": {
+        "create": ({"name": "v2"}, {"name": TEXT, "ref": TEXT}),
+        "delete": ({"name": "v1"}, {"name": TEXT}),
+        "undelete": ({"name": "v0"}, {"name": TEXT}),
+        "moves": ({"name": "v1"}, {"name": TEXT}),
+    },
+    "protection": {
+        "add": ({"pattern": "main"}, {"pattern": TEXT, "actions": {"5", "object", "empty"}}),
+        "remove": ({"pattern": "main"}, {"pattern": TEXT}),
+    },
+    "links": {
+        "allow": ({}, {"place": TEXT}),
+        "disallow": ({}, {"place": TEXT}),
     },
     "branch": {
         "has_below": ({}, {"prefix": FREE}),
@@ -299,12 +306,15 @@ def face():
             main.commit(name)
         repository.create_branch("dev").put("d", b"d")
         repository.branch("dev").commit("d")
-        repository.tag("v1")
+        repository.tags.create("v1")
         with repository.run("done") as run:
             run.put("r", b"r")
         owners = {
             "lake": lake,
             "repository": repository,
+            "tags": repository.tags,
+            "protection": repository.protection,
+            "links": repository.links,
             "branch": main,
             "ref": repository.ref("main"),
             "runs": repository.runs,
@@ -378,7 +388,7 @@ def test_written_misuses_are_refused_by_name(face):
     refused(lambda: runs.open("k", ttl=timedelta(0)), "ttl")
     refused(lambda: runs.reap(now="today"), "now='today'", "ISO 8601")
     refused(lambda: repository.log(limit="3"), "limit='3'")
-    refused(lambda: repository.protect("x", ["fly"]), "fly")
+    refused(lambda: repository.protection.add("x", ["fly"]), "fly")
     refused(lambda: any_open(5), "target=5")
     refused(lambda: any_open(None), "target=None")
     refused(lambda: any_init(5), "folder=5")
@@ -400,7 +410,7 @@ def test_what_names_a_commit_or_a_branch_may_be_given_as_it_is(face):
         assert merged.commit.message == "merge dev into main"
         repository.revert(merged.commit, on=main, parent=1)
         main.reset(head)
-        assert repository.tag("here", dev.head) == dev.head
+        assert repository.tags.create("here", dev.head) == dev.head
         with repository.run("into a branch", into=main, lease="1h", ttl="2d") as run:
             run.put(PurePosixPath("folder") / "file", b"1")
             assert run.view(main).commit == run.view(head).commit == head

@@ -72,8 +72,8 @@ def test_a_commit_and_a_run_as_large_as_may_be_are_written_and_read(repo):
     assert repo.runs.get(key).metadata == metadata
     name = "b" * limits.REF_CHARACTERS
     assert repo.create_branch(name).name == name
-    repo.tag(name)
-    assert repo.tags() == {name: repo.commit("main").id}
+    repo.tags.create(name)
+    assert repo.tags.list() == {name: repo.commit("main").id}
 
 
 TOO_LARGE = {
@@ -105,7 +105,7 @@ TOO_LARGE = {
     "of a run": lambda repo, main: repo.runs.open("k", metadata=pairs(limits.METADATA_BYTES + 1)),
     "key": lambda repo, main: repo.runs.open("k" * (limits.RUN_KEY_BYTES + 1)),
     "branch": lambda repo, main: repo.create_branch("b" * (limits.REF_CHARACTERS + 1)),
-    "tag": lambda repo, main: repo.tag("b" * (limits.REF_CHARACTERS + 1)),
+    "tag": lambda repo, main: repo.tags.create("b" * (limits.REF_CHARACTERS + 1)),
     "lease": lambda repo, main: repo.runs.open("k", lease=f"{limits.LONGEST_DURATION.days + 1}d"),
 }
 

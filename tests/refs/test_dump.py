@@ -29,8 +29,8 @@ def dumped(tmp_path_factory):
         branch.put(name, b"1")
         branch.commit(name, metadata={"k": "v"})
     repo.merge("dev", into="main")
-    repo.tag("v1")
-    repo.protect("main")
+    repo.tags.create("v1")
+    repo.protection.add("main")
     path = tmp_path_factory.mktemp("dump") / "refs"
     repo.dump_refs(path)
     return path.read_bytes().splitlines(keepends=True)
@@ -101,11 +101,15 @@ def test_a_commit_that_is_not_what_its_id_says_is_refused(dumped, file, field):
 
 def test_a_forged_dump_changes_nothing(dumped, file):
     repo = ScriptedWorld().repo(scripted=False)
-    before = (list(repo.stores.refs.commits.list()), list(repo.moves()), repo.protected())
+    before = (list(repo.stores.refs.commits.list()), list(repo.moves()), repo.protection.list())
     lines = [*dumped[:4], changed(dumped[4], message="forged"), *dumped[5:-1]]
     with pytest.raises(CorruptionError, match="nothing was written"):
         repo.restore_refs(file(lines))
-    assert (list(repo.stores.refs.commits.list()), list(repo.moves()), repo.protected()) == before
+    assert (
+        list(repo.stores.refs.commits.list()),
+        list(repo.moves()),
+        repo.protection.list(),
+    ) == before
 
 
 def root(tree):

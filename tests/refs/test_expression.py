@@ -19,7 +19,7 @@ def repo():
     dev.put("dev", b"1")
     dev.commit("dev")
     made.merge("dev", "main", message="merge")
-    made.tag("v1", "main~1")
+    made.tags.create("v1", "main~1")
     return made
 
 

@@ -22,7 +22,7 @@ def repo(lake):
     main = made.branch("main")
     main.put("settled", b"0")
     main.commit("base")
-    made.protect("main")
+    made.protection.add("main")
     return made
 
 

@@ -107,13 +107,13 @@ def test_conflicts_and_protected_targets_are_refusals_too(repo):
     run = repo.runs.open(KEY)
     run.put("settled", b"mine")
     run.commit("x")
-    repo.protect("main", ["merge"])
+    repo.protection.add("main", ["merge"])
     with pytest.raises(ProtectedBranchError):
         run.publish()
     (refusal,) = run.record.refusals
     assert (refusal.gates, run.state) == ((), RunState.OPEN)
     assert "protected" in refusal.reason
-    repo.unprotect("main")
+    repo.protection.remove("main")
     with repo.run("other") as other:
         other.put("settled", b"theirs")
     with pytest.raises(MergeConflictError):

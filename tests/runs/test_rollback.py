@@ -226,7 +226,7 @@ def test_a_round_that_changed_nothing_is_passed_over(repo, tree, between):
 
 
 def test_a_run_whose_target_was_put_back_by_other_means_is_not_taken_back_again(repo):
-    repo.unprotect("main")
+    repo.protection.remove("main")
     publish(repo, KEY, {"a": "1"})
     repo.branch("main").reset("main~1")
     with pytest.raises(RunStateError, match="not in 'main' any more"):
@@ -251,7 +251,7 @@ def test_a_rollback_that_was_itself_taken_back_can_be_done_once_more(repo, tree)
 
 def test_a_target_that_takes_no_reverts_is_left_alone(repo):
     publish(repo, KEY, {"a": "1"})
-    repo.protect("main", ["revert"])
+    repo.protection.add("main", ["revert"])
     with pytest.raises(ProtectedBranchError):
         repo.runs.rollback(KEY)
     assert repo.runs.get(KEY).state is RunState.PUBLISHED

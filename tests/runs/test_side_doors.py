@@ -41,7 +41,7 @@ def test_nor_by_way_of_another_branch(repo, refused):
     other = repo.create_branch("other", "main")
     with pytest.raises(RunStateError):
         repo.merge("way", other.name)
-    repo.tag("v1", refused.branch)
+    repo.tags.create("v1", refused.branch)
     with pytest.raises(RunStateError):
         repo.merge("v1", "main")
 

@@ -24,7 +24,7 @@ def main() -> None:
         home.dags.mkdir()
         shutil.copy(ROOT / "tests/screenshots/dag.py", home.dags / f"{DAG}.py")
         with graveler.open(home.lake, create=True) as lake:
-            lake.create_repository("flights").protect("main")
+            lake.create_repository("flights").protection.add("main")
         home.run(AIRFLOW, "db", "migrate")
         with home.services() as api:
             api.sign_in()

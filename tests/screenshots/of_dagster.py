@@ -43,7 +43,7 @@ def main() -> None:
         home = Path(folder)
         (home / "dagster").mkdir()
         with graveler.open(home / "lake", create=True) as lake:
-            lake.create_repository("flights").protect("main")
+            lake.create_repository("flights").protection.add("main")
         command = [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(_DEFINITIONS), *_KEYS]
         subprocess.run(command, cwd=ROOT, env=_env(home), check=True, capture_output=True)
         with _webserver(home) as base:

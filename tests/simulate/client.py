@@ -186,7 +186,7 @@ class Client:
     def tag(self, name: str, ref: str = "main") -> Any:
         """Name a commit; return its id."""
         operation = self._operation("tag", name)
-        return self._do(operation, lambda: self.repository.tag(name, ref).id)
+        return self._do(operation, lambda: self.repository.tags.create(name, ref).id)
 
     def other(
         self,

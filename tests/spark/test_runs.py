@@ -17,7 +17,7 @@ from graveler.spark.durable import settle
 def repo(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as lake:
         made = lake.create_repository("tables")
-        made.protect("main")
+        made.protection.add("main")
         yield made
 
 

@@ -27,7 +27,7 @@ PRELOADED = (
     "graveler.kv.postgres",
     "graveler.kv.rocksdb",
     "graveler.kv.sqlite",
-    "graveler.lake.collecting",
+    "graveler.gc",
     "sqlalchemy.dialects.postgresql.psycopg",
 )
 """What is imported when it is first used, so that no victim spends its life on it."""

@@ -256,7 +256,7 @@ def see(repo: Repository) -> State:
             raise Loss(f"{record.name}: uncommitted {uncommitted}, expected {sorted(changed)}")
         staged = {path: shown.get(path) for path in changed}
         lines[record.name] = Line(record.commit_id, committed, staged)
-    for tag, identifier in repo.tags().items():
+    for tag, identifier in repo.tags.list().items():
         tags[tag] = (identifier, _contents(repo.ref(tag), known))
     return State(lines, tags)
 

@@ -148,9 +148,9 @@ class GravelerTagOperator(GravelerOperator):
     def act(self, repository: Repository, context: Context) -> Commit:
         """Make the tag."""
         try:
-            return repository.tag(self.tag, self.ref)
+            return repository.tags.create(self.tag, self.ref)
         except AlreadyExistsError:
-            there, wanted = repository.tags().get(self.tag), repository.commit(self.ref)
+            there, wanted = repository.tags.list().get(self.tag), repository.commit(self.ref)
             if there != wanted.id:
                 raise AlreadyExistsError(
                     f"tag {self.tag!r} names {there}, and {self.ref!r} is {wanted.id}: "
