@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from graveler.cli.conflicts import conflict_line
-from graveler.cli.output import to_json
+from graveler.cli.output import printable, size_text, to_json
 from graveler.cli.shapes import conflict_shape
 from graveler.config import environment
 from graveler.errors import (
@@ -18,8 +17,9 @@ from graveler.errors import (
     InvalidInputError,
     MergeConflictError,
 )
+from graveler.model import ChangedBy, Conflict, Entry
 
-__all__ = ["CONFLICT", "DONE", "ERROR", "GATE", "USAGE", "UsageError", "report"]
+__all__ = ["CONFLICT", "DONE", "ERROR", "GATE", "USAGE", "UsageError", "conflict_line", "report"]
 
 DONE: Final = 0
 ERROR: Final = 1
@@ -86,3 +86,24 @@ def _lines(error: Exception) -> list[str]:
             for verdict in error.verdicts
         ]
     return lines
+
+
+def conflict_line(conflict: Conflict) -> str:
+    """Return the path, what each side has there, and what changed it last."""
+    base = "(the bases disagree)" if conflict.bases_disagree else _entry(conflict.base)
+    return (
+        f"  {printable(conflict.path)}  base {base}  "
+        f"source {_entry(conflict.source)}{_change(conflict.source_change)}  "
+        f"dest {_entry(conflict.dest)}{_change(conflict.dest_change)}"
+    )
+
+
+def _entry(entry: Entry | None) -> str:
+    return "(missing)" if entry is None else size_text(entry.size)
+
+
+def _change(change: ChangedBy | None) -> str:
+    if change is None:
+        return ""
+    by = f" by {change.commit[:12]}"
+    return f"{by} of run {printable(change.run)}" if change.run else by

@@ -4,26 +4,24 @@ from typing import Annotated
 
 import typer
 
-from graveler.cli import (
-    branches,
-    checking,
-    collecting,
-    comparing,
-    demonstration,
-    dumping,
+from graveler.cli.session import Options
+from graveler.cli.verb import DebugOption, JsonOption, LakeOption, RepoOption
+from graveler.cli.verbs import (
+    changes,
+    demo,
+    dump,
     files,
+    fsck,
     gates,
+    gc,
     history,
     ingest,
     lakes,
-    links,
+    refs,
     runs,
-    tags,
-    undoing,
+    undo,
     why,
 )
-from graveler.cli.session import Options
-from graveler.cli.verb import DebugOption, JsonOption, LakeOption, RepoOption
 
 __all__ = ["app", "main"]
 
@@ -36,9 +34,9 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from graveler import __version__  # noqa: PLC0415 - asked for, here only
+def _version(wanted: bool) -> None:
+    if wanted:
+        from graveler import __version__  # noqa: PLC0415 - needed here only
 
         typer.echo(f"graveler {__version__}")
         raise typer.Exit
@@ -53,15 +51,27 @@ def _shared(
     as_json: JsonOption = False,
     debug: DebugOption = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     context.obj = Options(lake=lake, repo=repo, as_json=as_json, debug=debug)
 
 
 for _group in (
-    *(lakes, branches, files, history, comparing, undoing, tags, runs, why, gates, links, ingest),
-    *(dumping, checking, collecting, demonstration),
+    lakes,
+    refs,
+    files,
+    history,
+    changes,
+    undo,
+    runs,
+    why,
+    gates,
+    ingest,
+    dump,
+    fsck,
+    gc,
+    demo,
 ):
     _group.add_to(app)
 

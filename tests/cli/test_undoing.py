@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.cli.address import Address
+from graveler.cli.arguments import Address
 from graveler.errors import ErrorCode
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from graveler.cli.durations import read_rate
+from graveler.cli.arguments import read_rate
 from graveler.cli.failure import ERROR, UsageError
 from graveler.cli.output import Output, printable, size_text
 from graveler.cli.session import Session

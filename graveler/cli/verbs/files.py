@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from graveler.cli.address import Address
+from graveler.cli.arguments import Address, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
 from graveler.cli.output import Output, printable, size_text, to_json
-from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import entry_shape, moment
 from graveler.cli.verb import verb

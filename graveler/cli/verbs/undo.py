@@ -1,13 +1,17 @@
 """``graveler revert``, ``cherry-pick``, ``reflog`` and ``undo``: what was done, again or not."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from graveler.cli.failure import UsageError
+from graveler.cli.arguments import (
+    LimitOption,
+    MetaOption,
+    StrategyOption,
+    read_pairs,
+    read_strategy,
+)
 from graveler.cli.output import printable
-from graveler.cli.paging import LimitOption
-from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import commit_shape, moment
 from graveler.cli.verb import verb
@@ -15,7 +19,6 @@ from graveler.refs import RefMove
 
 __all__ = ["add_to"]
 
-_STRATEGIES: Final = ("source-wins", "dest-wins")
 
 _Commit = Annotated[str, typer.Argument(help="Branch, tag, commit or main~2.")]
 _Branch = Annotated[str, typer.Argument(help="The branch; else the default branch.")]
@@ -25,13 +28,6 @@ _Parent = Annotated[
         metavar="N",
         help="Of a merge: the parent that its changes are counted from; 1 is the branch that was "
         "merged into.",
-    ),
-]
-_Strategy = Annotated[
-    str,
-    typer.Option(
-        metavar="|".join(_STRATEGIES),
-        help="Take that side wherever paths conflict: what the commit says, or the branch.",
     ),
 ]
 _Message = Annotated[str, typer.Option("--message", "-m", help="Of the commit to make.")]
@@ -55,7 +51,7 @@ def _revert(  # noqa: PLR0913 - the options of the verb
     on: _Branch = "",
     *,
     parent: _Parent = None,
-    strategy: _Strategy = "",
+    strategy: StrategyOption = "",
     message: _Message = "",
     meta: MetaOption = None,
     allow_empty: _AllowEmpty = False,
@@ -68,7 +64,7 @@ def _revert(  # noqa: PLR0913 - the options of the verb
         parent=parent,
         message=message or None,
         metadata=read_pairs(meta),
-        strategy=_checked(strategy),
+        strategy=read_strategy(strategy),
         allow_empty=allow_empty,
     )
     session.out.show(commit_shape(made), f"reverted {commit}: {branch} is at {made.id[:12]}")
@@ -80,7 +76,7 @@ def _cherry_pick(  # noqa: PLR0913 - the options of the verb
     onto: _Branch = "",
     *,
     parent: _Parent = None,
-    strategy: _Strategy = "",
+    strategy: StrategyOption = "",
     message: _Message = "",
     meta: MetaOption = None,
     allow_empty: _AllowEmpty = False,
@@ -93,16 +89,10 @@ def _cherry_pick(  # noqa: PLR0913 - the options of the verb
         parent=parent,
         message=message or None,
         metadata=read_pairs(meta),
-        strategy=_checked(strategy),
+        strategy=read_strategy(strategy),
         allow_empty=allow_empty,
     )
     session.out.show(commit_shape(made), f"picked {commit}: {branch} is at {made.id[:12]}")
-
-
-def _checked(strategy: str) -> str | None:
-    if strategy and strategy not in _STRATEGIES:
-        raise UsageError(f"--strategy {strategy!r}: give one of {', '.join(_STRATEGIES)}")
-    return strategy or None
 
 
 def _reflog(

@@ -42,9 +42,9 @@ def _demo(
     place = Path(folder).absolute()
     _clear(place, fresh=fresh)
     import graveler  # noqa: PLC0415 - only when a verb needs it
-    from graveler.cli.demo_summary import summarize  # noqa: PLC0415
     from graveler.demo import run_demo  # noqa: PLC0415
     from graveler.demo.report import write_report  # noqa: PLC0415
+    from graveler.demo.summary import summarize  # noqa: PLC0415
 
     with nullcontext() if session.as_json else _progress() as progress:
         result = run_demo(place, hours=hours, progress=progress)

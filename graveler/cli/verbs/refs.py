@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graveler.cli.paging import LimitOption
+from graveler.cli.arguments import LimitOption
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.model import BranchRecord
@@ -14,14 +14,17 @@ from graveler.refs.protection import ACTIONS, USUAL
 __all__ = ["add_to"]
 
 _branch = typer.Typer(help="Branches: make, list, protect, delete.", no_args_is_help=True)
+_tag = typer.Typer(help="Tags: names for commits that do not move.", no_args_is_help=True)
 
 _Name = Annotated[str, typer.Argument(help="The branch.")]
+_TagName = Annotated[str, typer.Argument(help="The tag.")]
 _Pattern = Annotated[str, typer.Argument(help="A name, or a pattern as in 'release-*'.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs of this group."""
     app.add_typer(_branch, name="branch")
+    app.add_typer(_tag, name="tag")
 
 
 @verb(_branch, "create")
@@ -151,3 +154,40 @@ def _shape(record: BranchRecord, rules: dict[str, tuple[str, ...]]) -> dict[str,
         "against": [action for action in ACTIONS if action in against],
         "attempt": record.attempt,
     }
+
+
+@verb(_tag, "create")
+def _create_tag(
+    session: Session,
+    name: _TagName,
+    ref: Annotated[
+        str, typer.Argument(help="Branch, tag or commit; else the default branch.")
+    ] = "",
+) -> None:
+    """Name a commit."""
+    commit = session.repository.tags.create(name, ref or session.default_branch)
+    session.out.show({"name": name, "commit": commit.id}, f"tagged {commit.id[:12]} as {name}")
+
+
+@verb(_tag, "list")
+def _list_tags(session: Session) -> None:
+    """List the tags and the commits they name."""
+    for name, commit in session.repository.tags.list().items():
+        head = session.out.style(commit[:12], "yellow")
+        session.out.show({"name": name, "commit": commit}, f"{head}  {name}")
+
+
+@verb(_tag, "undelete")
+def _undelete_tag(session: Session, name: _TagName) -> None:
+    """Make a deleted tag again, for the commit it named."""
+    commit = session.repository.tags.undelete(name)
+    session.out.show(
+        {"name": name, "commit": commit.id}, f"tagged {commit.id[:12]} as {name} again"
+    )
+
+
+@verb(_tag, "delete")
+def _delete_tag(session: Session, name: _TagName) -> None:
+    """Remove a tag; the commit stays."""
+    session.repository.tags.delete(name)
+    session.out.show({"deleted": name}, f"deleted tag {name}")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from graveler.cli.arguments import MetaOption, read_pairs
 from graveler.cli.failure import GATE, UsageError
 from graveler.cli.output import printable
-from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import hour_shape, quarantine_shape, refusal_shape
 from graveler.cli.verb import verb

@@ -8,7 +8,7 @@ from shutil import which
 from rich.console import Console
 from rich.table import Table
 
-from graveler.demo import DemoResult, HourResult
+from graveler.demo.story import DemoResult, HourResult
 
 __all__ = ["summarize"]
 

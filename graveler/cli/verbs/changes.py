@@ -5,10 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
-from graveler.cli.conflicts import conflict_line
-from graveler.cli.failure import CONFLICT, UsageError
+from graveler.cli.arguments import MetaOption, StrategyOption, read_pairs, read_strategy
+from graveler.cli.failure import CONFLICT, conflict_line
 from graveler.cli.output import Output, printable, size_text
-from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import change_shape, commit_shape, conflict_shape
 from graveler.cli.verb import verb
@@ -22,7 +21,6 @@ _SIGNS: Final = {
     ChangeKind.CHANGED: ("~", "yellow"),
     ChangeKind.REMOVED: ("-", "red"),
 }
-_STRATEGIES: Final = ("source-wins", "dest-wins")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -62,12 +60,7 @@ def _merge(  # noqa: PLR0913 - an option each
     source: Annotated[str, typer.Argument(help="What to merge: branch, tag or commit.")],
     into: Annotated[str, typer.Argument(help="The branch that moves.")],
     *,
-    strategy: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(_STRATEGIES), help="Take that side wherever both changed a path."
-        ),
-    ] = "",
+    strategy: StrategyOption = "",
     message: Annotated[str, typer.Option("--message", "-m", help="Of the merge commit.")] = "",
     meta: MetaOption = None,
     dry_run: Annotated[
@@ -75,11 +68,10 @@ def _merge(  # noqa: PLR0913 - an option each
     ] = False,
 ) -> None:
     """Merge one ref into a branch; where both changed a path, nothing moves."""
-    if strategy and strategy not in _STRATEGIES:
-        raise UsageError(f"--strategy {strategy!r}: give one of {', '.join(_STRATEGIES)}")
     if dry_run:
         _show_preview(
-            session, session.repository.merge(source, into, strategy=strategy or None, dry_run=True)
+            session,
+            session.repository.merge(source, into, strategy=read_strategy(strategy), dry_run=True),
         )
         return
     result = session.repository.merge(
@@ -87,7 +79,7 @@ def _merge(  # noqa: PLR0913 - an option each
         into,
         message=message or None,
         metadata=read_pairs(meta),
-        strategy=strategy or None,
+        strategy=read_strategy(strategy),
     )
     at = result.commit.id[:12]
     if result.already:

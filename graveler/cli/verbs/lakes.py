@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import KV_URI, STORAGE_URI
@@ -11,13 +12,20 @@ from graveler.uris import shown_uri
 
 __all__ = ["add_to"]
 
+_links = typer.Typer(
+    help="Links: the places outside of the storage that files may be linked from.",
+    no_args_is_help=True,
+)
 _repo = typer.Typer(help="Repositories: each one versioned tree of paths.", no_args_is_help=True)
+
+_Place = Annotated[str, typer.Argument(help="s3://bucket/prefix, or a folder's absolute path.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs of this group."""
     verb(app, "init")(_init)
     app.add_typer(_repo, name="repo")
+    app.add_typer(_links, name="links")
 
 
 def _init(
@@ -133,3 +141,24 @@ def _shape(session: Session, name: str) -> dict[str, Any]:
         "storage": repository.storage,
         "default_branch": repository.stores.default_branch,
     }
+
+
+@verb(_links, "allow")
+def _allow(session: Session, place: _Place) -> None:
+    """Let files below a place be linked and read."""
+    declared = session.repository.links.allow(place)
+    session.out.show({"allowed": declared}, f"allowed links to {printable(declared)}")
+
+
+@verb(_links, "disallow")
+def _disallow(session: Session, place: _Place) -> None:
+    """Let files below a place be linked and read no more."""
+    declared = session.repository.links.disallow(place)
+    session.out.show({"disallowed": declared}, f"disallowed links to {printable(declared)}")
+
+
+@verb(_links, "list")
+def _list_links(session: Session) -> None:
+    """List the places."""
+    for place in session.repository.links.list():
+        session.out.show({"place": place}, printable(place))

@@ -5,13 +5,12 @@ from typing import Annotated
 
 import typer
 
-from graveler.cli.comparing import change_line
+from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
 from graveler.cli.output import Output, printable
-from graveler.cli.paging import LimitOption
-from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import change_shape, commit_shape
 from graveler.cli.verb import verb
+from graveler.cli.verbs.changes import change_line
 from graveler.errors import ExpiredError
 from graveler.model import Change, Commit
 from graveler.repository.diffing import range_reuse

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from graveler.cli.durations import duration_text, read_duration
+from graveler.cli.arguments import duration_text, read_duration
 from graveler.cli.failure import UsageError
 from graveler.cli.output import printable, size_text
 from graveler.cli.session import Session

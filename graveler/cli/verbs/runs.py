@@ -4,10 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
 from graveler.cli.output import printable
-from graveler.cli.paging import LimitOption
-from graveler.cli.pairs import MetaOption, read_pairs
 from graveler.cli.session import Session
 from graveler.cli.shapes import commit_shape, run_shape
 from graveler.cli.verb import verb

@@ -1,0 +1,139 @@
+"""How the command line is read: addresses, pairs, lengths of time, rates, shared options."""
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from graveler import arguments
+from graveler.cli.failure import UsageError
+
+__all__ = [
+    "Address",
+    "LimitOption",
+    "MetaOption",
+    "StrategyOption",
+    "duration_text",
+    "read_duration",
+    "read_pairs",
+    "read_rate",
+    "read_strategy",
+]
+
+_PARTS: Final = re.compile(r"([^:{]*@\{[^{}]*\}[^:]*|[^:]*):?(.*)", re.DOTALL)
+_STRATEGIES: Final = ("source-wins", "dest-wins")
+_SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_BYTES: Final = {
+    "": 1,
+    "b": 1,
+    **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb"), 1)},
+    **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib"), 1)},
+}
+_RATE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
+
+MetaOption = Annotated[
+    list[str] | None,
+    typer.Option("--meta", metavar="NAME=VALUE", help="A pair to keep with it; repeat for more."),
+]
+
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", "-n", metavar="N", min=0, help="At most so many.")
+]
+
+StrategyOption = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(_STRATEGIES),
+        help="Which side to take where paths conflict: the source's or the branch's.",
+    ),
+]
+
+
+class Address(NamedTuple):
+    """A place in a tree.
+
+    Attributes:
+        ref: Branch, tag, commit or ref expression; "" for the default branch.
+        path: Path or start of paths; "" for the whole tree.
+    """
+
+    ref: str
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Split at the first colon that is not in the braces of a time; a path may have many."""
+        return cls(*_PARTS.findall(text)[0])
+
+    @classmethod
+    def of_file(cls, text: str) -> "Address":
+        """Return an address that has a path.
+
+        Raises:
+            UsageError: It has none.
+        """
+        address = cls.parse(text)
+        if not address.path:
+            raise UsageError(f"{text!r} names no path: give REF:PATH, as in main:input/a.csv")
+        return address
+
+
+def read_pairs(texts: Iterable[str] | None) -> dict[str, str]:
+    """Return the pairs.
+
+    Raises:
+        UsageError: One has no name or no ``=``.
+    """
+    pairs = {}
+    for text in texts or ():
+        name, separator, value = text.partition("=")
+        if not (name and separator):
+            raise UsageError(f"--meta {text!r}: give NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def read_strategy(text: str) -> str | None:
+    """Return the strategy, None where none is given.
+
+    Raises:
+        UsageError: The text names no strategy.
+    """
+    if text and text not in _STRATEGIES:
+        raise UsageError(f"--strategy {text!r}: give one of {', '.join(_STRATEGIES)}")
+    return text or None
+
+
+def read_duration(option: str, text: str) -> timedelta:
+    """Return the length of time.
+
+    Raises:
+        UsageError: It is none.
+    """
+    found = arguments.read_duration(text)
+    if found is None:
+        raise UsageError(f"{option} {text!r}: give a number and d, h, m or s, as in 7d or 36h")
+    return found
+
+
+def read_rate(option: str, text: str) -> float:
+    """Return bytes per second.
+
+    Raises:
+        UsageError: It is no rate.
+    """
+    match = _RATE.fullmatch(text)
+    rate = float(match[1]) * _BYTES[match[2].lower()] if match is not None else 0.0
+    if not rate:
+        raise UsageError(f"{option} {text!r}: give bytes per second, as in 50MB/s or 200MiB/s")
+    return rate
+
+
+def duration_text(seconds: float) -> str:
+    """Return a length of time as people read it, in the largest unit that divides it."""
+    for unit, size in _SECONDS.items():
+        if seconds and not seconds % size:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"
