@@ -17,7 +17,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test simulate check lint types floors bench storm torture docs lock clean
+.PHONY: help demo test test-real simulate check lint types floors bench storm torture docs lock clean
 .PHONY: fuzz chaos-airflow chaos-dagster screenshots
 
 help: ## list the targets
@@ -26,12 +26,15 @@ help: ## list the targets
 demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
 	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
 
-# Two processes share the suite, whole files each and in the order of the tree, so that the real
-# orchestrators, which take longest, begin first. WORKERS=0 runs it in one, as a debugger wants.
+# Two processes share the tests, whole files each. WORKERS=0 runs them in one, for a debugger.
 WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: $(READY) ## the test suite
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(READY) ## the tests of behaviour: under five minutes on two cores
+	$(PYTEST) --ignore=tests/real $(ARGS)
+
+test-real: $(READY) ## Airflow, Dagster, Spark, servers, processes that are killed: tests/real
+	$(PYTEST) tests/real $(ARGS)
 
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
 	$(BIN)/python -m tests.simulate $(ARGS)
@@ -61,10 +64,10 @@ DRIVER ?=
 SEED ?=
 
 storm: $(READY) ## ingestion: writers that never stop, the committer killed at every call
-	$(BIN)/python -m tests.ingest.storm $(ARGS)
+	$(BIN)/python -m tests.real.storm $(ARGS)
 
 torture: $(READY) ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVER=sqlite; SEED=… replays
-	$(BIN)/python -m tests.torture $(KILLS) $(DRIVER) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(BIN)/python -m tests.real.torture $(KILLS) $(DRIVER) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # 200 hours are Airflow's default and 100 Dagster's, each about 40 minutes on two cores: Dagster
 # starts an interpreter for every run and a process for every step
@@ -72,12 +75,12 @@ HOURS ?=
 PAGE := docs/failure-matrix.md
 
 chaos-airflow: $(READY) ## Airflow for real, every failure once, then HOURS=200 by chance; SEED=… replays
-	$(if $(SEED),,$(BIN)/python -m tests.chaos airflow --matrix --page $(PAGE))
-	$(BIN)/python -m tests.chaos airflow $(or $(HOURS),200) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(if $(SEED),,$(BIN)/python -m tests.real.chaos airflow --matrix --page $(PAGE))
+	$(BIN)/python -m tests.real.chaos airflow $(or $(HOURS),200) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 chaos-dagster: $(READY) ## the same with Dagster, HOURS=100: about 40 minutes on two cores
-	$(if $(SEED),,$(BIN)/python -m tests.chaos dagster --matrix --page $(PAGE))
-	$(BIN)/python -m tests.chaos dagster $(or $(HOURS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(if $(SEED),,$(BIN)/python -m tests.real.chaos dagster --matrix --page $(PAGE))
+	$(BIN)/python -m tests.real.chaos dagster $(or $(HOURS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 screenshots: $(READY) ## the pictures in docs/images, of real orchestrators; needs Chromium on the PATH
 	$(BIN)/python -m tests.screenshots $(ARGS)

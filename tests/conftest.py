@@ -1,14 +1,13 @@
-"""What every test shares: how hard hypothesis tries, and one Spark."""
+"""What every test shares: how many examples hypothesis tries, servers, modules of gates."""
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from graveler.config import environment
-from graveler.spark import session
-from tests.fixtures_dynamodb import dynamodb_uri  # noqa: F401 - fixture
-from tests.fixtures_mysql import mysql_socket, mysql_url  # noqa: F401 - fixtures
-from tests.fixtures_postgres import postgres_socket, postgres_url  # noqa: F401 - fixtures
-from tests.fixtures_s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures
+from tests.harness.servers.dynamodb import dynamodb_uri  # noqa: F401 - fixture
+from tests.harness.servers.mysql import mysql_socket, mysql_url  # noqa: F401 - fixtures
+from tests.harness.servers.postgres import postgres_socket, postgres_url  # noqa: F401 - fixtures
+from tests.harness.servers.s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 # the same examples on every run: a red CI is then about the change, not about the draw
@@ -30,11 +29,3 @@ def gate_modules():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRAVELER_GATE_MODULES", "tests")
         yield
-
-
-@pytest.fixture(scope="session")
-def spark():
-    """One local Spark for the whole test run: a second one would cost seconds."""
-    running = session(master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
-    yield running
-    running.stop()

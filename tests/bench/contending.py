@@ -24,7 +24,7 @@ from graveler.refs import move
 from graveler.testing.linking import link_unseen
 from tests.bench.lakes import entries, entry
 from tests.bench.measure import Result, percentile, progress
-from tests.fixtures_postgres import postgres_server, schema, socket_of
+from tests.harness.servers.postgres import postgres_server, schema, socket_of
 
 __all__ = ["contending"]
 

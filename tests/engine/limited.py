@@ -15,7 +15,7 @@ from pathlib import Path
 
 import graveler
 from graveler.errors import GravelerError
-from tests.engine.test_disk import OPERATIONS, looks, prepared, repeated
+from tests.harness.disk import OPERATIONS, looks, prepared, repeated
 
 STEP = 2_500
 TRIED = ("put", "commit", "merge")

@@ -9,7 +9,7 @@ import graveler
 from graveler.config import CONFIG_NAME
 from graveler.errors import BackendUnavailableError
 from graveler.repository.marker import read_marker
-from tests.cli.conftest import cli  # noqa: F401 - a fixture
+from tests.harness.commands import cli  # noqa: F401 - a fixture
 
 
 @pytest.fixture

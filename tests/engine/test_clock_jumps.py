@@ -16,7 +16,7 @@ from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.refs import merge_bases
 from graveler.refs.reflog import tag_moves
-from tests.engine.worlds import tree
+from tests.harness.worlds import tree
 
 _numbers = count(1)
 TWO_DAYS = timedelta(days=2)

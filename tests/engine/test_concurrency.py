@@ -13,7 +13,7 @@ from graveler.config import LakeConfig
 from graveler.errors import NoChangesError
 from graveler.lake.factory import connect
 from graveler.runs import RunState
-from tests.engine.worlds import tree
+from tests.harness.worlds import tree
 
 _numbers = count(1)
 

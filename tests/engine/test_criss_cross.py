@@ -7,7 +7,7 @@ import pytest
 
 from graveler.errors import InvalidInputError, MergeConflictError
 from graveler.model import ChangedBy
-from tests.engine.worlds import tree
+from tests.harness.worlds import tree
 
 
 def commit(branch, message="", **files):

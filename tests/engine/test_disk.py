@@ -21,69 +21,12 @@ import graveler
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
-    NoChangesError,
     OutcomeUnknownError,
     StorageFullError,
 )
-from graveler.gc.fsck import fsck
-from graveler.lake.factory import init
-from graveler.model import Entry
-from tests.engine.worlds import SMALL, tree
+from tests.harness.disk import OPERATIONS, looks, prepared, repeated
 
 ROOT = Path(__file__).parents[2]
-LONG = "x" * 9_000
-
-
-def prepared(folder, kv_uri="sqlite://kv.sqlite3"):
-    """A lake with history, a branch to merge, and staged writes."""
-    with init(folder, kv_uri=kv_uri) as lake:
-        repo = lake.create_repository("flights", splitting=SMALL)
-        main = repo.branch("main")
-        for number in range(20):
-            main.put(f"p{number:02}", b"0")
-        main.commit("base")
-        dev = repo.create_branch("dev")
-        dev.put("dev", b"1")
-        dev.delete("p03")
-        dev.commit("dev")
-        main.put("p10", b"1")
-        main.commit("main")
-        main.put("p05", b"1")
-        main.delete("p07")
-        main.put("new", b"1")
-    return folder
-
-
-def link_many(repo):
-    info = repo.stores.objects.put("data/linked", b"1")
-    repo.branch("main").link_many(
-        Entry(f"l{n}", "data/linked", 1, info.checksum, metadata={"note": LONG}) for n in range(5)
-    )
-
-
-def create_branches(repo):
-    for number in range(40):
-        repo.create_branch(f"more-{number}", exist_ok=True)
-
-
-OPERATIONS = {
-    "put": lambda repo: repo.branch("main").put("p01", b"put", metadata={"note": LONG}),
-    "link-many": link_many,
-    "commit": lambda repo: repo.branch("main").commit(f"commit {LONG}"),
-    "merge": lambda repo: repo.merge("dev", "main", message=f"merge {LONG}"),
-    "create-branches": create_branches,
-}
-
-
-def looks(folder):
-    """What can be seen by one who opens the lake afresh; it is sound."""
-    with graveler.open(folder) as lake:
-        repo = lake.repository("flights")
-        assert fsck(repo.stores, objects="checksum").sound
-        return [
-            (record.name, tree(repo.ref(record.name)), tree(repo.branch(record.name)))
-            for record in repo.branches(hidden=True)
-        ]
 
 
 def attempted(folder, operate):
@@ -94,15 +37,6 @@ def attempted(folder, operate):
     except GravelerError as error:
         return error
     return None
-
-
-def repeated(folder, operate):
-    try:
-        with graveler.open(folder) as lake:
-            operate(lake.repository("flights"))
-    except NoChangesError:
-        pass  # it had landed
-    return looks(folder)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from graveler.gc import fsck
 from graveler.lake.factory import connect
 from graveler.refs.expired import Expired
 from graveler.refs.restore import restore_refs
-from tests.engine.worlds import FAULTS, ScriptedWorld, struck_worlds
+from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds
 
 
 def commit(branch, message="c", **files):

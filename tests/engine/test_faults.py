@@ -29,8 +29,8 @@ from graveler.repository.committing import _seal
 from graveler.runs import Run, Runs, Step
 from graveler.testing.faults import ProcessDied
 from tests.engine import test_undo_faults as undo
-from tests.engine.worlds import FAULTS, SMALL, ScriptedWorld, struck_worlds, tree
 from tests.gc import test_collecting_faults as gc
+from tests.harness.worlds import FAULTS, SMALL, ScriptedWorld, struck_worlds, tree
 from tests.runs import test_rollback as rollback
 from tests.runs import test_run_faults as runs
 

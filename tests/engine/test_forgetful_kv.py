@@ -22,8 +22,8 @@ from graveler.kv.store import KVStore
 from graveler.lake.lake import Lake
 from graveler.repository.marker import MARKER, read_marker
 from graveler.repository.watched_kv import WatchedKVStore
-from tests.cli.conftest import cli  # noqa: F401 - a fixture
-from tests.fixtures_postgres import for_libpq
+from tests.harness.commands import cli  # noqa: F401 - a fixture
+from tests.harness.servers.postgres import for_libpq
 
 
 class FileBackup:

@@ -24,8 +24,8 @@ from graveler.identity import record_id
 from graveler.model import Commit, Entry
 from graveler.records import decode_entry, encode_entry
 from graveler.repository.bases import find_bases
-from tests.engine.worlds import ScriptedWorld
-from tests.git import Git
+from tests.harness.git import Git
+from tests.harness.worlds import ScriptedWorld
 
 PATHS = [f"p{number}" for number in range(8)]
 CRUMBS = Splitting(max_bytes=400, raggedness=3)

@@ -1,7 +1,7 @@
 """What grows with a repository, and what must not: calls to the key-value store are counted."""
 
 from graveler.model import BranchRecord
-from tests.engine.counting import counted_repo
+from tests.harness.counting import counted_repo
 
 PAGE = 50
 

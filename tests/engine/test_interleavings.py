@@ -20,7 +20,7 @@ from graveler.model import Commit, Entry
 from graveler.records import encode_entry
 from graveler.refs import advance
 from graveler.repository.committing import MOST_SEALED, _seal  # what a commit does before it dies
-from tests.engine.worlds import SMALL, ScriptedWorld, interleave, tree
+from tests.harness.worlds import SMALL, ScriptedWorld, interleave, tree
 
 
 def main_of(world):

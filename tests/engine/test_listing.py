@@ -9,7 +9,7 @@ import pytest
 
 from graveler.model import Prefix
 from graveler.repository.spool import Spool
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.worlds import ScriptedWorld
 
 FILES = 1_500
 

@@ -13,7 +13,7 @@ from graveler.errors import (
 from graveler.repository.committing import _Committer, _seal, _Wish
 from graveler.repository.landing import CommitSpec
 from graveler.testing.faults import FaultyKVStore, Script
-from tests.engine.worlds import ScriptedWorld, tree
+from tests.harness.worlds import ScriptedWorld, tree
 
 
 class Unanswering(FaultyKVStore):

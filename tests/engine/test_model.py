@@ -14,8 +14,8 @@ from graveler.errors import (
     NoChangesError,
 )
 from graveler.model import ChangeKind, Entry
-from tests.engine.merge_model import MergeModel
-from tests.engine.worlds import ScriptedWorld, tree
+from tests.harness.merge_model import MergeModel
+from tests.harness.worlds import ScriptedWorld, tree
 
 PATHS = [f"{folder}{name}" for folder in ("", "a/", "b/c/") for name in "pqrst"]
 BRANCHES = ["main", "dev", "fix"]

@@ -13,7 +13,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.repository.committing import _seal
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.worlds import ScriptedWorld
 
 
 def commit(branch, message="c", **files):

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from graveler.errors import RefNotFoundError
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.worlds import ScriptedWorld
 
 
 class Model:

@@ -18,7 +18,7 @@ from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.objects.memory import MemoryStore
 from graveler.repository.marker import MARKER, read_marker
-from tests.cli.conftest import cli  # noqa: F401 - a fixture
+from tests.harness.commands import cli  # noqa: F401 - a fixture
 
 
 def settings(folder, kv, storage):

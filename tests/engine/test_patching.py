@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import NoChangesError
-from tests.engine.worlds import ScriptedWorld, interleave, tree
+from tests.harness.worlds import ScriptedWorld, interleave, tree
 
 
 def older_are_staged(repo):

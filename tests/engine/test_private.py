@@ -8,7 +8,7 @@ import pytest
 import graveler
 from graveler.committed import Splitting
 from graveler.config import write_default_config
-from tests.gc.lakes import NOW
+from tests.harness.gc_lakes import NOW
 
 
 @pytest.fixture(params=[0o000, 0o022], ids=["umask 000", "umask 022"])

@@ -14,7 +14,7 @@ from graveler.errors import LakeLockedError
 from graveler.gc.fsck import fsck
 from graveler.lake.factory import init
 from graveler.runs import RunState
-from tests.engine.worlds import tree
+from tests.harness.worlds import tree
 
 ROOT = Path(__file__).parents[2]
 CYCLES = 20

@@ -12,7 +12,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import Commit, Entry
-from tests.engine.worlds import interleave, tree
+from tests.harness.worlds import interleave, tree
 
 BASE = {"base": "0", "bad": "1"}
 

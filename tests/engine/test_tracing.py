@@ -6,22 +6,10 @@ import pytest
 
 from graveler.errors import InvalidInputError
 from graveler.records import encode_commit
+from tests.harness.histories import commit, messages
 
 pytestmark = pytest.mark.parametrize("lake", ["memory-memory", "sqlite-local"], indirect=True)
 """What is decided here is decided above the stores; two of the five will do."""
-
-
-def commit(branch, message, **files):
-    for path, content in files.items():
-        if content is None:
-            branch.delete(path.replace("__", "/"))
-        else:
-            branch.put(path.replace("__", "/"), content.encode())
-    return branch.commit(message)
-
-
-def messages(repo, ref="main", **options):
-    return [made.message for made in repo.log(ref, **options)]
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What the history of a path reads."""
 
-from tests.engine.test_tracing import commit, messages
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.histories import commit, messages
+from tests.harness.worlds import ScriptedWorld
 
 
 def test_only_commits_that_can_have_changed_the_path_are_opened():

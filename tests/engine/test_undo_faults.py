@@ -7,7 +7,7 @@ import pytest
 from graveler.errors import AlreadyExistsError, GravelerError
 from graveler.repository.committing import _seal
 from graveler.testing.faults import lost_reply
-from tests.engine.worlds import FAULTS, ScriptedWorld, struck_worlds, tree
+from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds, tree
 
 
 @pytest.fixture(autouse=True)

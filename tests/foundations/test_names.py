@@ -15,7 +15,7 @@ from graveler.names import (
     step_branch,
 )
 from graveler.runs import Runs
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.worlds import ScriptedWorld
 
 
 @pytest.mark.parametrize("name", ["abc", "0-1", "a" * 63, "flights"])

@@ -171,7 +171,7 @@ def test_a_commit_that_lands_meanwhile_is_kept(grav, repo, dev):
 
 @pytest.mark.parametrize("fault", ["no-answer", "lost-reply", "lost-write", "dies"])
 def test_with_a_fault_at_any_call_all_of_it_is_visible_or_nothing(fault):
-    from tests.engine.worlds import struck_worlds, tree
+    from tests.harness.worlds import struck_worlds, tree
 
     def prepare(repo):
         dev = repo.create_branch("dev")

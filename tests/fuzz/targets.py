@@ -61,7 +61,7 @@ from graveler.runs.run_index import _read_due, _read_opened
 from graveler.sstable.reader import TableReader
 from tests.fuzz.mutations import damaged_bytes, damaged_json
 from tests.fuzz.specimens import build, opened
-from tests.gates.hostile import ANSWER, candidate_of, converse, framed, said
+from tests.harness.hostile import ANSWER, candidate_of, converse, framed, said
 
 Damage = Callable[[bytes, Random], bytes]
 STORED = (CorruptionError, NewerFormatError, OlderFormatError)

@@ -12,7 +12,7 @@ from graveler.gates import Gate
 from graveler.gates.channel import send
 from graveler.gates.transport import pickled
 from tests.gates import samples
-from tests.gates.hostile import (
+from tests.harness.hostile import (
     ANSWER,
     STATISTICS,
     candidate_of,

@@ -18,8 +18,8 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import ScriptedWorld, interleave, outcome_of
-from tests.gc.lakes import NOW, OUTSIDE, check_sound, commit, everything, link, outside
+from tests.harness.gc_lakes import NOW, OUTSIDE, check_sound, commit, everything, link, outside
+from tests.harness.worlds import ScriptedWorld, interleave, outcome_of
 
 GARBAGE = {"g0": "garbage 0", "g1": "garbage 1", "g3": "garbage 3"}
 STORED = {"u0": "own 0", "u1": "own 1"}

@@ -19,8 +19,8 @@ from graveler.errors import (
 from graveler.lake.shared import lend_lake
 from graveler.model import Entry
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import ScriptedWorld, interleave, outcome_of, tree
-from tests.gc.lakes import NOW, check_sound, commit
+from tests.harness.gc_lakes import NOW, check_sound, commit
+from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, tree
 
 LOST = {"g0": "garbage 0", "g1": "garbage 1"}
 _READ: list[Entry] = []

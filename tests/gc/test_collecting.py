@@ -28,7 +28,7 @@ from graveler.repository.marker import MARKER, Marker, Owner, encode_marker
 from graveler.runs import RunState
 from graveler.testing.faults import ProcessDied, dies
 from graveler.testing.linking import link_unseen
-from tests.gc.lakes import (
+from tests.harness.gc_lakes import (
     DAY,
     NOW,
     ScriptedWorld,

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from graveler.gc import MarkState
-from tests.engine.worlds import FAULTS, ScriptedWorld, struck_worlds
-from tests.gc.lakes import NOW, check_sound, commit, keys, pass_days
+from tests.harness.gc_lakes import NOW, check_sound, commit, keys, pass_days
+from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds
 
 
 @pytest.fixture(autouse=True)

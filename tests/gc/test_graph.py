@@ -12,7 +12,7 @@ from graveler.gc.graph import CommitGraph
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.refs import Commits, Refs
-from tests.gc.lakes import ScriptedWorld, commit
+from tests.harness.gc_lakes import ScriptedWorld, commit
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 

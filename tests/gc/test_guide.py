@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.gc.lakes import ScriptedWorld, commit
+from tests.harness.gc_lakes import ScriptedWorld, commit
 
 ROOT = Path(__file__).resolve().parents[2]
 

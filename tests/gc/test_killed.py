@@ -11,7 +11,7 @@ import pytest
 
 import graveler
 from graveler.committed import Splitting
-from tests.gc.lakes import NOW, check_sound, keys
+from tests.harness.gc_lakes import NOW, check_sound, keys
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 12

@@ -15,7 +15,7 @@ from graveler.model import Entry
 from graveler.objects.local import LocalStore
 from graveler.objects.store import ObjectInfo
 from graveler.testing.linking import link_unseen
-from tests.gc.lakes import NOW
+from tests.harness.gc_lakes import NOW
 
 MIB = 1 << 20
 LONG_AGO = datetime(2012, 12, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import ExpiredError, MergeConflictError
-from tests.gc.lakes import ScriptedWorld, check_sound, collect, commit, pass_days
+from tests.harness.gc_lakes import ScriptedWorld, check_sound, collect, commit, pass_days
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import graveler
 from graveler.errors import ExpiredError, GateFailedError
 from graveler.gc import fsck
 from graveler.gc.marks import Kind
-from tests.gc.lakes import NOW, ScriptedWorld, check_sound, collect, keys
+from tests.harness.gc_lakes import NOW, ScriptedWorld, check_sound, collect, keys
 
 HOURS = 6
 ROWS = "flight,delay\n"

@@ -8,7 +8,7 @@ import pytest
 import graveler
 from graveler.errors import ExpiredError, StateError
 from graveler.gc import MarkState, fsck
-from tests.gc.lakes import NOW, check_sound, commit, keys
+from tests.harness.gc_lakes import NOW, check_sound, commit, keys
 
 WINDOW = timedelta(seconds=0)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.engine.worlds import ScriptedWorld
-from tests.ingest.judges import no_bad_file
+from tests.harness.judges import no_bad_file
+from tests.harness.worlds import ScriptedWorld
 
 
 @pytest.fixture

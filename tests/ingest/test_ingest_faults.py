@@ -8,9 +8,9 @@ from graveler.errors import GravelerError
 from graveler.ingest import HourState
 from graveler.ingest.quarantining import Quarantines
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import FAULTS, interleave, struck_worlds, tree
-from tests.ingest.accounts import check_accounts, whereabouts
-from tests.ingest.judges import no_bad_file
+from tests.harness.accounts import check_accounts, whereabouts
+from tests.harness.judges import no_bad_file
+from tests.harness.worlds import FAULTS, interleave, struck_worlds, tree
 
 FIVE = "2013-01-01T05:00Z"
 SIX = "2013-01-01T06:00Z"

@@ -10,7 +10,7 @@ from graveler.errors import GateFailedError, MergeConflictError
 from graveler.gates import gate
 from graveler.ingest import HourState
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import ScriptedWorld, tree
+from tests.harness.worlds import ScriptedWorld, tree
 
 PATHS = st.sampled_from(
     [f"input/2013/01/01/{hour:02}:00/{name}" for hour in (3, 4) for name in "ab"]

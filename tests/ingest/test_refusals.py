@@ -12,7 +12,7 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.ingest import HourState
-from tests.engine.worlds import tree
+from tests.harness.worlds import tree
 
 FIVE = "2013-01-01T05:00Z"
 SIX = "2013-01-01T06:00Z"
@@ -391,7 +391,7 @@ def test_somebody_who_reset_the_branch_has_dropped_the_hour(repo, holding, quara
 
 
 def test_gates_that_the_target_requires_are_asked_by_ticks_and_releases(repo):
-    repo.gates.require("main", "tests.ingest.judges:no_bad_file")
+    repo.gates.require("main", "tests.harness.judges:no_bad_file")
     ingestion = repo.ingestion(on_refusal="quarantine")
     stage(ingestion, 5, "x.bad")
     tick = ingestion.tick(FIVE)

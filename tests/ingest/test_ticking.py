@@ -8,8 +8,8 @@ from graveler.errors import FencedError, InvalidInputError, ProtectedBranchError
 from graveler.ingest import HourState, hours_told
 from graveler.repository import committing
 from graveler.testing.faults import unavailable
-from tests.engine.worlds import tree
-from tests.ingest.judges import no_bad_file
+from tests.harness.judges import no_bad_file
+from tests.harness.worlds import tree
 
 FIVE = "2013-01-01T05:00Z"
 SIX = "2013-01-01T06:00Z"

@@ -28,20 +28,6 @@ class TestRocksDB(KVStoreSuite):
             yield store
 
 
-class TestPostgreSQL(KVStoreSuite):
-    @pytest.fixture
-    def store(self, postgres_url: str) -> Iterator[KVStore]:
-        with open_kv(postgres_url) as store:
-            yield store
-
-
-class TestMySQL(KVStoreSuite):
-    @pytest.fixture
-    def store(self, mysql_url: str) -> Iterator[KVStore]:
-        with open_kv(mysql_url) as store:
-            yield store
-
-
 class TestDynamoDB(KVStoreSuite):
     # A request takes moto milliseconds; pages have 1,024 items, batches 25 and 100.
     many = 1_300

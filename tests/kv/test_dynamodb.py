@@ -22,7 +22,7 @@ from graveler.errors import (
 )
 from graveler.kv.dynamodb import DynamoDBKVStore
 from graveler.kv.store import ABSENT, PRESENT
-from tests.kv.wires import Wire
+from tests.harness.wires import Wire
 
 
 class _Body:

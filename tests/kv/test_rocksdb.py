@@ -7,7 +7,7 @@ import pytest
 from graveler.errors import CorruptionError, InvalidInputError, LakeLockedError, StateError
 from graveler.kv.rocksdb import RocksDBKVStore
 from graveler.kv.store import ABSENT
-from tests.kv.conftest import StartWorker
+from tests.harness.workers import StartWorker
 
 
 @pytest.fixture

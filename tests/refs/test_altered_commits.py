@@ -7,7 +7,7 @@ import pytest
 
 from graveler.errors import CorruptionError
 from graveler.records import encode_commit
-from tests.engine.worlds import ScriptedWorld, tree
+from tests.harness.worlds import ScriptedWorld, tree
 
 ALTERED = {
     "another tree": lambda repo, commit: {"metarange": repo.commit("main~1").metarange},

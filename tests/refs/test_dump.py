@@ -17,7 +17,7 @@ from graveler.errors import (
 from graveler.identity import commit_id
 from graveler.records import encode_json, from_unix_us
 from graveler.refs.dump import read_dump
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.worlds import ScriptedWorld
 
 
 @pytest.fixture(scope="module")

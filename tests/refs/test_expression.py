@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graveler.errors import InvalidInputError, RefNotFoundError
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.worlds import ScriptedWorld
 
 
 @pytest.fixture(scope="module")

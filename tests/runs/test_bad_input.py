@@ -13,8 +13,8 @@ from graveler.errors import (
 from graveler.repository.branching import drop_branch
 from graveler.runs import RunHandle, RunState
 from graveler.testing.faults import unavailable
-from tests.engine.worlds import ScriptedWorld
-from tests.engine.worlds import tree as tree_of
+from tests.harness.worlds import ScriptedWorld
+from tests.harness.worlds import tree as tree_of
 
 KEY = "hourly 05"
 

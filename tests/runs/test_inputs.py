@@ -8,7 +8,7 @@ from graveler.errors import CorruptionError
 from graveler.runs import Input
 from graveler.runs.inputs import Reads, decode_inputs, encode_inputs, folded
 from graveler.testing.faults import unavailable
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.worlds import ScriptedWorld
 
 KEY = "hourly 05"
 

@@ -10,7 +10,7 @@ from graveler.errors import BackendUnavailableError, FencedError, InvalidInputEr
 from graveler.model import Entry
 from graveler.runs import LEASE
 from graveler.testing.faults import unavailable
-from tests.engine.worlds import ScriptedWorld
+from tests.harness.worlds import ScriptedWorld
 
 KEY = "hourly 05"
 THIRD = LEASE / 3 + timedelta(seconds=1)

@@ -12,8 +12,8 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.runs import RunHandle, RunState
-from tests.engine.worlds import interleave
-from tests.engine.worlds import tree as tree_of
+from tests.harness.worlds import interleave
+from tests.harness.worlds import tree as tree_of
 
 KEY = "hourly 05"
 

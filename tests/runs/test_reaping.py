@@ -12,7 +12,7 @@ from graveler.errors import CorruptionError, FencedError, GravelerError, Invalid
 from graveler.gates import gate
 from graveler.runs import LEASE, Run, RunState
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import ScriptedWorld, interleave, outcome_of, tree
+from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, tree
 
 KEY = "hourly 05"
 DEAD = LEASE + timedelta(minutes=6)

@@ -14,8 +14,8 @@ from graveler.errors import (
 )
 from graveler.runs import RunState, readers
 from graveler.testing.faults import ProcessDied
-from tests.engine.worlds import FAULTS, interleave, struck_worlds
-from tests.engine.worlds import tree as tree_of
+from tests.harness.worlds import FAULTS, interleave, struck_worlds
+from tests.harness.worlds import tree as tree_of
 
 KEY = "hourly 05"
 

@@ -9,7 +9,7 @@ from graveler.errors import GravelerError, RunStateError
 from graveler.gates import gate
 from graveler.runs import PublishResult, RunHandle, RunState
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import FAULTS, struck_worlds, tree
+from tests.harness.worlds import FAULTS, struck_worlds, tree
 
 KEY = "hourly 05"
 OLD = {"settled": "0"}

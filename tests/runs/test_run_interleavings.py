@@ -17,7 +17,7 @@ from graveler.gates import gate
 from graveler.refs import Refs
 from graveler.runs import RunHandle, Runs, RunState, publishing
 from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, dies
-from tests.engine.worlds import ScriptedWorld, interleave, tree
+from tests.harness.worlds import ScriptedWorld, interleave, tree
 
 KEY = "hourly 05"
 

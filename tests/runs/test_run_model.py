@@ -19,7 +19,7 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.runs import RunState
-from tests.engine.worlds import ScriptedWorld, tree
+from tests.harness.worlds import ScriptedWorld, tree
 
 KEYS = ("05", "06")
 STEPS = ("one", "two")

@@ -10,7 +10,7 @@ from graveler.gates import gate
 from graveler.runs import RunState
 from graveler.runs.state import TRANSITIONS, RunEvent, next_state
 from graveler.testing.faults import ProcessDied, dies
-from tests.engine.worlds import ScriptedWorld, outcome_of
+from tests.harness.worlds import ScriptedWorld, outcome_of
 
 KEY = "hourly 05"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import graveler
-from tests.engine.worlds import tree
+from tests.harness.worlds import tree
 
 ROOT = Path(__file__).parents[2]
 KEY = "hourly 05"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import graveler
-from tests.airflow.home import AIRFLOW, ROOT, Api, Home, free_port
+from tests.real.airflow.home import AIRFLOW, ROOT, Api, Home, free_port
 from tests.screenshots.browser import Browser, browser
 
 DAG = "departures"

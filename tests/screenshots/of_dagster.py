@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import graveler
 from graveler.clock import SystemClock
 from graveler.config import environment
-from tests.airflow.home import ROOT, free_port
+from tests.real.airflow.home import ROOT, free_port
 from tests.screenshots.browser import Browser, browser
 
 _KEYS = [f"2013-01-01-0{hour}:00" for hour in range(4)]
@@ -28,7 +28,7 @@ _PATIENCE = 240
 _PROGRAM = """
 import sys
 import dagster as dg
-from tests.dagster_graveler.flights import load
+from tests.real.dagster.flights import load
 defs = load(__import__("pathlib").Path(sys.argv[1])).defs
 job = defs.resolve_job_def("flights_job")
 with dg.DagsterInstance.get() as instance:

@@ -27,8 +27,8 @@ from graveler.errors import (
 from graveler.gc import fsck
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
-from tests.engine.merge_model import MergeModel
-from tests.engine.worlds import SMALL
+from tests.harness.merge_model import MergeModel
+from tests.harness.worlds import SMALL
 
 OPERATIONS = 200
 BRANCHES = ("main", "dev", "fix", "try")

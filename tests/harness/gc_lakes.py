@@ -1,0 +1,92 @@
+"""What the tests of collection share: time that passes, and what a repository must still give."""
+
+from datetime import timedelta
+from hashlib import sha256
+
+from graveler.gc import fsck
+from graveler.model import Entry
+from graveler.objects.registry import open_store
+from tests.harness.worlds import ScriptedWorld, tree
+
+DAY = 86_400
+NOW = timedelta(0)
+OUTSIDE = "mem://outside"
+
+
+def pass_days(world, days):
+    """Let days go by, for the machines and for the object store."""
+    world._clock.sleep(days * DAY)
+
+
+def everything(repo):
+    """What every branch and tag holds, read byte by byte, staged writes included."""
+    seen = {record.name: tree(repo.branch(record.name)) for record in repo.branches(hidden=True)}
+    return seen | {
+        f"tag {name}": tree(repo.ref(commit)) for name, commit in repo.tags.list().items()
+    }
+
+
+def check_sound(repo):
+    """Everything that can be named can be read, and fsck finds nothing wrong."""
+    report = fsck(repo.stores, objects="checksum")
+    assert list(report.problems) == []
+    return everything(repo)
+
+
+def commit(repo, branch, message="c", **files):
+    """Put files on a branch, made if it is missing, and commit them."""
+    target = repo.create_branch(branch, exist_ok=True)
+    for path, body in files.items():
+        target.put(path, body.encode() if isinstance(body, str) else body)
+    return target.commit(message)
+
+
+def link(repo, branch, message="c", **files):
+    """Commit files that lie outside the lake: linked again they give the same records, and tables."""
+    repo.links.allow(OUTSIDE)
+    target = repo.create_branch(branch, exist_ok=True)
+    target.link_many(outside(files))
+    return target.commit(message)
+
+
+def outside(files):
+    """The entries of such files."""
+    store = open_store(OUTSIDE)
+    entries = []
+    for path, body in files.items():
+        key = f"{sha256(body.encode()).hexdigest()[:16]}-{path}"
+        store.put_if_absent(key, body.encode())  # a version of its own would make other records
+        info = store.head(key)
+        entries.append(Entry(path, store.uri(info.key), info.size, info.checksum, computed=True))
+    return entries
+
+
+def collect(repo, **options):
+    """Mark and sweep at once, as nobody should beside writers."""
+    (mark,) = repo.gc.run(grace=NOW, window=NOW, **options)
+    return mark
+
+
+def keys(repo, prefix=""):
+    """The keys in the storage, but for collection's own."""
+    return {
+        info.key
+        for info in repo.stores.objects.list(prefix)
+        if not info.key.startswith("_graveler/gc/")
+    }
+
+
+__all__ = [
+    "DAY",
+    "NOW",
+    "OUTSIDE",
+    "ScriptedWorld",
+    "check_sound",
+    "collect",
+    "commit",
+    "everything",
+    "keys",
+    "link",
+    "outside",
+    "pass_days",
+]

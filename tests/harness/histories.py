@@ -1,0 +1,14 @@
+"""Short histories: a commit of some files in one call, and the messages of a log."""
+
+
+def commit(branch, message, **files):
+    for path, content in files.items():
+        if content is None:
+            branch.delete(path.replace("__", "/"))
+        else:
+            branch.put(path.replace("__", "/"), content.encode())
+    return branch.commit(message)
+
+
+def messages(repo, ref="main", **options):
+    return [made.message for made in repo.log(ref, **options)]

@@ -1,0 +1,1 @@
+"""Servers that tests start on first use, one of a kind for each session, as fixtures."""

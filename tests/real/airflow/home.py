@@ -1,0 +1,243 @@
+"""An Airflow of the tests' own: a home, and the two processes that run DAGs in it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from graveler.clock import SystemClock
+from graveler.config import environment
+
+ROOT = Path(__file__).resolve().parents[3]
+AIRFLOW = Path(sys.executable).with_name("airflow")
+PATIENCE = 600  # seconds; a machine that is busy with other tests is slow, not broken
+
+
+@dataclass(frozen=True)
+class Home:
+    """A folder with a metadata database, a lake, a landing folder and DAG files.
+
+    Airflow runs in processes of their own: it warns, logs and handles signals in ways that
+    are none of this test run's, where a warning is an error.
+    """
+
+    folder: Path
+    port: int
+
+    @property
+    def dags(self) -> Path:
+        return self.folder / "dags"
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    @property
+    def landing(self) -> Path:
+        return self.folder / "landing"
+
+    @property
+    def marks(self) -> Path:
+        return self.folder / "marks"
+
+    @property
+    def env(self) -> dict[str, str]:
+        url = f"http://127.0.0.1:{self.port}"
+        return {
+            "PATH": environment("PATH"),
+            "HOME": str(self.folder),
+            "JAVA_HOME": environment("JAVA_HOME"),
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'integrations'}",
+            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW_CONN_GRAVELER_DEFAULT": json.dumps(
+                {"conn_type": "graveler", "host": str(self.lake), "extra": {"repo": "flights"}}
+            ),
+            "AIRFLOW_VAR_FLIGHTS_LANDING": str(self.landing),
+            "AIRFLOW_VAR_MARKS": str(self.marks),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "0",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}",
+            "AIRFLOW__API__BASE_URL": url,
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API_AUTH__JWT_SECRET": "known to both processes of a test, and to nobody",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",  # only the runs that a test makes
+        }
+
+    def run(self, *arguments: str | Path) -> str:
+        """Run a program of this home to its end and return what it printed."""
+        done = subprocess.run(
+            [str(argument) for argument in arguments],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def ask(self, program: str, *arguments: str | Path) -> Any:
+        """Run a Python program that prints JSON on its last line, and return that."""
+        return json.loads(self.run(sys.executable, "-c", program, *arguments).splitlines()[-1])
+
+    @contextmanager
+    def services(self):
+        """Keep an API server and a scheduler with a LocalExecutor running; yield their API."""
+        with ExitStack() as stack:
+            for name in ("api-server", "scheduler"):
+                stack.enter_context(self.service(name))
+            self.run(AIRFLOW, "dags", "reserialize")
+            yield Api(f"http://127.0.0.1:{self.port}", self.folder)
+
+    @contextmanager
+    def service(self, name: str):
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(AIRFLOW), name],
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                yield
+            finally:
+                _end(process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(30)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # whatever it left behind
+    process.wait(30)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Api:
+    """Airflow's REST API, as far as the tests need it."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url = url
+        self._folder = folder
+        self._token = ""
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        request = urllib.request.Request(  # noqa: S310 - our own address
+            self._url + path,
+            data=None if body is None else json.dumps(body).encode(),
+            method=method,
+            headers={
+                "Content-Type": "application/json",
+                **({"Authorization": f"Bearer {self._token}"} if self._token else {}),
+            },
+        )
+        try:
+            with self._open(request, timeout=60) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{method} {path}: {error.code} {error.read()[:500]!r}") from error
+
+    def sign_in(self) -> None:
+        """Wait until both processes are up, and get a token."""
+
+        def up():
+            try:
+                health = self.call("GET", "/api/v2/monitor/health")
+            except OSError:
+                return False
+            return health["scheduler"]["status"] == "healthy"
+
+        self.wait(up, "the scheduler to be healthy")
+        self._token = self.call("GET", "/auth/token")["access_token"]
+
+    def wait(self, done: Any, what: str) -> None:
+        deadline = monotonic() + PATIENCE
+        while not done():
+            assert monotonic() < deadline, f"waited {PATIENCE} s for {what}\n{self.logs()}"
+            SystemClock().sleep(0.5)
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"--- {log.name}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-40:])
+            for log in sorted(self._folder.glob("*.log"))
+        )
+
+    def trigger(self, dag_id: str, partition: str | None = None, **params: str) -> Any:
+        """Start a run by hand, about a partition where one is given, and return its id."""
+        body = {"logical_date": None, "partition_key": partition, "conf": params}
+        return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"]
+
+    def backfill(self, dag_id: str, first: str, last: str) -> None:
+        body = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": 3}
+        self.call("POST", "/api/v2/backfills", body)
+
+    def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
+        """Let tasks of a finished run run again, as the button of that name does."""
+        body = {
+            "dry_run": False,
+            "dag_run_id": run_id,
+            "task_ids": list(task_ids),
+            "only_failed": False,
+            "include_downstream": True,
+            "reset_dag_runs": True,
+        }
+        self.call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
+
+    def clear_run(self, dag_id: str, run_id: str) -> None:
+        """Let all tasks of a finished run run again."""
+        body = {"dry_run": False, "only_failed": False}
+        self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/clear", body)
+
+    def runs(self, dag_id: str) -> Any:
+        return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
+
+    def finished(self, dag_id: str, count: int = 1) -> dict[str, str]:
+        """Wait for `count` runs to end and return their states by partition key or id."""
+
+        def over() -> bool:
+            states = [run["state"] for run in self.runs(dag_id)]
+            return len(states) >= count and not {*states} & {"queued", "running"}
+
+        self.wait(over, f"{count} runs of {dag_id}")
+        return {
+            run["partition_key"] or run["dag_run_id"]: run["state"] for run in self.runs(dag_id)
+        }
+
+    def links(self, dag_id: str, task_id: str) -> dict[str, str | None]:
+        """Return the extra links of a task of the only run of a DAG."""
+        (run,) = self.runs(dag_id)
+        task = f"/api/v2/dags/{dag_id}/dagRuns/{run['dag_run_id']}/taskInstances/{task_id}"
+        return dict(self.call("GET", f"{task}/links")["extra_links"])
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, tuple[str, int]]:
+        """Return state and number of the last try of each task."""
+        found = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        return {
+            task["task_id"]: (task["state"], task["try_number"]) for task in found["task_instances"]
+        }

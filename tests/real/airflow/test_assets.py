@@ -1,0 +1,53 @@
+"""Assets and their addresses, as Airflow normalises them at parse time."""
+
+import json
+import sys
+
+import pytest
+
+from tests.real.airflow.home import ROOT
+
+
+@pytest.fixture(scope="module")
+def found(home):
+    program = ROOT / "tests/real/airflow/programs/assets.py"
+    return json.loads(home.run(sys.executable, program).splitlines()[-1])
+
+
+def test_an_asset_is_watched_by_a_trigger_of_its_own(found):
+    uri, (path, kwargs) = found["asset"]
+    assert uri == "grav://flights/dev/input"
+    assert path == "graveler_airflow.triggers.GravelerCommitTrigger"
+    assert (kwargs["repo"], kwargs["ref"], kwargs["prefix"]) == ("flights", "dev", "input/")
+    assert kwargs["asset"] == "x"  # two assets of one branch do not share a cursor
+    assert kwargs["begun"] == ""  # else each parse of the file would make another trigger
+
+
+def test_an_asset_that_tasks_tell_of_is_not_watched(found):
+    assert found["not watched"] == 0
+
+
+def test_an_asset_of_partitions_is_another_one(found):
+    assert found["by partition"] == "grav://flights/main/input?by=partition"
+
+
+def test_the_lake_of_another_connection_is_another_asset(found):
+    assert found["other lake"] == "grav://other@flights/main"
+
+
+def test_addresses_of_one_thing_are_one(found):
+    assert set(found["one form"]) == {"grav://flights/main/input/2013/01/01/05:00"}
+
+
+def test_addresses_that_name_no_repository_and_branch_are_refused(found):
+    assert [kind for kind, _ in found["wrong"]] == ["ValueError"] * 4
+    assert "grav://repository/ref/prefix" in found["wrong"][0][1]
+    assert "?by=partition" in found["wrong"][2][1]
+
+
+def test_a_branch_name_that_cannot_be_is_refused(found):
+    assert found["wrong branch"][0] == "InvalidInputError"
+
+
+def test_what_a_hook_touched_is_an_asset_as_well(found):
+    assert found["made"] == "grav://flights/main/a%20b"

@@ -1,0 +1,193 @@
+"""What people are told: `airflow graveler runs` and `reap`, and the notifier."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+import graveler
+from graveler.clock import SystemClock
+from graveler.errors import GateFailedError
+from graveler.runs import Origin, RunState
+from tests.real.airflow.home import AIRFLOW
+
+NOTIFIER = """
+import json, sys, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from airflow.sdk import DAG
+from graveler_airflow import GravelerIngestOperator, GravelerNotifier
+
+posted, dag = [], DAG("told")
+
+class Chat(BaseHTTPRequestHandler):
+    def do_POST(self):
+        posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+    def log_message(self, *args): pass
+
+server = HTTPServer(("127.0.0.1", 0), Chat)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+
+def said(run_id, **options):
+    texts = []
+    told = GravelerNotifier(send=texts.append, repo="{{ 'tel' + 'ling' }}", **options)
+    told({"dag": dag, "run_id": run_id})
+    return texts
+
+chat = f"http://127.0.0.1:{server.server_port}/hook"
+found = {
+    "refused": said("r1", webhook=chat),
+    "published": said("r2"),
+    "failed": said("r3"),
+    "unknown": said("r4"),
+    "away": said("r5", graveler_conn_id="nowhere"),
+}
+with DAG("ticking") as dag:
+    GravelerIngestOperator(task_id="hold", repo="telling", branch="ingest")
+    GravelerIngestOperator(task_id="aside", repo="telling", branch="landing")
+    GravelerIngestOperator(task_id="daily", repo="telling", branch="{{ ds }}")
+    GravelerIngestOperator(task_id="other", repo="flights", branch="elsewhere")
+found["ticking"] = said("r6")
+try:
+    said("r2", webhook="file:///etc/passwd")
+except ValueError as error:
+    found["no address"] = str(error)
+found["posted"] = posted
+server.shutdown()
+print(json.dumps(found))
+"""
+
+
+COMMANDS = """
+import contextlib, io, json, sys
+from airflow.__main__ import main
+
+def ended(*words):
+    sys.argv = ["airflow", "graveler", *words]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            main()
+    except SystemExit as error:
+        return error.code
+
+print(json.dumps({
+    "repository": ended("runs", "--repo", "trains"),
+    "connection": ended("reap", "--conn-id", "nowhere", "--repo", "telling"),
+    "lake": ended("runs", "--conn-id", "away", "--repo", "telling"),
+    "state": ended("runs", "--repo", "telling", "--state", "lost"),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def repository(home):
+    with graveler.open(home.lake) as lake:
+        yield lake.repository("telling")
+
+
+@pytest.fixture(scope="module")
+def told(repository):
+    """Runs of which there is something to tell."""
+
+    def opened(key, run_id="", **terms):
+        origin = Origin("airflow", job="told", run_id=run_id)
+        run = repository.runs.open(key, metadata=origin.metadata(), **terms)
+        with run.step("s") as step:
+            step.put(f"told/{key}", b"x")
+        return run
+
+    refused = opened("told 2013-01-01T05:00", "r1")
+    with pytest.raises(GateFailedError):
+        refused.publish([graveler.gate("no duplicates")(lambda _: "5 rows twice")])
+    opened("told r2", "r2").publish()
+    opened("told r3 second", "r3").close("Airflow run r3: second.work failed")
+    for branch, on_refusal in (("ingest", "hold"), ("landing", "quarantine")):
+        ingestion = repository.ingestion(
+            branch, gates=[graveler.gate("no bad file")(lambda _: "a.bad")], on_refusal=on_refusal
+        )
+        ingestion.branch.put(f"input/{branch}/a.bad", b"")
+        ingestion.tick("2013-01-01T05:00Z")
+    opened("silent", lease=timedelta(seconds=1))
+    SystemClock().sleep(1.5)  # its lease, and by how much clocks may differ
+
+
+def test_the_runs_are_listed_with_where_they_stand(home, told):
+    listed = json.loads(home.run(AIRFLOW, "graveler", "runs", "--repo", "telling", "-o", "json"))
+    assert [(run["key"], run["state"]) for run in listed] == [
+        ("silent", "OPEN"),
+        ("told r3 second", "PARKED"),
+        ("told r2", "PUBLISHED"),
+        ("told 2013-01-01T05:00", "PARKED"),
+    ]
+    assert "5 rows twice" in listed[3]["reason"]
+
+
+def test_reaping_only_says_what_it_would_do_until_it_is_told_to(home, told, repository):
+    asked = ("graveler", "reap", "--repo", "telling", "-o", "json")
+    (foreseen,) = json.loads(home.run(AIRFLOW, *asked))
+    assert (foreseen["key"], foreseen["from"], foreseen["to"]) == ("silent", "OPEN", "PARKED")
+    assert repository.runs.get("silent").state is RunState.OPEN
+    assert json.loads(home.run(AIRFLOW, *asked, "--apply")) == [foreseen]
+    assert repository.runs.get("silent").state is RunState.PARKED
+    assert home.run(AIRFLOW, *asked, "--apply").strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("repository", "repository-not-found: no repository 'trains'"),
+        ("connection", "--conn-id nowhere: The conn_id `nowhere` isn't defined"),
+        ("lake", "invalid-input: connection 'away' names no lake"),
+        ("state", "--state lost: give one of open,"),
+    ],
+)
+def test_a_command_says_what_is_wrong_with_its_arguments_in_one_line(ended, wrong, says):
+    assert ended[wrong].startswith(says)
+    assert "\n" not in ended[wrong]
+
+
+@pytest.fixture(scope="module")
+def ended(home):
+    return home.ask('import os; os.environ["AIRFLOW_CONN_AWAY"] = "graveler://"\n' + COMMANDS)
+
+
+@pytest.fixture(scope="module")
+def notified(home, told):
+    return home.ask(NOTIFIER)
+
+
+def test_the_notifier_says_the_branch_and_who_refused(notified, repository):
+    (text,) = notified["refused"]
+    record = repository.runs.get("told 2013-01-01T05:00")
+    *said, link = text.splitlines()[1:]
+    assert link.endswith("/dags/told/runs/r1")
+    assert said == [
+        f"PARKED on branch {record.branch} of telling, attempt 1; main has not moved",
+        "Refused by no duplicates: 5 rows twice",
+    ]
+    assert notified["posted"] == [{"text": text}]
+
+
+def test_the_notifier_says_what_was_published_or_why_not(notified, repository):
+    assert repository.commit("main").id in notified["published"][0]
+    assert "second.work failed" in notified["failed"][0]
+
+
+def test_the_notifier_says_so_when_there_is_nothing_to_say(notified):
+    assert "has opened no graveler run" in notified["unknown"][0]
+    assert "The lake cannot be asked" in notified["away"][0]
+
+
+def test_the_notifier_says_what_an_ingestion_of_the_dag_holds_back_and_why(notified):
+    (text,) = notified["ticking"]
+    refused = "ingest 2013-01-01T05:00Z was refused: no bad file: a.bad"
+    assert text.splitlines()[1:-1] == [
+        f"ingest is held, main has not moved: {refused}",
+        f"In quarantine on branch quarantine-2013-01-01T05-00: {refused.replace('ingest', 'landing')}",
+    ]
+
+
+def test_the_notifier_posts_to_nothing_but_web_addresses(notified):
+    assert notified["no address"] == "webhook: give an http or https address"
+    assert len(notified["posted"]) == 1

@@ -1,0 +1,234 @@
+"""An orchestrator under a plan: what is done to it from outside, and when it has come to rest."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import monotonic
+
+import graveler
+from graveler.clock import SystemClock
+from graveler.errors import RunNotFoundError
+from graveler.lake import Repository, RunRecord, RunState
+from tests.real.chaos.faults import write_plan
+from tests.real.chaos.judging import state_of_main
+from tests.real.chaos.plan import Act, Fate, Plan, key_of
+
+__all__ = ["RENEW", "UP_AGAIN", "Chaos", "Row"]
+
+RENEW = "next attempt"
+UP_AGAIN = 6.0
+"""Seconds that what was killed stays down."""
+
+_LOOK = 3.0
+_SEEN = 2
+"""How often a run is seen without a task at work until it is believed."""
+
+
+@dataclass
+class Row:
+    """What became of one hour, each time its run was over.
+
+    Attributes:
+        fate: What was to happen.
+        ran: What the orchestrator says of the run and its tasks, each time.
+        main: The state of main, each time.
+        branch: The state of the run's branch, each time.
+        begun: How often it was begun again on purpose.
+        lost: How often it ended before a task of it had begun, with whoever was starting it.
+        idle: How often it was seen with nothing to do since.
+    """
+
+    fate: Fate
+    ran: list[str] = field(default_factory=list)
+    main: list[str] = field(default_factory=list)
+    branch: list[str] = field(default_factory=list)
+    begun: int = 0
+    lost: int = 0
+    idle: int = 0
+
+
+class Chaos(ABC):
+    """One plan, worked off.
+
+    Args:
+        folder: The home.
+        plan: What happens.
+        say: Told how far it is.
+        patience: Seconds until it gives up waiting for rest.
+    """
+
+    def __init__(
+        self, folder: Path, plan: Plan, *, say: Callable[[str], None], patience: float
+    ) -> None:
+        self.folder = folder
+        self.plan = plan
+        self.rows = {fate.hour: Row(fate) for fate in plan.fates}
+        self.done: Counter[str] = Counter()
+        self._say = say
+        self._patience = patience
+        self._acts = {fate.hour: list(fate.acts) for fate in plan.fates}
+        self._disasters = list(plan.disasters)
+        self._began = monotonic()
+        self._lake: Repository
+
+    @property
+    def lake(self) -> Path:
+        """Where the lake is."""
+        return self.folder / "lake"
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the orchestrator and give it the hours."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it."""
+
+    @abstractmethod
+    def tend(self) -> list[str]:
+        """Start services again that ended without having been killed, and return their names."""
+
+    @abstractmethod
+    def over(self) -> dict[datetime, bool]:
+        """Return whether the run of each hour is over; hours without a run may be missing."""
+
+    @abstractmethod
+    def ran(self, row: Row) -> str | None:
+        """Return what a run that is over was, None while a task of it is still at work."""
+
+    @abstractmethod
+    def act(self, act: Act, fate: Fate) -> None:
+        """Do something to a run, or begin its next attempt."""
+
+    @abstractmethod
+    def strike(self, deed: str) -> None:
+        """Do something to everybody."""
+
+    @abstractmethod
+    def key(self, fate: Fate) -> str:
+        """Return the key of the hour's run in the lake."""
+
+    @abstractmethod
+    def published(self) -> dict[datetime, bool]:
+        """Return by hour whether the orchestrator was told that it is published."""
+
+    @abstractmethod
+    def logs(self) -> str:
+        """Return what it logged last."""
+
+    def run(self) -> None:
+        """Start it, let the plan happen, and wait until nothing is left to happen."""
+        write_plan(self.folder / "chaos", self.plan.faults)
+        try:
+            self.start()
+            self.say("up")
+            with graveler.open(self.lake) as lake:
+                self._lake = lake.repository("hours")
+                self._live()
+        finally:
+            self.stop()
+
+    def say(self, line: str) -> None:
+        """Tell something, with the time."""
+        self._say(f"{monotonic() - self._began:6.0f} s {line}")
+
+    def record(self, fate: Fate) -> RunRecord | None:
+        """Return what the lake knows of an hour's run."""
+        try:
+            return self._lake.runs.get(self.key(fate))
+        except RunNotFoundError:
+            return None
+
+    def _live(self) -> None:
+        looked = 0.0
+        while True:
+            SystemClock().sleep(0.5)
+            self._do_acts_of_the_reached()
+            if monotonic() < looked + _LOOK:
+                continue
+            looked = monotonic()
+            for name in self.tend():
+                self.say(f"the {name} had ended: started again\n{self.logs()}")
+                self.done[f"{name} ended by itself"] += 1
+            over = self.over()
+            ended = sum(
+                self._is_over(row, over.get(hour, False)) for hour, row in self.rows.items()
+            )
+            self._strike(ended)
+            if ended == len(self.rows) and not self._disasters and all(self.over().values()):
+                return
+            left = [key_of(hour) for hour in self.rows if not over.get(hour)]
+            assert monotonic() - self._began < self._patience, (
+                f"not at rest after {self._patience} s: {left}\n{self.logs()}"
+            )
+
+    def _is_over(self, row: Row, state: bool) -> bool:
+        """Return whether nothing more is to come; do what is to be done at its end."""
+        if not state:
+            row.idle = 0
+            return False
+        acts = self._acts[row.fate.hour]
+        nothing_left = all(act.after for act in acts)  # a fault that never fell brings no act
+        if len(row.ran) > row.begun:
+            return nothing_left
+        ran = self.ran(row)
+        row.idle = 0 if ran is None else row.idle + 1
+        if ran is None or row.idle < _SEEN:
+            return False
+        self._keep(row, ran)
+        if acts and not acts[0].after:
+            act = acts.pop(0)
+        elif row.main[-1] != "whole" and row.begun < row.fate.renewals + row.lost:
+            act = Act(RENEW)
+        else:
+            return nothing_left
+        row.begun += 1
+        row.idle = 0
+        self._do(act, row.fate)
+        return False
+
+    def _keep(self, row: Row, ran: str) -> None:
+        if not ran.partition(": ")[2]:
+            row.lost += 1
+            self.done["ended before it began"] += 1
+        row.ran.append(ran)
+        row.main.append(state_of_main(self._lake, row.fate.hour))
+        row.branch.append(self._branch(row.fate))
+        self.say(
+            f"{key_of(row.fate.hour)} {row.fate.kind}: {ran}; main {row.main[-1]}, {row.branch[-1]}"
+        )
+
+    def _branch(self, fate: Fate) -> str:
+        record = self.record(fate)
+        if record is None:
+            return "no run"
+        told = f"{record.state.lower()}, attempt {record.attempt}"
+        if record.state in (RunState.OPEN, RunState.PUBLISHING):
+            later = record.updated + record.lease * 2 + timedelta(minutes=5)
+            reaped = {done.key: done for done in self._lake.runs.reap(now=later)}
+            done = reaped.get(record.key)
+            told += f", {done.to_state.lower()} by the reaper" if done else ", NEVER REAPED"
+        return told
+
+    def _do_acts_of_the_reached(self) -> None:
+        reached = self.folder / "chaos/reached"
+        for hour, acts in self._acts.items():
+            if acts and acts[0].after and (reached / acts[0].after).exists():
+                self._do(acts.pop(0), self.rows[hour].fate)
+
+    def _do(self, act: Act, fate: Fate) -> None:
+        self.done[act.deed] += 1
+        if act.deed in ("kill scheduler", "kill host"):
+            self.strike(act.deed)
+        else:
+            self.act(act, fate)
+
+    def _strike(self, ended: int) -> None:
+        while self._disasters and self._disasters[0].over <= ended:
+            disaster = self._disasters.pop(0)
+            self.say(f"{disaster.deed} with {ended} hours over")
+            self.done[disaster.deed] += 1
+            self.strike(disaster.deed)

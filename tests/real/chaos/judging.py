@@ -1,0 +1,212 @@
+"""What the lake holds when everything is over, against what the hours must hold."""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from graveler.gc import fsck
+from graveler.lake import Repository, RunRecord, RunState
+from graveler.repository import Ref
+from tests.real.chaos.hours import GARBAGE, ROOTS, expected, folder
+
+__all__ = ["Judge", "Verdict", "state_of_main"]
+
+_PUBLISHED = "graveler.published"
+
+
+@dataclass
+class Verdict:
+    """What was found wrong, and figures about the rest.
+
+    Attributes:
+        wrong: What must not be, a line each; empty where all is well.
+        figures: By name.
+    """
+
+    wrong: list[str] = field(default_factory=list)
+    figures: dict[str, object] = field(default_factory=dict)
+
+    def check(self, holds: bool, what: str) -> None:
+        """Note what must not be."""
+        if not holds:
+            self.wrong.append(what)
+
+
+def state_of_main(repository: Repository, hour: datetime) -> str:
+    """Return ``unchanged`` where main has nothing of the hour, ``whole``, or what is wrong."""
+    view = repository.ref("main")
+    there = {
+        entry.path: view.get(entry.path)
+        for root in ROOTS
+        for entry in view.entries(folder(root, hour))
+    }
+    if not there:
+        return "unchanged"
+    return "whole" if there == expected(hour) else f"WRONG: {sorted(there)}"
+
+
+class Judge:
+    """Looks at a lake whose orchestrator is at rest.
+
+    Args:
+        repository: Of the lake.
+        hours: Those there were to publish.
+        notes: The folder in which processes kept what befell them.
+    """
+
+    def __init__(self, repository: Repository, hours: list[datetime], notes: Path) -> None:
+        self._repository = repository
+        self._hours = hours
+        self._said = list(_said(notes))
+
+    def judge(self, succeeded: Mapping[datetime, bool]) -> Verdict:
+        """Look at everything; reap what is left.
+
+        Args:
+            succeeded: By hour, whether the orchestrator was told that it is published.
+        """
+        verdict = Verdict()
+        self._main(verdict, succeeded)
+        self._history(verdict)
+        self._zombies(verdict)
+        self._reaper(verdict)
+        self._main(verdict, succeeded)  # reaping moves it nowhere
+        self._soundness(verdict)
+        return verdict
+
+    def _main(self, verdict: Verdict, succeeded: Mapping[datetime, bool]) -> None:
+        view = self._repository.ref("main")
+        there = {entry.path: view.get(entry.path) for entry in view.entries("")}
+        published = self._published()
+        must = {path: body for hour in published for path, body in expected(hour).items()}
+        for path in sorted(there.keys() | must.keys()):
+            verdict.check(path in must, f"main has {path}, which no published hour holds")
+            verdict.check(path in there, f"main lacks {path} of an hour that was published")
+        differing = [path for path in there.keys() & must.keys() if there[path] != must[path]]
+        verdict.check(not differing, f"other bytes than expected: {sorted(differing)}")
+        rows = Counter(
+            row[0]
+            for path, body in there.items()
+            if path.startswith("curated/")
+            for row in csv.reader(io.StringIO(body.decode()))
+        )
+        twice = [name for name, times in rows.items() if times > 1]
+        verdict.check(not twice, f"rows that are there twice: {sorted(twice)}")
+        for hour, done in succeeded.items():
+            verdict.check(
+                not done or hour in published, f"{hour}: the publisher succeeded, main lacks it"
+            )
+        verdict.figures |= {
+            "hours published": len(published),
+            "files on main": len(there),
+            "rows on main, each once": len(rows),
+        }
+
+    def _published(self) -> set[datetime]:
+        return {
+            datetime.fromisoformat(commit.metadata["hour"])
+            for commit in self._repository.log("main", first_parent=True)
+            if _PUBLISHED in commit.metadata
+        }
+
+    def _history(self, verdict: Verdict) -> None:
+        """Look at every commit that main ever was at: each brought a whole hour, and that alone."""
+        commits = list(self._repository.log("main", first_parent=True))
+        moves = 0
+        for commit in commits:
+            if _PUBLISHED not in commit.metadata:
+                continue
+            moves += 1
+            hour = datetime.fromisoformat(commit.metadata["hour"])
+            changed = {
+                change.path for change in self._repository.diff(commit.parents[0], commit.id)
+            }
+            verdict.check(
+                changed <= set(expected(hour)),
+                f"{commit.id[:12]} of {hour} also changed {sorted(changed - set(expected(hour)))}",
+            )
+            partial = _differing(self._repository.ref(commit.id), hour)
+            verdict.check(not partial, f"{commit.id[:12]} left {hour} with {partial}")
+        verdict.figures["moves of main"] = moves
+
+    def _zombies(self, verdict: Verdict) -> None:
+        tries = [line for line in self._said if "tried" in line]
+        late = [line for line in tries if line["dead"]]
+        for line in late:
+            verdict.check(
+                bool(line["refused"]), f"{line['zombie']}: {line['tried']} after its time succeeded"
+            )
+        for name, head in self._heads():
+            garbage = [entry.path for entry in head.entries("") if GARBAGE in entry.path]
+            damaged = [path for path in garbage if not path.endswith("-more")]
+            verdict.check(not damaged, f"{name} has {damaged}, which no step has finished")
+        verdict.figures |= {
+            "faults that fell": sum("fault" in line for line in self._said),
+            "writers that outlived their task": len({line["zombie"] for line in tries}),
+            "their writes after their time": len(late),
+            "of those refused": sum(bool(line["refused"]) for line in late),
+        }
+
+    def _heads(self) -> Iterator[tuple[str, Ref]]:
+        """Return every branch of the repository but those of steps, which end with their step."""
+        runs = {record.branch for record in self._repository.runs.list()}
+        for branch in self._repository.branches(hidden=True):
+            if branch.name in runs or not branch.hidden:
+                yield branch.name, self._repository.ref(branch.name)
+
+    def _reaper(self, verdict: Verdict) -> None:
+        runs = self._repository.runs
+        now = self._repository.stores.clock.now()
+        verdict.figures["states at rest"] = _states(runs.list())
+        early = {
+            done.key
+            for done in runs.reap(now=now)
+            if done.from_state is not done.to_state and not runs.get(done.key).expired(now)
+        }
+        verdict.check(not early, f"would be reaped before their time: {sorted(early)}")
+        leases = max((record.lease for record in runs.list()), default=timedelta())
+        parked = runs.reap(dry_run=False, now=now + leases * 2)
+        verdict.figures["orphans set aside when their lease was over"] = sum(
+            done.from_state is not done.to_state for done in parked
+        )
+        lives = max((record.ttl for record in runs.list()), default=timedelta())
+        reaped = runs.reap(dry_run=False, now=now + leases * 2 + lives * 2)
+        verdict.figures["parked runs reaped when their time was over"] = sum(
+            done.to_state is RunState.REAPED for done in reaped
+        )
+        verdict.figures["states after the reaper"] = _states(runs.list())
+        left = [record.key for record in runs.list() if record.live]
+        verdict.check(not left, f"never reaped: {left}")
+        branches = [there.name for there in self._repository.branches(hidden=True)]
+        verdict.check(branches == ["main"], f"branches that are left: {branches}")
+
+    def _soundness(self, verdict: Verdict) -> None:
+        report = fsck(self._repository.stores, objects="checksum")
+        for problem in report.problems:
+            verdict.wrong.append(f"fsck: {problem}")
+        verdict.figures["fsck"] = "clean" if report.sound else "NOT CLEAN"
+
+
+def _differing(view: Ref, hour: datetime) -> list[str]:
+    return [
+        path
+        for path, body in expected(hour).items()
+        if not view.exists(path) or view.get(path) != body
+    ]
+
+
+def _states(records: Iterator[RunRecord]) -> dict[str, int]:
+    return dict(sorted(Counter(str(record.state) for record in records).items()))
+
+
+def _said(notes: Path) -> Iterator[dict[str, Any]]:
+    for file in sorted(notes.glob("*.jsonl")):
+        for line in file.read_text().splitlines():
+            if line.endswith("}"):  # else its writer was killed in the middle of the line
+                yield json.loads(line)

@@ -1,0 +1,243 @@
+"""What happens to which hour: drawn from a seed, or one of each kind."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from tests.real.chaos.faults import Fault
+from tests.real.chaos.hours import hours
+
+__all__ = [
+    "AIRFLOW",
+    "DAGSTER",
+    "FIRST",
+    "Act",
+    "Disaster",
+    "Fate",
+    "Kind",
+    "Plan",
+    "each_kind",
+    "key_of",
+    "some",
+]
+
+FIRST = datetime(2013, 1, 1, 1, tzinfo=UTC)
+STEPS = ("ingest", "left", "right", "curate")
+
+
+def key_of(hour: datetime) -> str:
+    """Return an hour as plans and partitions name it."""
+    return f"{hour:%Y-%m-%dT%H:%M}"
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that somebody does to a run, from outside.
+
+    Attributes:
+        deed: ``fail task``, ``pass task``, ``fail run``, ``pass run``, ``delete run``,
+            ``clear run``, ``clear task``,
+            ``clear task alone``, ``cancel run``, ``run again``, ``kill scheduler``,
+            ``kill host``.
+        after: The fault that a process of the run has to reach first; "" is when the run is over.
+        task: Which.
+    """
+
+    deed: str
+    after: str = ""
+    task: str = ""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of one hour.
+
+    Attributes:
+        hour: Which.
+        kind: What it is called.
+        faults: What strikes its processes.
+        acts: What is done to its run, in this order.
+        dag: Of which DAG it is a run.
+        renewals: How often the run is begun anew when it is over and has not published.
+    """
+
+    hour: datetime
+    kind: str
+    faults: tuple[Fault, ...] = ()
+    acts: tuple[Act, ...] = ()
+    dag: str = "hours"
+    renewals: int = 0
+
+
+Kind = Callable[[str, str], tuple[list[Fault], list[Act]]]
+"""From the hour's key and the task that is struck to what happens."""
+
+
+def _strike(deed: str, **given: object) -> Kind:
+    def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
+        fault = Fault(name=f"{hour} {deed}", hour=hour, task=task, deed=deed)
+        return [replace(fault, **given)], []  # type: ignore[arg-type] # fields of a fault
+
+    return kind
+
+
+def _do(deed: str, *, seconds: float = 8, zombie: bool = True) -> Kind:
+    """Something is done to a run while a task of it is in the middle of its writing."""
+
+    def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
+        fault = Fault(f"{hour} {deed}", hour, task, "hold", seconds=seconds, zombie=zombie)
+        return [fault], [Act(deed, after=fault.name, task=task)]
+
+    return kind
+
+
+def _then(deed: str) -> Kind:
+    """Something is done to a run that is over."""
+
+    def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
+        return [], [Act(deed, task=task)]
+
+    return kind
+
+
+def _both(*kinds: Kind) -> Kind:
+    """Several things happen to one run."""
+
+    def kind(hour: str, task: str) -> tuple[list[Fault], list[Act]]:
+        met = [each(hour, task) for each in kinds]
+        return [fault for faults, _ in met for fault in faults], [
+            act for _, acts in met for act in acts
+        ]
+
+    return kind
+
+
+_COMMON: dict[str, Kind] = {
+    "nothing": lambda *_: ([], []),
+    "exception": _strike("raise", times=2),
+    "exception, a try is left": _strike("raise"),
+    "SIGKILL of the task": _strike("kill", times=2, zombie=True),
+    "SIGKILL of the task, a try is left": _strike("kill", zombie=True),
+    "`os._exit(3)`": _strike("exit", times=2),
+    "SIGKILL of the task and its parent": _strike("both", zombie=True),
+    "SIGKILL of the parent, the task writes on": _strike("supervisor", seconds=8, zombie=True),
+    "a gate refuses": _strike("damage", task="ingest"),
+    "SIGKILL while a gate judges": _strike("kill", task="gate"),
+}
+
+AIRFLOW: dict[str, Kind] = {
+    **_COMMON,
+    "SIGKILL of the opening, before its record": _strike("kill", task="open_run", number=1),
+    "SIGKILL of the opening, before its branch": _strike(
+        "kill", task="open_run", number=1, on="branch/~run-"
+    ),
+    "SIGKILL of the publisher, before main moves": _strike(
+        "kill", task="merge", number=1, on="branch/main"
+    ),
+    "SIGKILL of the publisher, after main moved": _strike(
+        "kill", task="merge", number=1, on="branch/main", after=True
+    ),
+    "exception, then SIGKILL of the closing": _both(
+        _strike("raise", times=2), _strike("kill", task="close_run", number=1)
+    ),
+    "SIGKILL after a step joined": _strike(
+        "kill", number=4, on="branch/~run-", after=True, times=2
+    ),
+    "execution_timeout": _strike("hang", seconds=90, times=2, zombie=True),
+    "SIGTERM": _strike("term", times=2),
+    "dagrun_timeout": _strike("hang", seconds=150, zombie=True),
+    "mark task failed": _do("fail task"),
+    "mark task success while it writes": _do("pass task"),
+    "mark run failed": _do("fail run"),
+    "mark run success while it writes": _do("pass run"),
+    "delete a running run": _do("delete run"),
+    "clear a running run": _do("clear run"),
+    "clear one task of a finished run, and what follows it": _then("clear task"),
+    "clear one task of a finished run alone": _then("clear task alone"),
+    "clear a finished run": _then("clear run"),
+    "SIGKILL of the scheduler": _do("kill scheduler", seconds=20),
+    "host death": _do("kill host", seconds=20),
+}
+"""Everything that happens to a run of Airflow."""
+
+DAGSTER: dict[str, Kind] = {
+    **_COMMON,
+    "SIGKILL of the publisher, before main moves": _strike(
+        "kill", task="hours_publish", number=1, on="branch/main"
+    ),
+    "SIGKILL of the publisher, after main moved": _strike(
+        "kill", task="hours_publish", number=1, on="branch/main", after=True
+    ),
+    "SIGKILL after a step joined": _strike(
+        "kill", number=4, on="branch/~run-", after=True, times=2
+    ),
+    "terminate": _do("cancel run"),
+    "run again while it runs": _do("run again"),
+    "run again when it is over": _then("run again"),
+    "SIGKILL of the daemon": _do("kill scheduler", seconds=15),
+    "host death": _do("kill host", seconds=20),
+}
+"""Everything that happens to a run of Dagster."""
+
+_TIMED = "dagrun_timeout"
+_SEVERAL = ("kill scheduler", "kill host")
+
+
+@dataclass(frozen=True)
+class Disaster:
+    """What strikes everybody, once so many runs are over."""
+
+    deed: str
+    over: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All of it."""
+
+    fates: tuple[Fate, ...]
+    disasters: tuple[Disaster, ...] = ()
+
+    @property
+    def faults(self) -> list[Fault]:
+        """Return what strikes processes from inside."""
+        return [fault for fate in self.fates for fault in fate.faults]
+
+
+def _fates(kinds: dict[str, Kind], drawn: list[tuple[str, str, int]]) -> tuple[Fate, ...]:
+    """Return the fates of successive hours; those of the other DAG are its own, later ones."""
+    drawn = sorted(drawn, key=lambda each: each[0] == _TIMED)
+    fates = []
+    for hour, (kind, task, renewals) in zip(hours(FIRST, len(drawn)), drawn, strict=True):
+        faults, acts = kinds[kind](key_of(hour), task)
+        dag = "timed" if kind == _TIMED else "hours"
+        fates.append(Fate(hour, kind, tuple(faults), tuple(acts), dag, renewals))
+    return tuple(fates)
+
+
+def each_kind(kinds: dict[str, Kind], names: list[str] | None = None) -> Plan:
+    """Return a plan with one hour of each kind; what has not published gets a next attempt."""
+    return Plan(_fates(kinds, [(kind, "left", 1) for kind in names or kinds]))
+
+
+def some(kinds: dict[str, Kind], count: int, seed: str) -> Plan:
+    """Draw a plan: two hours in three meet something, half of those get a next attempt if need be.
+
+    What strikes everybody comes on its own, when as many hours are over as the seed decides.
+    """
+    draw = random.Random(seed)
+    alone = [
+        name
+        for name, kind in kinds.items()
+        if not any(act.deed in _SEVERAL for act in kind("", "")[1]) and name != "nothing"
+    ]
+    bag: list[str] = []
+    drawn = []
+    for _ in range(count):
+        bag = bag or draw.sample(alone, len(alone))
+        kind = bag.pop() if draw.random() < 2 / 3 else "nothing"
+        drawn.append((kind, draw.choice(STEPS), draw.randrange(2)))
+    strikes = ["kill scheduler"] * max(1, count // 40) + ["kill host"] * max(1, count // 100)
+    disasters = [Disaster(deed, draw.randrange(count * 3 // 4)) for deed in strikes]
+    return Plan(_fates(kinds, drawn), tuple(sorted(disasters, key=lambda each: each.over)))

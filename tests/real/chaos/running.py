@@ -1,0 +1,89 @@
+"""The harness: a plan, an orchestrator under it, the judge, and what is told at the end."""
+
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import graveler
+from tests.real.chaos.driving import Chaos
+from tests.real.chaos.judging import Judge, Verdict
+from tests.real.chaos.page import write
+from tests.real.chaos.plan import AIRFLOW, DAGSTER, Plan, each_kind, some
+
+__all__ = ["work"]
+
+
+def work(given: Namespace, folder: Path) -> int:
+    """Work off what the command line asks for; return 1 if anything is not as it must be."""
+    plan = _plan(given)
+    print(
+        f"== {given.orchestrator}: {len(plan.fates)} hours, seed {given.seed}, "
+        f"{sum(fate.kind != 'nothing' for fate in plan.fates)} of them meet something, "
+        f"{len(plan.disasters)} disasters",
+        flush=True,
+    )
+    chaos = _orchestrator(given.orchestrator)(
+        folder, plan, reaper=given.reaper, say=_say, patience=given.patience
+    )
+    chaos.run()
+    with graveler.open(chaos.lake) as lake:
+        judge = Judge(
+            lake.repository("hours"), [fate.hour for fate in plan.fates], folder / "chaos/said"
+        )
+        verdict = judge.judge(chaos.published())
+    for row in chaos.rows.values():
+        for state in row.main:
+            verdict.check(
+                state in ("unchanged", "whole"), f"{row.fate.hour} {row.fate.kind}: main {state}"
+            )
+        if row.fate.renewals and not plan.disasters:
+            verdict.check(
+                row.main[-1] == "whole", f"{row.fate.hour} {row.fate.kind}: no attempt published"
+            )
+    if not plan.disasters:  # those may come before a fault has its turn
+        for fault in plan.faults:
+            fell = (folder / "chaos/reached" / fault.name).exists()
+            verdict.check(fell, f"{fault.name}: it never fell on {fault.task}")
+    verdict.figures["done from outside"] = dict(sorted(chaos.done.items()))
+    verdict.figures["manual steps"] = 0
+    print(report(given, verdict))
+    if given.page and not verdict.wrong:
+        write(given.page, given.orchestrator, chaos.rows.values())
+    return 1 if verdict.wrong else 0
+
+
+def _orchestrator(name: str) -> Callable[..., Chaos]:
+    """Return what drives it, without importing the other one."""
+    if name == "airflow":
+        from tests.real.chaos.airflow_chaos import AirflowChaos
+
+        return AirflowChaos
+    from tests.real.chaos.dagster_chaos import DagsterChaos
+
+    return DagsterChaos
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _plan(given: Namespace) -> Plan:
+    kinds = AIRFLOW if given.orchestrator == "airflow" else DAGSTER
+    if given.matrix:
+        return each_kind(kinds)
+    if given.kinds:
+        return each_kind(kinds, given.kinds.split(";"))
+    return some(kinds, given.hours, given.seed)
+
+
+def report(given: Namespace, verdict: Verdict) -> str:
+    """Return the table that is printed at the end."""
+    lines = [f"{name:>45}  {value}" for name, value in verdict.figures.items()]
+    if verdict.wrong:
+        lines += ["", f"WRONG, {len(verdict.wrong)} times:", *verdict.wrong]
+        lines.append(
+            f"replay: make chaos-{given.orchestrator} HOURS={given.hours} SEED={given.seed}"
+        )
+    else:
+        lines += ["", "as it must be"]
+    return "\n".join(lines)

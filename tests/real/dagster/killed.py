@@ -1,0 +1,37 @@
+"""Materializes an hour of the flights in a process that ends in the middle of a write.
+
+The first table of the step is staged by then, the files of the second one lie in the
+storage, and nothing of it is committed.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import dagster as dg
+
+from graveler.spark import writing
+from graveler.spark.durable import settle
+from tests.real.dagster.flights import DAG, load
+
+calls = 0
+
+
+def killing(store, files):
+    global calls  # noqa: PLW0603 - counts across calls
+    calls += 1
+    if calls == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return settle(store, files)
+
+
+if __name__ == "__main__":
+    home, hour = sys.argv[1:]
+    writing.settle = killing  # type: ignore[attr-defined] # where `write` looks it up
+    defs = load(DAG).defs
+    with dg.DagsterInstance.local_temp(home) as instance:
+        defs.resolve_job_def("flights_job").execute_in_process(
+            instance=instance, partition_key=hour
+        )
+    Path(home, "survived").touch()

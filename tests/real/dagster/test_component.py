@@ -1,0 +1,204 @@
+"""The component, by the real ``dg`` and by Dagster's own kit for components."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster.components.testing import create_defs_folder_sandbox
+
+from dagster_graveler import GravelerComponent, GravelerPandasIOManager
+from graveler.config import environment
+from graveler.gates import gate
+
+pytestmark = [  # Dagster's own uses, and what it calls preview
+    pytest.mark.filterwarnings("ignore::dagster_shared.utils.warnings.BetaWarning"),
+    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
+]
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PROJECT = """
+[project]
+name = "proj"
+version = "0"
+
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "proj"
+"""
+DEFINITIONS = """
+from pathlib import Path
+
+from dagster import definitions, load_from_defs_folder
+
+
+@definitions
+def defs():
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
+ASSETS = """
+import dagster as dg
+
+
+@dg.asset(partitions_def=dg.HourlyPartitionsDefinition("2013-01-01-00:00"))
+def raw() -> bytes:
+    return b"raw"
+"""
+COMPONENT = """
+type: dagster_graveler.GravelerComponent
+requirements:
+  env: [TEST_LAKE]
+attributes:
+  lake: "{{ env.TEST_LAKE }}"
+  repository: flights
+  name: flights
+  io_manager: bytes
+  assets: [raw]
+  partitions: {type: hourly, start_date: "2013-01-01-00:00"}
+  gates: ["graveler.demo:GATES"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path, lake):
+    defs = tmp_path / "proj" / "src" / "proj" / "defs"
+    (defs / "lake").mkdir(parents=True)
+    (tmp_path / "proj" / "pyproject.toml").write_text(PROJECT)
+    (defs.parent / "__init__.py").touch()
+    (defs.parent / "definitions.py").write_text(DEFINITIONS)
+    (defs / "__init__.py").touch()
+    (defs / "assets.py").write_text(ASSETS)
+    (defs / "lake" / "defs.yaml").write_text(COMPONENT)
+    (tmp_path / "dg.toml").write_text("[cli.telemetry]\nenabled = false\n")
+    return tmp_path / "proj"
+
+
+@pytest.fixture
+def run_dg(project, lake, tmp_path):
+    def run(*args):
+        path = [project / "src", ROOT, ROOT / "integrations"]
+        return subprocess.run(
+            [Path(sys.executable).with_name("dg"), *args],
+            cwd=project,
+            env={
+                "PATH": environment("PATH"),
+                "HOME": str(tmp_path),
+                "DG_CLI_CONFIG": str(tmp_path / "dg.toml"),
+                "PYTHONPATH": ":".join(map(str, path)),
+                "TEST_LAKE": lake,
+            },
+            capture_output=True,
+            text=True,
+        )
+
+    return run
+
+
+def test_dg_lists_the_component_and_checks_a_project_of_it(run_dg, project):
+    listed = run_dg("list", "components", "--json")
+    assert listed.returncode == 0, listed.stderr[-2000:]
+    items = {item["key"]: item["summary"] for item in json.loads(listed.stdout)["items"]}
+    assert items["dagster_graveler.GravelerComponent"].startswith("A repository of a lake")
+
+    checked = run_dg("check", "defs")
+    assert checked.returncode == 0, checked.stdout[-2000:] + checked.stderr[-2000:]
+    assert "All definitions loaded successfully" in checked.stdout + checked.stderr
+
+
+def load(attributes):
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=GravelerComponent,
+            defs_yaml_contents={
+                "type": "dagster_graveler.GravelerComponent",
+                "attributes": attributes,
+            },
+        )
+        with sandbox.load_component_and_build_defs(defs_path=path) as (_, defs):
+            return defs
+
+
+@gate
+def a_gate(candidate):
+    assert list(candidate.changes("in/"))
+
+
+def test_the_component_publishes_assets_that_are_defined_elsewhere(lake, repo):
+    @dg.asset(
+        partitions_def=dg.HourlyPartitionsDefinition("2013-01-01-00:00"),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def raw(context: dg.AssetExecutionContext) -> dict[str, bytes]:
+        return dict.fromkeys(context.partition_keys, b"raw")
+
+    defs = load(
+        {
+            "lake": lake,
+            "repository": "flights",
+            "name": "flights",
+            "io_manager": "bytes",
+            "prefix": "in/",
+            "layout": "{partition}/{asset}",
+            "assets": ["raw"],
+            "partitions": {"type": "hourly", "start_date": "2013-01-01-00:00"},
+            "single_run": True,
+            "gates": [f"{__name__}:a_gate"],
+        }
+    )
+    assert [schedule.name for schedule in defs.schedules] == ["flights_job_schedule"]
+    job = dg.Definitions.merge(dg.Definitions([raw]), defs).resolve_job_def("flights_job")
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert job.execute_in_process(
+            instance=instance,
+            tags={
+                "dagster/asset_partition_range_start": "2013-01-01-05:00",
+                "dagster/asset_partition_range_end": "2013-01-01-06:00",
+            },
+        ).success
+    assert [entry.path for entry in repo.ref("main").entries()] == [
+        "in/2013/01/01/05:00/raw/data",
+        "in/2013/01/01/06:00/raw/data",
+    ]
+    assert repo.commit("main").metadata["graveler.gates"] == "a_gate"
+
+
+def test_without_assets_there_is_the_resource_and_what_sees_to_runs(lake):
+    defs = load({"lake": lake, "repository": "flights", "io_manager": "pandas"})
+    assert isinstance(defs.resources["io_manager"], GravelerPandasIOManager)
+    assert defs.resources["graveler"].repo().name == "flights"
+    assert sorted(sensor.name for sensor in defs.sensors) == [
+        "graveler_park_canceled",
+        "graveler_park_failed",
+        "graveler_park_unpublished",
+        "graveler_reaper",
+    ]
+
+
+def causes(error):
+    """What Dagster hides behind its own error."""
+    told = []
+    while error is not None:
+        told.append(str(error))
+        error = error.__cause__ or error.__context__
+    return "\n".join(told)
+
+
+def test_a_setting_that_is_none_of_those_there_are_is_refused(lake):
+    with pytest.raises(Exception, match="Error while") as refused:
+        load({"lake": lake, "repository": "flights", "io_manager": "tapes"})
+    assert "tapes" in causes(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("a_gate", "package.module:NAME"), ("graveler.demo:NOBODY", "cannot be loaded")],
+)
+def test_a_gate_that_is_not_there_is_told_by_its_name(lake, name, said):
+    with pytest.raises(Exception, match="Error while") as refused:
+        load({"lake": lake, "repository": "flights", "assets": ["raw"], "gates": [name]})
+    assert said in causes(refused.value)

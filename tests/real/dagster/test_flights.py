@@ -1,0 +1,114 @@
+"""The hours of the flights through Dagster, one of them damaged, one killed in the middle."""
+
+import csv
+import io
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import dagster as dg
+import pandas as pd
+import pytest
+
+from graveler.demo.flights import load_flights
+from graveler.demo.landing import land
+from graveler.spark import read
+from tests.real.dagster.ending import ended
+from tests.real.dagster.flights import DAG, ROOT, WEATHER, load
+
+HOURS = [datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in (10, 11, 12)]
+GOOD, DAMAGED, KILLED = (f"{hour:%Y-%m-%d-%H:%M}" for hour in HOURS)
+
+
+@pytest.fixture(scope="module")
+def flights():
+    return load_flights()
+
+
+@pytest.fixture(autouse=True)
+def landing(tmp_path, flights, lake, monkeypatch):
+    for hour in HOURS:
+        land(flights, hour, tmp_path / "landing", damaged=hour == HOURS[1])
+    monkeypatch.setenv("GRAVELER_LAKE", lake)
+    monkeypatch.setenv("FLIGHTS_LANDING", str(tmp_path / "landing"))
+
+
+def landed(flights, hour):
+    return sorted(
+        (row["carrier"], int(row["flight"]))
+        for row in csv.DictReader(io.StringIO(flights.flights.text(hour)))
+    )
+
+
+def test_main_holds_exactly_the_good_hours_and_every_row_once(spark, repo, flights, tmp_path):
+    home = tmp_path / "dagster"
+    home.mkdir()
+    defs = load(DAG).defs
+    job = defs.resolve_job_def("flights_job")
+    killed = subprocess.run(
+        [sys.executable, "-m", "tests.real.dagster.killed", str(home), KILLED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert killed.returncode == -9, killed.stderr[-2000:]
+    half = repo.runs.get(f"dagster flights_job {KILLED}")
+    assert half.state == "OPEN"
+    left = [there.name for there in repo.branches(hidden=True) if "transform" in there.name]
+    assert any(list(repo.branch(name).uncommitted()) for name in left)
+    assert list(repo.ref("main").entries()) == []
+
+    with dg.DagsterInstance.local_temp(str(home)) as instance:
+
+        def run(hour):
+            return job.execute_in_process(
+                instance=instance, partition_key=hour, raise_on_error=False
+            )
+
+        good, damaged, retried = run(GOOD), run(DAMAGED), run(KILLED)
+        assert (good.success, damaged.success, retried.success) == (True, False, True)
+        ended(defs, instance, damaged.run_id)
+
+    assert {entry.path[:24] for entry in repo.ref("main").entries("input/")} == {
+        "input/2013/01/01/10:00/f",
+        "input/2013/01/01/10:00/w",
+        "input/2013/01/01/12:00/f",
+        "input/2013/01/01/12:00/w",
+    }
+    rows = read(repo.ref("main"), "output/flights/", spark=spark).select("carrier", "flight")
+    assert sorted((row.carrier, row.flight) for row in rows.collect()) == sorted(
+        landed(flights, HOURS[0]) + landed(flights, HOURS[2])
+    )
+    parked = repo.runs.get(f"dagster flights_job {DAMAGED}")
+    assert parked.state == "PARKED"
+    assert damaged.run_id in parked.reason
+    looked_at = read(repo.ref(parked.branch), "output/flights/2013/01/01/11:00/", spark=spark)
+    assert looked_at.count() > len(landed(flights, HOURS[1]))
+    assert [there.name for there in repo.branches(hidden=True)] == ["main", parked.branch]
+    assert repo.runs.get(f"dagster flights_job {KILLED}").attempt == 2
+    assert repo.commit("main").metadata["dagster.run_id"] == retried.run_id
+
+
+def test_the_weather_of_an_hour_is_kept_as_frames(repo, lake):
+    defs = load(WEATHER).defs
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = defs.resolve_job_def("weather_job")
+        assert job.execute_in_process(instance=instance, partition_key=GOOD).success
+    paths = [entry.path for entry in repo.ref("main").entries()]
+    assert paths == [
+        "weather/coldest/2013/01/01/10:00/data.parquet",
+        "weather/observed/2013/01/01/10:00/data.parquet",
+    ]
+    with repo.ref("main").open(paths[0]) as file:
+        coldest = pd.read_parquet(file)
+    with repo.ref("main").open(paths[1]) as file:
+        assert coldest["temp"].to_list() == [pd.read_parquet(file)["temp"].min()]
+    # what the second asset read was written by this run, so it is of the commit it began from
+    record = repo.runs.get(f"dagster weather_job {GOOD}")
+    assert {read.prefix for read in record.inputs} == {"weather/observed/2013/01/01/10:00/"}
+
+
+@pytest.mark.parametrize("example", [DAG, WEATHER], ids=lambda path: path.stem)
+def test_an_example_is_short_and_can_be_loaded(example):
+    assert len(example.read_text().splitlines()) <= 25
+    dg.Definitions.validate_loadable(load(example).defs)

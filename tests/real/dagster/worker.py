@@ -1,0 +1,16 @@
+"""A run worker of Dagster, whose steps are processes of their own; the test kills it."""
+
+import sys
+
+import dagster as dg
+
+from tests.real.dagster.pipelines import plain
+
+if __name__ == "__main__":
+    with dg.DagsterInstance.local_temp(sys.argv[1]) as instance:
+        dg.execute_job(
+            dg.reconstructable(plain),
+            instance=instance,
+            run_config={"execution": {"config": {"multiprocess": {"max_concurrent": 1}}}},
+            tags={"dagster/partition": "x"},
+        )

@@ -1,0 +1,1 @@
+from tests.harness.workers import start_worker  # noqa: F401 - a fixture

@@ -1,0 +1,356 @@
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pymysql
+import pytest
+from sqlalchemy import make_url, text
+
+from graveler.clock import FakeClock
+from graveler.errors import (
+    BackendUnavailableError,
+    CorruptionError,
+    GravelerError,
+    InternalError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    StorageFullError,
+    ThrottledError,
+)
+from graveler.kv.mysql import MySQLKVStore
+from graveler.kv.store import ABSENT, PRESENT
+from tests.harness.wires import Wire
+
+
+@pytest.fixture
+def store(mysql_url: str) -> Iterator[MySQLKVStore]:
+    with MySQLKVStore(mysql_url, clock=FakeClock()) as store:
+        yield store
+
+
+@pytest.fixture
+def wire(mysql_socket: Path) -> Iterator[Wire]:
+    wire = Wire(mysql_socket)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def wired(wire: Wire, mysql_url: str) -> Iterator[MySQLKVStore]:
+    """A store at the other end of the wire."""
+    with pymysql.connect(user="root", unix_socket=_socket(mysql_url)) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE OR REPLACE USER wired@localhost IDENTIFIED BY 'secret'")
+            cursor.execute(f"GRANT ALL ON {make_url(mysql_url).database}.* TO wired@localhost")
+    url = f"mysql://wired:secret@127.0.0.1:{wire.port}/{make_url(mysql_url).database}?durability=server"
+    with MySQLKVStore(url, clock=FakeClock()) as store:
+        yield store
+
+
+def _socket(url: str) -> str:
+    return str(make_url(url).query["unix_socket"])
+
+
+def _fail(store: MySQLKVStore, condition: str, number: int) -> None:
+    """Have the server fail with `number` when a row is written and `condition` holds."""
+    with store._engine.connect() as connection:
+        for when in ("INSERT", "UPDATE", "DELETE"):
+            connection.execute(
+                text(
+                    f"CREATE TRIGGER fail_{when} BEFORE {when} ON graveler_kv FOR EACH ROW BEGIN"
+                    " SET @writes = COALESCE(@writes, 0) + 1;"
+                    f" IF {condition} THEN SIGNAL SQLSTATE '45000'"
+                    f" SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = 'failed on purpose'; END IF; END"
+                )
+            )
+
+
+def _end_all_connections(url: str) -> None:
+    with closing(pymysql.connect(user="root", unix_socket=_socket(url))) as connection:
+        with connection.cursor() as cursor:
+            ours = "FROM information_schema.processlist WHERE db = %s"
+            cursor.execute(f"SELECT id {ours}", [make_url(url).database])
+            for (number,) in cursor.fetchall():
+                cursor.execute(f"KILL {number}")
+            for _ in range(1000):
+                cursor.execute(f"SELECT COUNT(*) {ours}", [make_url(url).database])
+                if cursor.fetchone() == (0,):
+                    return
+                cursor.execute("DO SLEEP(0.01)")
+    pytest.fail("a connection does not end")
+
+
+def test_a_connection_is_set_up_with_its_bounds(store: MySQLKVStore) -> None:
+    with store._engine.connect() as connection:
+        row = connection.execute(
+            text(
+                "SELECT @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@max_statement_time,"
+                " @@autocommit, @@tx_isolation"
+            )
+        ).one()
+        raw = connection.connection.dbapi_connection
+    assert tuple(row) == (9, 9, 24, 1, "READ-COMMITTED")
+    assert (raw._read_timeout, raw._write_timeout, raw.connect_timeout) == (30, 30, 9)  # type: ignore[union-attr]
+
+
+def test_the_url_overrides_the_bounds(mysql_url: str) -> None:
+    with (
+        MySQLKVStore(mysql_url + "&connect_timeout=3") as store,
+        store._engine.connect() as connection,
+    ):
+        raw = connection.connection.dbapi_connection
+    assert raw.connect_timeout == 3  # type: ignore[union-attr]
+
+
+def test_a_lost_reply_to_a_conditional_write_is_told(wired: MySQLKVStore, wire: Wire) -> None:
+    wire.replies_to_lose = 1
+    with pytest.raises(OutcomeUnknownError, match="read back"):
+        wired.set_if("p", b"k", b"v", ABSENT)
+    # It had landed: who would just have repeated it would have lost against himself.
+    stored = wired.get("p", b"k")
+    assert stored is not None
+    assert stored.value == b"v"
+    wire.replies_to_lose = 1
+    with pytest.raises(OutcomeUnknownError, match="read back"):
+        wired.delete_if("p", b"k", stored.predicate)
+    assert wired.get("p", b"k") is None
+
+
+def test_a_lost_reply_to_anything_else_is_asked_for_again(wired: MySQLKVStore, wire: Wire) -> None:
+    wire.replies_to_lose = 1
+    wired.set("p", b"a", b"1")
+    wire.replies_to_lose = 1
+    wired.set_many("p", [(b"b", b"2"), (b"c", b"3")])
+    wire.replies_to_lose = 1
+    wired.delete("p", b"c")
+    wire.replies_to_lose = 1
+    assert list(wired.scan("p")) == [(b"a", b"1"), (b"b", b"2")]
+    wire.replies_to_lose = 1
+    assert wired.get("p", b"c") is None
+    wire.replies_to_lose = 1
+    assert wired.get_each(["p"], b"c") == [None]
+    wire.replies_to_lose = 1
+    wired.drop("p")
+    assert wire.replies_to_lose == 0
+    assert list(wired.scan("p")) == []
+
+
+def test_a_turn_whose_reply_is_lost_is_free_for_the_next(wired: MySQLKVStore, wire: Wire) -> None:
+    for lost in (True, False):
+        wire.replies_to_lose = int(lost)
+        with wired.turn("main", 60) as had:
+            pass
+        assert wire.replies_to_lose == 0
+        assert had == (not lost)
+
+
+def test_a_server_that_is_gone_is_unavailable(wired: MySQLKVStore, wire: Wire) -> None:
+    wired.set("p", b"k", b"v")
+    wire.cut()
+    for call in [
+        lambda: wired.get("p", b"k"),
+        lambda: wired.set("p", b"k", b"v"),
+        # Nothing was sent, so nothing is unknown.
+        lambda: wired.set_if("p", b"k", b"v", PRESENT),
+        lambda: list(wired.scan("p")),
+    ]:
+        with pytest.raises(BackendUnavailableError, match=r"mysql://127\.0\.0\.1") as caught:
+            call()
+        assert "secret" not in str(caught.value)
+    with wired.turn("main", 0.1) as had:
+        assert not had
+
+
+def test_a_server_never_there_is_unavailable(wire: Wire) -> None:
+    wire.cut()
+    with pytest.raises(BackendUnavailableError, match="refused"):
+        MySQLKVStore(f"mysql://root@127.0.0.1:{wire.port}/db", clock=FakeClock())
+
+
+def test_a_connection_ended_while_idle_is_not_used(store: MySQLKVStore, mysql_url: str) -> None:
+    store.set("p", b"k", b"v")
+    _end_all_connections(mysql_url)
+    store.set_if("p", b"k", b"w", b"v")
+    _end_all_connections(mysql_url)
+    assert list(store.scan("p")) == [(b"k", b"w")]
+
+
+def test_a_scan_outlives_its_connection(store: MySQLKVStore, mysql_url: str) -> None:
+    items = [(b"%06d" % number, b"v") for number in range(1000)]
+    store.set_many("p", items)
+    scan = store.scan("p")
+    first = next(scan)
+    _end_all_connections(mysql_url)
+    assert [first, *scan] == items
+
+
+@pytest.mark.parametrize("number", [1205, 1213])
+def test_a_statement_that_the_server_took_back_is_repeated(
+    store: MySQLKVStore, number: int
+) -> None:
+    _fail(store, "@writes % 3 <> 0", number)
+    store.set_if("p", b"k", b"1", ABSENT)
+    store.set_if("p", b"k", b"2", PRESENT)
+    store.set_many("p", [(b"l", b"3")])
+    with pytest.raises(PreconditionFailedError):
+        store.set_if("p", b"k", b"4", b"1")
+    assert list(store.scan("p")) == [(b"k", b"2"), (b"l", b"3")]
+    with store._engine.connect() as connection:
+        assert connection.execute(text("SELECT @writes")).scalar_one() == 9
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (1205, BackendUnavailableError),
+        (1213, BackendUnavailableError),
+        (1969, BackendUnavailableError),
+        (3024, BackendUnavailableError),
+        (1317, BackendUnavailableError),
+        (1040, ThrottledError),
+        (1021, StorageFullError),
+        (1114, StorageFullError),
+        (1034, CorruptionError),
+        (1142, PermissionDeniedError),
+        (1290, InvalidInputError),
+        (1153, InvalidInputError),
+        (1365, InternalError),
+    ],
+)
+def test_what_the_server_says_becomes_what_the_caller_can_do(
+    store: MySQLKVStore, number: int, kind: type[GravelerError]
+) -> None:
+    store.set_many("p", [(b"k", b"v"), (b"l", b"v")])
+    _fail(store, "true", number)
+    for call in [
+        lambda: store.set("p", b"k", b"w"),
+        lambda: store.set_many("p", [(b"k", b"w")]),
+        lambda: store.set_if("p", b"k", b"w", PRESENT),
+        lambda: store.set_if("p", b"m", b"w", ABSENT),
+        lambda: store.delete("p", b"k"),
+        lambda: store.drop("p"),
+    ]:
+        with pytest.raises(kind, match="failed on purpose") as caught:
+            call()
+        assert type(caught.value) is kind
+    assert list(store.scan("p")) == [(b"k", b"v"), (b"l", b"v")]
+
+
+def test_a_commit_that_failed_has_an_unknown_outcome_only_under_a_condition(
+    store: MySQLKVStore,
+) -> None:
+    _fail(store, "true", 1180)
+    with pytest.raises(OutcomeUnknownError):
+        store.set_if("p", b"k", b"v", ABSENT)
+    with pytest.raises(BackendUnavailableError):
+        store.set("p", b"k", b"v")
+
+
+def test_a_lock_held_too_long_is_unavailable(mysql_url: str) -> None:
+    with MySQLKVStore(mysql_url, clock=FakeClock()) as store:
+        store.set("p", b"k", b"v")
+        with store._engine.connect() as holder, store._engine.connect() as impatient:
+            holder.execute(text("START TRANSACTION"))
+            holder.execute(text("SELECT * FROM graveler_kv FOR UPDATE"))
+            impatient.execute(text("SET SESSION innodb_lock_wait_timeout = 0"))
+            impatient.close()  # the next to be used
+            with pytest.raises(BackendUnavailableError, match="Lock wait timeout"):
+                store.set_if("p", b"k", b"w", b"v")
+            holder.execute(text("ROLLBACK"))
+        store.set_if("p", b"k", b"w", b"v")
+
+
+def test_a_user_who_may_not_make_the_table_is_told(mysql_url: str) -> None:
+    database = make_url(mysql_url).database
+    with closing(pymysql.connect(user="root", unix_socket=_socket(mysql_url))) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE OR REPLACE USER reader@localhost")
+            cursor.execute(
+                f"GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.* TO reader@localhost"
+            )
+    url = mysql_url.replace("root@", "reader@")
+    with pytest.raises(PermissionDeniedError, match="grant it"):
+        MySQLKVStore(url)
+    # A table made by somebody else is all that it needs.
+    MySQLKVStore(mysql_url).close()
+    with MySQLKVStore(url) as store:
+        store.set("p", b"k", b"v")
+    with pytest.raises(PermissionDeniedError, match="Access denied"):
+        MySQLKVStore(mysql_url.replace("root@", "nobody:secret@"))
+
+
+def test_a_database_that_is_not_there_is_told(mysql_url: str) -> None:
+    with pytest.raises(InvalidInputError, match="make the database"):
+        MySQLKVStore(mysql_url.replace("/graveler_", "/none_"))
+    with pytest.raises(InvalidInputError, match="names no database"):
+        MySQLKVStore("mysql://root@localhost")
+
+
+@pytest.mark.parametrize("url", ["mysql://u:secret@host:port/db", "mysql:secret"])
+def test_a_url_that_cannot_be_read_is_told_without_its_secrets(url: str) -> None:
+    with pytest.raises(InvalidInputError, match="cannot read") as caught:
+        MySQLKVStore(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("pool=9", r"unknown options \['pool'\].*ssl_ca"),
+        ("cursorclass=x", r"unknown options \['cursorclass'\]"),
+        ("connect_timeout=soon", "wrong kind"),
+        ("connect_timeout=-1", "wrong kind"),
+        ("charset=none", "wrong kind"),
+    ],
+)
+def test_an_option_that_the_driver_does_not_take_is_told(query: str, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason) as caught:
+        MySQLKVStore(f"mysql://u:s3cret@127.0.0.1:1/d?{query}", clock=FakeClock())
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_value_too_large_for_the_server_is_told(store: MySQLKVStore) -> None:
+    value = b"'" * store._longest  # each of which is quoted
+    store.set("p", b"k", value)
+    store.set_if("p", b"k", value, value)
+    store.set_many("p", [(b"l", value), (b"m", value)])
+    assert [len(value) for _, value in store.scan("p")] == [len(value)] * 3
+    for call in [
+        lambda: store.set("p", b"k", value + b"v"),
+        lambda: store.set_if("p", b"k", value + b"v", PRESENT),
+        lambda: store.set_many("p", [(b"k", value + b"v")]),
+    ]:
+        with pytest.raises(InvalidInputError, match="max_allowed_packet"):
+            call()
+
+
+def test_batches_in_opposite_order_do_not_block_each_other(store: MySQLKVStore) -> None:
+    items = [(b"%04d" % number, b"v") for number in range(2000)]
+    together = Barrier(2)
+
+    def write(batch: list[tuple[bytes, bytes]]) -> None:
+        for _ in range(5):
+            together.wait(timeout=60)
+            store.set_many("p", batch)
+
+    threads = [Thread(target=write, args=(batch,)) for batch in (items, items[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(store.scan("p")) == items
+
+
+def test_the_table_is_read_in_the_order_of_its_key(store: MySQLKVStore) -> None:
+    store.set_many("p", [(b"%06d" % number, b"v") for number in range(3000)])
+    with store._engine.connect() as connection:
+        connection.execute(text("ANALYZE TABLE graveler_kv")).all()
+        plan = connection.execute(
+            text("EXPLAIN " + store._sql.page.text),
+            {"partition": b"p", "start": b"001000", "limit": 10},
+        ).one()
+    assert plan.key == "PRIMARY"
+    assert "filesort" not in plan.Extra

@@ -1,0 +1,344 @@
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, Thread
+from urllib.parse import urlencode
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from graveler.clock import FakeClock
+from graveler.errors import (
+    BackendUnavailableError,
+    CorruptionError,
+    GravelerError,
+    InternalError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    StorageFullError,
+)
+from graveler.kv.postgres import _CREATE, _CREATION_LOCK, PostgresKVStore
+from graveler.kv.store import ABSENT, PRESENT
+from tests.harness.servers.postgres import for_libpq
+from tests.harness.wires import Wire
+
+_OURS = "FROM pg_stat_activity WHERE application_name = 'graveler'"
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresKVStore]:
+    with PostgresKVStore(postgres_url, clock=FakeClock()) as store:
+        yield store
+
+
+@pytest.fixture
+def wire(postgres_socket: Path) -> Iterator[Wire]:
+    wire = Wire(postgres_socket / ".s.PGSQL.5432")
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def wired(wire: Wire, postgres_url: str) -> Iterator[PostgresKVStore]:
+    """A store at the other end of the wire."""
+    options = psycopg.conninfo.conninfo_to_dict(for_libpq(postgres_url))["options"]
+    query = urlencode({"options": options, "sslmode": "disable", "gssencmode": "disable"})
+    query += "&durability=server"
+    url = f"postgresql://postgres:secret@127.0.0.1:{wire.port}/postgres?{query}"
+    with PostgresKVStore(url, clock=FakeClock()) as store:
+        yield store
+
+
+def _fail(store: PostgresKVStore, condition: str, state: str) -> None:
+    """Have the server fail with `state` when the table is written to and `condition` holds."""
+    with store._engine.connect() as connection:
+        connection.execute(text("CREATE SEQUENCE writes"))
+        connection.execute(
+            text(
+                "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                f" IF ({condition}) THEN RAISE EXCEPTION 'failed on purpose'"
+                f" USING ERRCODE = '{state}'; END IF; RETURN NULL; END $$"
+            )
+        )
+        connection.execute(
+            text(
+                "CREATE TRIGGER fail BEFORE INSERT OR UPDATE OR DELETE ON graveler_kv"
+                " FOR EACH STATEMENT EXECUTE FUNCTION fail()"
+            )
+        )
+
+
+def _wait_for(connection: psycopg.Connection, question: str) -> None:
+    """Ask until the answer is yes."""
+    for _ in range(1000):
+        if connection.execute(question).fetchone() == (True,):
+            return
+        connection.rollback()  # a transaction would see what it saw at first
+        connection.execute("SELECT pg_sleep(0.01)")
+    pytest.fail(f"never came true: {question}")
+
+
+def _end_all_connections(url: str) -> None:
+    with psycopg.connect(for_libpq(url), autocommit=True) as connection:
+        # The second argument: how many milliseconds to wait for the end.
+        connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {_OURS}")
+        assert connection.execute(f"SELECT count(*) {_OURS}").fetchone() == (0,)
+
+
+def test_a_connection_is_set_up_with_its_bounds(store: PostgresKVStore) -> None:
+    with store._engine.connect() as connection:
+        assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "24s"
+        assert connection.execute(text("SHOW lock_timeout")).scalar_one() == "9s"
+        parameters = connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
+        assert connection.connection.dbapi_connection.answer_s == 30  # type: ignore[union-attr]
+    assert parameters["connect_timeout"] == "9"
+
+
+def test_the_url_overrides_the_bounds(postgres_url: str) -> None:
+    with (
+        PostgresKVStore(postgres_url + "&connect_timeout=3") as store,
+        store._engine.connect() as connection,
+    ):
+        parameters = connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
+    assert parameters["connect_timeout"] == "3"
+
+
+def test_partitions_compare_bytewise_whatever_the_database_does(store: PostgresKVStore) -> None:
+    with store._engine.connect() as connection:
+        collation = connection.execute(
+            text(
+                "SELECT collation_name FROM information_schema.columns"
+                " WHERE table_schema = current_schema() AND table_name = 'graveler_kv'"
+                " AND column_name = 'partition'"
+            )
+        ).scalar_one()
+    assert collation == "C"
+
+
+def test_a_lost_reply_to_a_conditional_write_is_told(wired: PostgresKVStore, wire: Wire) -> None:
+    wire.replies_to_lose = 1
+    with pytest.raises(OutcomeUnknownError, match="read back"):
+        wired.set_if("p", b"k", b"v", ABSENT)
+    # It had landed: who would just have repeated it would have lost against himself.
+    stored = wired.get("p", b"k")
+    assert stored is not None
+    assert stored.value == b"v"
+
+
+def test_a_lost_reply_to_anything_else_is_asked_for_again(
+    wired: PostgresKVStore, wire: Wire
+) -> None:
+    wire.replies_to_lose = 1
+    wired.set("p", b"a", b"1")
+    wire.replies_to_lose = 1
+    wired.set_many("p", [(b"b", b"2"), (b"c", b"3")])
+    wire.replies_to_lose = 1
+    wired.delete("p", b"c")
+    wire.replies_to_lose = 1
+    assert list(wired.scan("p")) == [(b"a", b"1"), (b"b", b"2")]
+    wire.replies_to_lose = 1
+    assert wired.get("p", b"c") is None
+    wire.replies_to_lose = 1
+    wired.drop("p")
+    assert wire.replies_to_lose == 0
+    assert list(wired.scan("p")) == []
+
+
+def test_a_turn_whose_reply_is_lost_is_free_for_the_next(
+    wired: PostgresKVStore, wire: Wire
+) -> None:
+    for lost in (True, False):
+        with wired.turn("main", 60):
+            pass  # from here on the connection is there
+        wire.replies_to_lose = int(lost)
+        with wired.turn("main", 60) as had:
+            pass
+        assert wire.replies_to_lose == 0
+        assert had == (not lost)
+
+
+def test_a_server_that_is_gone_is_unavailable(wired: PostgresKVStore, wire: Wire) -> None:
+    wired.set("p", b"k", b"v")
+    wire.cut()
+    for call in [
+        lambda: wired.get("p", b"k"),
+        lambda: wired.set("p", b"k", b"v"),
+        # Nothing was sent, so nothing is unknown.
+        lambda: wired.set_if("p", b"k", b"v", PRESENT),
+        lambda: list(wired.scan("p")),
+    ]:
+        with pytest.raises(BackendUnavailableError, match=r"postgresql://127\.0\.0\.1") as caught:
+            call()
+        assert "secret" not in str(caught.value)
+
+
+def test_a_server_never_there_is_unavailable(wire: Wire) -> None:
+    wire.cut()
+    with pytest.raises(BackendUnavailableError, match="refused"):
+        PostgresKVStore(f"postgresql://postgres@127.0.0.1:{wire.port}/db", clock=FakeClock())
+
+
+def test_a_connection_ended_while_idle_is_not_used(
+    store: PostgresKVStore, postgres_url: str
+) -> None:
+    store.set("p", b"k", b"v")
+    _end_all_connections(postgres_url)
+    store.set_if("p", b"k", b"w", b"v")
+    _end_all_connections(postgres_url)
+    assert list(store.scan("p")) == [(b"k", b"w")]
+
+
+def test_a_scan_outlives_its_connection(store: PostgresKVStore, postgres_url: str) -> None:
+    items = [(b"%06d" % number, b"v") for number in range(1000)]
+    store.set_many("p", items)
+    scan = store.scan("p")
+    first = next(scan)
+    _end_all_connections(postgres_url)
+    assert [first, *scan] == items
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+def test_a_transaction_that_the_server_took_back_is_repeated(
+    store: PostgresKVStore, state: str
+) -> None:
+    _fail(store, "CASE TG_OP WHEN 'INSERT' THEN nextval('writes') % 3 <> 0 END", state)
+    store.set_if("p", b"k", b"1", ABSENT)
+    store.set("p", b"k", b"2")
+    store.set_many("p", [(b"l", b"3")])
+    with pytest.raises(PreconditionFailedError):
+        store.set_if("p", b"k", b"4", b"1")
+    assert list(store.scan("p")) == [(b"k", b"2"), (b"l", b"3")]
+    with store._engine.connect() as connection:
+        assert connection.execute(text("SELECT last_value FROM writes")).scalar_one() == 9
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        ("53100", StorageFullError),
+        ("53200", BackendUnavailableError),
+        ("40001", BackendUnavailableError),
+        ("57014", BackendUnavailableError),
+        ("XX001", CorruptionError),
+        ("XX002", CorruptionError),
+        ("25006", InvalidInputError),
+        ("42501", PermissionDeniedError),
+        ("22012", InternalError),
+    ],
+)
+def test_what_the_server_says_becomes_what_the_caller_can_do(
+    store: PostgresKVStore, state: str, kind: type[GravelerError]
+) -> None:
+    store.set_many("p", [(b"k", b"v"), (b"l", b"v")])
+    _fail(store, "true", state)
+    for call in [
+        lambda: store.set("p", b"k", b"w"),
+        lambda: store.set_many("p", [(b"k", b"w")]),
+        lambda: store.set_if("p", b"k", b"w", PRESENT),
+        lambda: store.delete("p", b"k"),
+        lambda: store.drop("p"),
+    ]:
+        with pytest.raises(kind, match="failed on purpose") as caught:
+            call()
+        assert type(caught.value) is kind
+    assert list(store.scan("p")) == [(b"k", b"v"), (b"l", b"v")]
+
+
+def test_a_role_that_may_not_make_the_table_is_told(postgres_url: str) -> None:
+    with psycopg.connect(for_libpq(postgres_url), autocommit=True) as connection:
+        schema = connection.execute("SELECT current_schema()").fetchone()
+        assert schema is not None
+        role = f"role_{schema[0]}"
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA {schema[0]} TO {role}")
+        try:
+            with pytest.raises(PermissionDeniedError, match="grant it"):
+                PostgresKVStore(postgres_url.replace("postgres@", f"{role}@"))
+            # A table made by somebody else is all that it needs.
+            PostgresKVStore(postgres_url).close()
+            connection.execute(
+                f"GRANT SELECT, INSERT, UPDATE, DELETE ON {schema[0]}.graveler_kv TO {role}"
+            )
+            with PostgresKVStore(postgres_url.replace("postgres@", f"{role}@")) as store:
+                store.set("p", b"k", b"v")
+        finally:
+            connection.execute(f"DROP OWNED BY {role}")
+            connection.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:secret@host:port/db", "postgresql:secret"])
+def test_a_url_that_cannot_be_read_is_told_without_its_secrets(url: str) -> None:
+    with pytest.raises(InvalidInputError, match="cannot read") as caught:
+        PostgresKVStore(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("pool=9", r"unknown options \['pool'\].*sslmode"),
+        ("row_factory=dict", r"unknown options \['row_factory'\]"),
+        ("connect_timeout=soon", "connect_timeout"),
+    ],
+)
+def test_an_option_that_the_driver_does_not_take_is_told(query: str, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason) as caught:
+        PostgresKVStore(f"postgresql://u:s3cret@127.0.0.1:1/d?{query}", clock=FakeClock())
+    assert "s3cret" not in str(caught.value)
+
+
+def test_batches_in_opposite_order_do_not_block_each_other(store: PostgresKVStore) -> None:
+    items = [(b"%04d" % number, b"v") for number in range(2000)]
+    together = Barrier(2)
+
+    def write(batch: list[tuple[bytes, bytes]]) -> None:
+        for _ in range(5):
+            together.wait(timeout=60)
+            store.set_many("p", batch)
+
+    threads = [Thread(target=write, args=(batch,)) for batch in (items, items[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(store.scan("p")) == items
+    with store._engine.connect() as connection:
+        deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        assert connection.execute(text(deadlocks)).scalar_one() == 0
+
+
+def test_who_opens_an_empty_database_waits_for_whoever_is_making_the_table(
+    postgres_url: str,
+) -> None:
+    with (
+        psycopg.connect(for_libpq(postgres_url)) as other,
+        psycopg.connect(for_libpq(postgres_url)) as watcher,
+    ):
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [_CREATION_LOCK])
+        other.execute(_CREATE.text)
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(PostgresKVStore, postgres_url)
+            _wait_for(watcher, f"SELECT count(*) = 1 {_OURS} AND wait_event_type = 'Lock'")
+            other.commit()
+            with opening.result(timeout=60) as store:
+                store.set("p", b"k", b"v")
+
+
+def test_a_connection_in_use_is_closed_when_it_is_given_back(
+    store: PostgresKVStore, postgres_url: str
+) -> None:
+    lock = text("SELECT pg_advisory_xact_lock(20131)")
+    with (
+        psycopg.connect(for_libpq(postgres_url), autocommit=True) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        other.execute("SELECT pg_advisory_lock(20131)")
+        working = pool.submit(store._run, lambda c: c.execute(lock).rowcount)
+        _wait_for(other, f"SELECT count(*) = 1 {_OURS} AND wait_event = 'advisory'")
+        store.close()
+        other.execute("SELECT pg_advisory_unlock(20131)")
+        assert working.result(timeout=60) == 1
+        _wait_for(other, f"SELECT count(*) = 0 {_OURS}")

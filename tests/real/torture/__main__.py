@@ -1,0 +1,67 @@
+"""``python -m tests.real.torture KILLS [DRIVER]``: as many kills as wanted, and what became of them.
+
+``make torture KILLS=1000 DRIVER=sqlite SEED=7`` replays what the seed decides; the moments at
+which a clock kills, it does not.
+"""
+
+import sys
+import tempfile
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.real.torture.databases import DRIVERS, rack
+from tests.real.torture.loop import Tally, Torture
+
+HEADS = (
+    "driver",
+    "cycles",
+    "killed",
+    "stops",
+    "sweeps",
+    "begun",
+    "acknowledged",
+    "found",
+    "landed",
+    "lost",
+)
+
+
+def table(tallies: dict[str, Tally]) -> str:
+    """Return what became of each driver's victims."""
+    rows = ["".join(f"{head:>13}" for head in (*HEADS, "seconds"))]
+    for driver, t in tallies.items():
+        cells = [driver, t.cycles, t.killed, t.disturbed, t.swept, t.operations, t.acknowledged]
+        cells += [t.found, t.landed, t.lost, round(t.seconds)]
+        rows.append("".join(f"{cell:>13}" for cell in cells))
+    return "\n".join(rows)
+
+
+def main(arguments: list[str]) -> int:
+    """Torture; return 1 if anything was lost."""
+    parser = ArgumentParser(prog="python -m tests.real.torture", description=__doc__)
+    parser.add_argument("kills", type=int, nargs="?", default=100, help="of each driver")
+    parser.add_argument("driver", nargs="?", choices=DRIVERS, help="this one only")
+    parser.add_argument("--seed", default=datetime.now(UTC).strftime("%Y%m%d%H%M%S"))
+    given = parser.parse_args(arguments)
+    tallies = {}
+    for driver in [given.driver] if given.driver else DRIVERS:
+        print(f"== {driver}: {given.kills} kills, seed {given.seed}", flush=True)
+        with tempfile.TemporaryDirectory(prefix="graveler-torture-") as folder:
+            with rack(driver, Path(folder)) as on:
+                victims = Torture(on.place, given.seed, settle=on.settle, disturb=on.disturb)
+                tallies[driver] = victims.run(given.kills)
+        if tallies[driver].lost:
+            print(tallies[driver].story)
+            print(f"replay: make torture KILLS={given.kills} DRIVER={driver} SEED={given.seed}")
+    print(table(tallies))
+    print(
+        "acknowledged: changes the victims were told of; found: of those, there after the kill;\n"
+        "landed: happened though nobody was told; lost: cycles after which anything was missing,\n"
+        "or there and written by nobody, or the repository not sound"
+    )
+    return 1 if any(tally.lost for tally in tallies.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""The three kinds of lake, as long as a torture needs them."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy.engine import make_url
+
+from tests.harness.servers.postgres import postgres_server, schema, socket_of
+from tests.real.torture.lakes import Place
+
+__all__ = ["DRIVERS", "Rack", "rack", "settled"]
+
+
+@dataclass(frozen=True)
+class Rack:
+    """A lake to torture, with its database.
+
+    Attributes:
+        place: Where it is.
+        settle: Returns when nothing that a dead process began is still under way.
+        disturb: Stops the database at once and starts it again; None where there is no server.
+    """
+
+    place: Place
+    settle: Callable[[], object] = lambda: None
+    disturb: Callable[[], object] | None = None
+
+
+@contextmanager
+def _in_folder(kind: str, folder: Path) -> Iterator[Rack]:
+    yield Rack(Place(str(folder), f"{kind}://{folder / 'kv'}"))
+
+
+@contextmanager
+def _postgres(folder: Path) -> Iterator[Rack]:
+    with postgres_server() as server, schema(socket_of(server)) as url:
+        yield Rack(Place(str(folder), url), lambda: settled(url), lambda: _restart(server))
+
+
+DRIVERS: dict[str, Callable[[Path], Any]] = {
+    "sqlite": lambda folder: _in_folder("sqlite", folder),
+    "rocksdb": lambda folder: _in_folder("rocksdb", folder),
+    "postgres": _postgres,
+}
+
+
+def rack(driver: str, folder: Path) -> Any:
+    """Return the context in which a lake of one of DRIVERS exists."""
+    return DRIVERS[driver](folder)
+
+
+def settled(url: str) -> None:
+    """Wait until the server has done with whatever a dead client had asked of it."""
+    query = make_url(url).query
+    for _ in range(1000):
+        with psycopg.connect(
+            user="postgres", host=str(query["host"]), autocommit=True
+        ) as connection:
+            row = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend' AND query LIKE '%graveler_kv%'"
+            ).fetchone()
+        if row == (0,):
+            return
+        time.sleep(0.01)
+    raise TimeoutError("a dead client's connection is still there")
+
+
+def _restart(server: Any) -> None:
+    """End the server without a word to its disk or its clients, and start it again."""
+    process = server.get_postmaster_info().process
+    process.send_signal(signal.SIGQUIT)
+    process.wait(30)
+    server.start()

@@ -1,0 +1,122 @@
+"""A range cache whose fillers are killed: whoever reads after them reads what was written."""
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.real.torture.databases import rack
+from tests.real.torture.fork_server import ForkServer
+from tests.real.torture.lakes import CACHES, Options, open_lake, open_repository, prepare
+from tests.real.torture.operations import pool_entry
+from tests.real.torture.victim import Plan
+
+KILLS = 50  # of each cache
+DAY = 86_400
+COMMITS = 8
+
+
+@pytest.fixture
+def on(tmp_path):
+    with rack("sqlite", tmp_path) as given:
+        yield given
+
+
+@pytest.fixture
+def trees(on):
+    """A history of many small ranges: tree by commit, each content by what a victim says of it."""
+    random = Random(1)
+    options = Options(splitting="crumbs")
+    written: dict[str, dict[str, str]] = {}
+    with open_lake(on.place, options) as lake:
+        _, pool = prepare(lake, "flights")
+        repo = open_repository(lake, "flights", options)
+        tree = {path: pool_entry(path, text).checksum[-8:] for path, text in pool.items()}
+        for number in range(COMMITS):
+            changed = {
+                f"p{random.randrange(60):02}": random.choice(list(pool.values())) for _ in range(12)
+            }
+            entries = [pool_entry(path, text) for path, text in changed.items()]
+            repo.branch("main").link_many(entries)
+            tree = tree | {entry.path: entry.checksum[-8:] for entry in entries}
+            written[repo.branch("main").commit(f"commit {number}").id] = tree
+    return written
+
+
+def read_all(on, cache, trees):
+    """Read everything as one more process; return how many damaged files it met."""
+    with open_lake(on.place, Options(cache=cache)) as lake:
+        repo = lake.repository("flights")
+        for commit, tree in trees.items():
+            entries = list(repo.ref(commit).entries())
+            assert {entry.path: entry.checksum[-8:] for entry in entries} == tree
+        damaged: int = repo.stores.ranges.cache.damaged
+        return damaged
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.parametrize("cache", ["large", "tiny"])
+def test_killed_while_they_fill_a_cache_they_leave_nothing_that_misleads(cache, on, trees):
+    random = Random(cache)
+    folder = Path(on.place.folder) / f"cache-{cache}"
+    read, killed = 0, 0
+    with ForkServer() as fork_server:
+        for cycle in range(KILLS):
+            plan = Plan(
+                on.place,
+                "flights",
+                f"{cache}/{cycle}",
+                task="read",
+                names=tuple(trees),
+                options=Options(cache=cache),
+                odds=random.choice((20, 100, 800)),
+                system=random.random() < 0.8,
+            )
+            lines = list(fork_server.raise_victim(plan, kill_after=random.uniform(0.005, 0.12)))
+            killed += lines.pop()["ended"] != 0
+            for line in lines:
+                assert line["tree"] == trees[line["read"]]
+            read += len(lines)
+            if cycle % 5 == 0:
+                assert read_all(on, cache, trees) == 0  # a kill damages nothing
+            if cycle % 7 == 3 and kept(folder):
+                damage(random, folder)
+                read_all(on, cache, trees)
+            if random.random() < 0.3:
+                for path in folder.glob("*.*"):
+                    path.unlink()  # there is always something to fill
+    assert killed > KILLS // 2
+    assert read > KILLS // 2
+    assert kept(folder) <= CACHES[cache] * 17 // 16
+    check_left_behind(on, cache, trees, folder)
+
+
+def damage(random, folder):
+    """Flip a bit of a file, or cut it off."""
+    path = random.choice(sorted(folder.glob("*.*")))
+    body = bytearray(path.read_bytes())
+    position = random.randrange(len(body))
+    if random.random() < 0.5:
+        body[position] ^= 1 << random.randrange(8)
+        path.write_bytes(body)
+    else:
+        path.write_bytes(body[:position])
+
+
+def kept(folder):
+    return sum(path.stat().st_size for path in folder.glob("*.*"))
+
+
+def check_left_behind(on, cache, trees, folder):
+    """What those left who were killed is little, and goes once it is old."""
+    left = list((folder / "tmp").iterdir())
+    assert 0 < len(left) <= 2 * KILLS
+    for path in left:
+        old = path.stat().st_mtime - 2 * DAY
+        os.utime(path, (old, old))
+    for path in folder.glob("*.*"):
+        path.unlink()
+    read_all(on, cache, trees)
+    assert list((folder / "tmp").iterdir()) == []
