@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final, Self, cast
 
 from graveler.arguments import PathText, path_text, prefix_text
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
-from graveler.gates.declared import ANYTHING, CONTENT, EVERYTHING, HISTORY, Declared, Guarded
+from graveler.gates.declaration import ANYTHING, CONTENT, EVERYTHING, HISTORY, Declared, Guarded
 from graveler.gates.facts import plain
 from graveler.gates.footers import Footer
 from graveler.gates.history import Past

@@ -10,7 +10,7 @@ from graveler.arguments import duration
 from graveler.errors import InvalidInputError
 from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate
-from graveler.gates.declared import inputs_of
+from graveler.gates.declaration import inputs_of
 from graveler.gates.fingerprint import fingerprint
 from graveler.names import check_prefix
 

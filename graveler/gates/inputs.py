@@ -7,7 +7,7 @@ from typing import Any, Final
 from graveler.committed import diff, scan
 from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate
-from graveler.gates.declared import CHANGES, HISTORY
+from graveler.gates.declaration import CHANGES, HISTORY
 from graveler.gates.gate import Gate
 from graveler.gates.history import last_touch
 from graveler.identity import unix_us

@@ -15,7 +15,7 @@ from graveler.gates.allowed import check_home, check_module
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, built_in, known_kinds
 from graveler.gates.gate import Check, Gate, as_gate
-from graveler.gates.transport import path_of
+from graveler.gates.isolation.pickling import path_of
 from graveler.records import decode_json, encode_json
 
 __all__ = ["NamedGate", "named"]

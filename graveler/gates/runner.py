@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from graveler.errors import InvalidInputError
 from graveler.gates.answer import ask
 from graveler.gates.candidate import Candidate
-from graveler.gates.declared import ANYTHING
+from graveler.gates.declaration import ANYTHING
 from graveler.gates.facts import plain
 from graveler.gates.gate import Gate
 from graveler.gates.history import keep_statistics
@@ -97,7 +97,7 @@ def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> tuple[Verdict, str
     """Return what a gate says, and by which rule."""
     began = time.perf_counter()
     if gate.has_own_process:
-        from graveler.gates.isolation import ask_elsewhere  # noqa: PLC0415 - few gates need it
+        from graveler.gates.isolation.process import ask_elsewhere  # noqa: PLC0415 - few gates need it
 
         answer = ask_elsewhere(gate, candidate)
     else:

@@ -8,8 +8,8 @@ from typing import Final
 from graveler.errors import FencedError, InternalError, RefNotFoundError
 from graveler.model import BranchRecord
 from graveler.refs import is_ancestor, move
-from graveler.repository import branching
 from graveler.repository.stores import Stores
+from graveler.runs.branch import drop_branches, drop_step_branches
 from graveler.runs.inputs import folded
 from graveler.runs.record import Input, Refusal, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
@@ -18,10 +18,6 @@ from graveler.runs.state import RunEvent, RunState, next_state
 __all__ = [
     "abandon",
     "close",
-    "drop_branch",
-    "drop_branches",
-    "drop_step_branches",
-    "frozen",
     "park",
     "refused",
     "renew",
@@ -37,11 +33,6 @@ _BRANCHLESS: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK)
 
 Unless = Callable[[RunRecord], bool]
 """Says of the present record that its run is to be left alone."""
-
-
-def frozen(fence: str) -> str:
-    """Return the fence of a branch whose run is being published: it takes no more writes."""
-    return f"{fence}:publishing"
 
 
 def _rewritten(there: BranchRecord) -> BranchRecord:
@@ -303,21 +294,3 @@ def close(stores: Stores, records: RunRecords, run: RunHandle, *, reason: str) -
 
 def _is_over(record: RunRecord) -> bool:
     return not record.live
-
-
-def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
-    """Remove a run's or a step's branch if it is of attempt `up_to` or an earlier one."""
-    branching.drop_branch(stores, name, lambda there: bool(there.fence) and there.attempt <= up_to)
-
-
-def drop_step_branches(stores: Stores, record: RunRecord, *, up_to: int) -> None:
-    """Remove the steps' branches of those attempts: what did not join the run leaves nothing."""
-    prefix = record.branch + "."
-    for name in [there.name for there in stores.refs.branches.of_runs(prefix)]:
-        drop_branch(stores, name, up_to=up_to)
-
-
-def drop_branches(stores: Stores, record: RunRecord) -> None:
-    """Remove all branches of this attempt and earlier ones, the run being over."""
-    drop_step_branches(stores, record, up_to=record.attempt)
-    drop_branch(stores, record.branch, up_to=record.attempt)

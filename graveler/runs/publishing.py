@@ -29,10 +29,9 @@ from graveler.repository.landing import CommitSpec, Landed, Tip, land_judged
 from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
+from graveler.runs.branch import drop_branches, frozen
 from graveler.runs.inputs import encode_inputs
 from graveler.runs.lifecycle import (
-    drop_branches,
-    frozen,
     park,
     refused,
     rounds_with,
@@ -40,8 +39,8 @@ from graveler.runs.lifecycle import (
 )
 from graveler.runs.record import Refusal, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
+from graveler.runs.rollback.revert_guard import check_not_taken_back
 from graveler.runs.state import RunEvent, RunState, next_state
-from graveler.runs.taken_back import check_not_taken_back
 
 __all__ = ["PublishResult", "judge_run", "publish"]
 

@@ -23,9 +23,9 @@ from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.names import run_branch
 from graveler.records import decode_json, encode_json
 from graveler.refs import backoff
+from graveler.runs.index import RunIndex, opened_key
 from graveler.runs.inputs import read_inputs
 from graveler.runs.record import Refusal, RunRecord
-from graveler.runs.run_index import RunIndex, opened_key
 from graveler.runs.state import RunState
 
 __all__ = ["RunRecords"]

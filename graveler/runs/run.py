@@ -17,11 +17,11 @@ from graveler.repository.merging import check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.inputs import encode_inputs
-from graveler.runs.joined import Joined, joined_steps, lost_steps
 from graveler.runs.publishing import PublishResult, judge_run, publish
 from graveler.runs.record import RunRecord
 from graveler.runs.state import RunState
-from graveler.runs.step import Step, open_step
+from graveler.runs.steps.history import Joined, joined_steps, lost_steps
+from graveler.runs.steps.step import Step, open_step
 
 __all__ = ["Run"]
 

@@ -36,17 +36,16 @@ from graveler.model import Commit
 from graveler.repository.merging import check_strategy
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
-from graveler.runs.attaching import open_or_attach
 from graveler.runs.attempt import Attempt
-from graveler.runs.opening import open_run
-from graveler.runs.reaping import Reaped, reap, reap_due
+from graveler.runs.opener import open_or_attach, open_run
+from graveler.runs.provenance import Why, why
+from graveler.runs.reaper import Reaped, reap, reap_due
 from graveler.runs.record import LEASE, LIVE, TTL, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
-from graveler.runs.rollback import Rollback, readers, rollback
+from graveler.runs.rollback.rollback import Rollback, readers, rollback
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
 from graveler.runs.terms import Terms
-from graveler.runs.why import Why, why
 
 __all__ = ["Runs"]
 

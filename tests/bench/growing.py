@@ -17,8 +17,8 @@ from graveler.names import run_branch
 from graveler.records import encode_branch
 from graveler.refs.branches import branch_key
 from graveler.runs import RunState
+from graveler.runs.index import _due_key, opened_key
 from graveler.runs.records import _encode
-from graveler.runs.run_index import _due_key, opened_key
 from graveler.testing.watching import Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, best, progress

@@ -54,10 +54,10 @@ from graveler.refs.requirements import _decode as decode_requirements
 from graveler.refs.tags import _commit_id
 from graveler.repository.marker import Marker, Owner, decode_marker, encode_marker
 from graveler.repository.witness import decode_known
+from graveler.runs.index import _read_due, _read_opened
 from graveler.runs.record import RunHandle
 from graveler.runs.records import _decode as decode_run
 from graveler.runs.records import _decode_try
-from graveler.runs.run_index import _read_due, _read_opened
 from graveler.sstable.reader import TableReader
 from tests.fuzz.mutations import damaged_bytes, damaged_json
 from tests.fuzz.specimens import build, opened

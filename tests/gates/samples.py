@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import graveler
-from graveler.gates.channel import send
+from graveler.gates.isolation.channel import send
 
 # ruff: noqa: TID251 - what they do is waste real time
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from graveler.gates import Gate
-from graveler.gates.channel import send
-from graveler.gates.transport import pickled
+from graveler.gates.isolation.channel import send
+from graveler.gates.isolation.pickling import pickled
 from tests.gates import samples
 from tests.harness.hostile import (
     ANSWER,
@@ -147,7 +147,7 @@ def test_no_setting_of_the_lake_travels(disk, monkeypatch):
         sent.append(pickled(task))
         return sent[-1]
 
-    monkeypatch.setattr("graveler.gates.isolation.pickled", keeps)
+    monkeypatch.setattr("graveler.gates.isolation.process.pickled", keeps)
     with disk.run("hour", gates=[samples.counts]) as run:
         run.put("a/1", b"1")
     (raw,) = sent

@@ -15,7 +15,7 @@ import pytest
 import graveler
 from graveler.errors import GateFailedError, InvalidInputError
 from graveler.gates import Gate
-from graveler.gates.transport import path_of, pickled
+from graveler.gates.isolation.pickling import path_of, pickled
 from tests.gates import samples
 
 # ruff: noqa: TID251 - real processes take real time

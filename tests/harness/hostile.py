@@ -10,9 +10,9 @@ from graveler.background import Inline
 from graveler.clock import FakeClock, SequenceIds
 from graveler.config import LakeConfig
 from graveler.gates import Candidate, Gate
-from graveler.gates.child import Task
-from graveler.gates.isolation import Conversation, Process
-from graveler.gates.serving import Reads
+from graveler.gates.isolation.child import Task
+from graveler.gates.isolation.process import Conversation, Process
+from graveler.gates.isolation.server import Reads
 from graveler.lake.factory import connect
 
 ANSWER = {"passed": True, "reason": "", "died": False, "facts": {}, "seen": [], "rule": None}

@@ -8,7 +8,7 @@ import pytest
 import graveler
 from graveler.errors import FencedError, GateFailedError, InvalidInputError
 from graveler.gates import gate
-from graveler.runs import RunState, attaching, opening, publishing
+from graveler.runs import RunState, branch, opener, publishing
 
 KEY = "dagster hourly 2013-01-01-05:00"
 
@@ -91,14 +91,14 @@ def test_who_comes_while_the_first_is_opening_takes_the_same_attempt(
         before = opened(repo, "before")
         write(before, "zero", "zero")
         before.park() if earlier == "parked" else before.publish()
-    take = opening.take_branch
+    take = branch.take_branch
 
     def overtaken(stores, record):
-        monkeypatch.setattr(attaching, "take_branch", take)
+        monkeypatch.setattr(opener, "take_branch", take)
         write(opened(repo, "a"), "fast", "fast")
         take(stores, record)
 
-    monkeypatch.setattr(attaching, "take_branch", overtaken)
+    monkeypatch.setattr(opener, "take_branch", overtaken)
     slow = opened(repo, "a")
     write(slow, "slow", "slow")
     expected = {"settled": "0", "fast": "1", "slow": "1"}
@@ -112,7 +112,7 @@ def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(attaching, "take_branch", dies)
+        patched.setattr(opener, "take_branch", dies)
         opened(repo, "a")
     run = opened(repo, "a")
     assert run.attempt == 1
@@ -124,16 +124,16 @@ def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkey
 def test_who_was_opening_when_all_was_over_leaves_no_branch_to_write_to(
     repo, tree, monkeypatch, end
 ):
-    take = opening.take_branch
+    take = branch.take_branch
 
     def overtaken(stores, record):
-        monkeypatch.setattr(attaching, "take_branch", take)
+        monkeypatch.setattr(opener, "take_branch", take)
         fast = opened(repo, "a")
         write(fast, "fast", "fast")
         opened(repo, "b") if end == "opened by another" else getattr(fast, end)()
         take(stores, record)
 
-    monkeypatch.setattr(attaching, "take_branch", overtaken)
+    monkeypatch.setattr(opener, "take_branch", overtaken)
     if end == "publish":
         slow = opened(repo, "a")
         with pytest.raises(FencedError):

@@ -394,7 +394,7 @@ def test_a_resumed_attempt_reads_its_target_as_it_was_and_says_so(repo, tree, ca
     resumed = repo.runs.open(KEY)
     assert tree(resumed) == {"settled": "0", "input/a": "1"}
     (said,) = caplog.records
-    assert (said.name, said.levelname) == ("graveler.runs.opening", "WARNING")
+    assert (said.name, said.levelname) == ("graveler.runs.opener", "WARNING")
     told = said.getMessage()
     assert f"attempt 3 resumes a branch that was forked from main at {base[:12]}" in told
     assert f"it is at {repo.commit('main').id[:12]} now" in told

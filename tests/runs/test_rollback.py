@@ -12,7 +12,8 @@ from graveler.errors import (
     RunNotFoundError,
     RunStateError,
 )
-from graveler.runs import RunState, readers
+from graveler.runs import RunState
+from graveler.runs.rollback import downstream
 from graveler.testing.faults import ProcessDied
 from tests.harness.worlds import FAULTS, interleave, struck_worlds
 from tests.harness.worlds import tree as tree_of
@@ -351,9 +352,9 @@ def test_who_has_read_it_is_found_with_one_walk_and_one_diff_however_many_runs_t
         return diff(*trees, **named)
 
     monkeypatch.setattr(repo.stores.refs.commits, "find", finds)
-    monkeypatch.setattr(readers, "diff", compares)
+    monkeypatch.setattr(downstream, "diff", compares)
     ancestors: list[object] = []
-    monkeypatch.setattr(readers, "is_ancestor", ancestors.append)
+    monkeypatch.setattr(downstream, "is_ancestor", ancestors.append)
     found = repo.runs.readers(KEY)
     assert [record.key for record in found] == [f"reader {n:02}" for n in range(1, 30, 2)]
     assert (len(compared), ancestors) == (1, [])

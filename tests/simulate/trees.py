@@ -139,7 +139,7 @@ def _users() -> Iterator[ModuleType]:
     for package in ("refs", "repository", "runs", "gc", "lake"):
         root = import_module(f"{graveler.__name__}.{package}")
         yield root
-        for found in pkgutil.iter_modules(root.__path__, f"{root.__name__}."):
+        for found in pkgutil.walk_packages(root.__path__, f"{root.__name__}."):
             yield import_module(found.name)
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import check_bounds, check_share, listed, texts
-from graveler.gates.checks.reading import footer_of, has_column, table
 from graveler.gates.checks.scope import Scoped
+from graveler.gates.checks.tables import footer_of, has_column, table
 from graveler.gates.footers import Column, Files
 from graveler.model import Entry
 from graveler.names import read_hour

@@ -10,8 +10,8 @@ from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import check_bounds, listed, texts
 from graveler.gates.checks.columns import InRange
-from graveler.gates.checks.reading import footer_of
 from graveler.gates.checks.scope import Scoped
+from graveler.gates.checks.tables import footer_of
 from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.reading import table
 from graveler.gates.checks.scope import Scoped, files_of
+from graveler.gates.checks.tables import table
 from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
 from graveler.model import Entry

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import listed
-from graveler.gates.checks.reading import footer_of
 from graveler.gates.checks.scope import Scoped
+from graveler.gates.checks.tables import footer_of
 from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header, kind_of

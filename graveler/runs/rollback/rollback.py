@@ -18,9 +18,9 @@ from graveler.repository import reverting
 from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 from graveler.runs.lifecycle import settle_publish
-from graveler.runs.readers import Written
 from graveler.runs.record import RunRecord
 from graveler.runs.records import RunRecords
+from graveler.runs.rollback.downstream import Written
 from graveler.runs.state import RunEvent, RunState, next_state
 
 __all__ = ["Rollback", "readers", "rollback"]

@@ -12,8 +12,8 @@ from graveler.errors import CorruptionError, InvalidInputError
 from graveler.fields import Fields
 from graveler.gates.answer import LONGEST_REASON, Answer
 from graveler.gates.candidate import Candidate
-from graveler.gates.channel import Message
 from graveler.gates.facts import plain, shortened
+from graveler.gates.isolation.channel import Message
 from graveler.gates.statistics import Statistics
 from graveler.identity import unix_us
 from graveler.model import Entry

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 from typing import Any, Final, NoReturn, cast
 
 from graveler.gates.answer import Answer, Check, ask, died
-from graveler.gates.asking import AskingSource
 from graveler.gates.candidate import Candidate
-from graveler.gates.channel import send
+from graveler.gates.isolation.channel import send
+from graveler.gates.isolation.client import AskingSource
 from graveler.judging import only_judging
 
 __all__ = ["Task", "main", "run_forked"]

@@ -23,9 +23,10 @@ from graveler.model import BranchRecord
 from graveler.refs import is_ancestor
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
+from graveler.runs.branch import drop_branch
+from graveler.runs.index import Appointment
 from graveler.runs.record import LEASE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
-from graveler.runs.run_index import Appointment
 from graveler.runs.state import RunState
 
 __all__ = ["Reaped", "reap", "reap_due"]
@@ -193,7 +194,7 @@ def _drop(
     if record.live or not branch.fence or branch.attempt > record.attempt:
         return
     if not dry_run:
-        lifecycle.drop_branch(stores, branch.name, up_to=record.attempt)
+        drop_branch(stores, branch.name, up_to=record.attempt)
     reason = f"branch left behind when the run became {record.state}"
     yield _told(Reaped(record.key, branch.name, record.state, record.state, reason))
 

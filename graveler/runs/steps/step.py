@@ -38,11 +38,11 @@ from graveler.repository.merging import merge_trees
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
 from graveler.runs.attempt import Attempt, RunBranch
+from graveler.runs.branch import drop_branch
 from graveler.runs.inputs import encode_inputs
-from graveler.runs.joined import own_steps
-from graveler.runs.lifecycle import drop_branch
 from graveler.runs.record import RunHandle
 from graveler.runs.records import RunRecords
+from graveler.runs.steps.history import own_steps
 
 __all__ = ["Step", "find_step", "open_step"]
 

@@ -13,7 +13,7 @@ from graveler.model import Commit
 from graveler.refs import is_ancestor
 from graveler.repository.stores import Stores
 from graveler.runs.record import RunHandle, RunRecord
-from graveler.runs.taken_back import reverts
+from graveler.runs.rollback.revert_guard import reverts
 
 __all__ = ["Joined", "joined_steps", "lost_steps", "own_steps"]
 

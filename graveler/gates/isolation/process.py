@@ -26,12 +26,12 @@ from graveler.errors import CorruptionError
 from graveler.forking import watch
 from graveler.gates.answer import Answer, died
 from graveler.gates.candidate import Candidate
-from graveler.gates.channel import MessageReader, send
-from graveler.gates.child import Task, run_forked
 from graveler.gates.facts import shortened
 from graveler.gates.gate import Gate
-from graveler.gates.serving import Reads, read_answer
-from graveler.gates.transport import pickled
+from graveler.gates.isolation.channel import MessageReader, send
+from graveler.gates.isolation.child import Task, run_forked
+from graveler.gates.isolation.pickling import pickled
+from graveler.gates.isolation.server import Reads, read_answer
 
 __all__ = ["Conversation", "Process", "ask_elsewhere"]
 
@@ -46,7 +46,7 @@ _ENVIRONMENT: Final = (
 _LOOKS: Final = 20
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from graveler.gates.child import main; main()"
+    "from graveler.gates.isolation.child import main; main()"
 )
 
 

@@ -15,9 +15,9 @@ from graveler.errors import (
     ObjectNotFoundError,
 )
 from graveler.fields import from_unix_us
-from graveler.gates.channel import Message, MessageReader, send
 from graveler.gates.footers import RangedFile
-from graveler.gates.serving import LONGEST_PIECE
+from graveler.gates.isolation.channel import Message, MessageReader, send
+from graveler.gates.isolation.server import LONGEST_PIECE
 from graveler.gates.source import Difference, Earlier, Source
 from graveler.names import path_key
 from graveler.objects.verified import Verifier, verified_stream

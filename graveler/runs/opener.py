@@ -1,0 +1,242 @@
+"""The opening of a run: a new attempt, or the present attempt of an owner of several processes.
+
+A new attempt fences every earlier one: one compare-and-set on the run's branch raises the attempt
+and replaces the staging token. Later writes of a stale attempt go to a partition that nothing
+reads, and its second read of the branch record raises FencedError.
+
+An orchestrator runs the steps of one run in independent processes, and may start two of them at
+the same moment. The compare-and-set on the run's record names the owner and decides which process
+opens the attempt; every other process of the owner attaches to it. The branch is a second write.
+Every process makes it and the first write is kept, so that no process waits for one that died.
+"""
+
+import logging
+import shlex
+from dataclasses import replace
+from typing import Final
+
+from graveler.errors import (
+    FencedError,
+    InvalidInputError,
+)
+from graveler.model import BranchRecord
+from graveler.names import run_branch
+from graveler.repository.stores import Stores
+from graveler.runs.branch import drop_branch, drop_step_branches, take_branch, was_deleted
+from graveler.runs.lifecycle import settle_publish
+from graveler.runs.record import RunRecord
+from graveler.runs.records import RunRecords
+from graveler.runs.state import RunEvent, RunState, next_state
+from graveler.runs.terms import Terms
+
+__all__ = ["open_or_attach", "open_run"]
+
+_RESUMED: Final = (RunState.OPEN, RunState.PARKED)
+_OVER: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.REAPED)
+_CLOSED: Final = (RunState.PARKED, RunState.REAPED, RunState.ROLLED_BACK)
+_OWNERS_KEPT: Final = 100
+_SHORT: Final = 12
+_log = logging.getLogger(__name__)
+
+
+def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> RunRecord:
+    """Open a new attempt of the run `key` and return its record.
+
+    An open or parked run goes on from what is committed on its branch; a new, published,
+    rolled back or abandoned one gets a branch forked from the target's present head.
+
+    Raises:
+        RefNotFoundError: No such target.
+        InvalidInputError: The key is empty, the target is the branch of a run or of a step, or
+            the run waits to be published elsewhere.
+        FencedError: A newer attempt was opened at the same moment.
+    """
+
+    def change(record: RunRecord | None) -> RunRecord:
+        return _opened(stores, records, key, record, terms)
+
+    terms.check(key, stores.clock.now())
+    record = records.update(key, change)
+    take_branch(stores, record)
+    now = _look_again(stores, records, record)
+    if now.fence != record.fence:
+        raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
+    drop_step_branches(stores, record, up_to=record.attempt - 1)
+    _tell_resumed(stores, record)
+    return record
+
+
+def open_or_attach(stores: Stores, records: RunRecords, key: str, terms: Terms) -> RunRecord:
+    """Return the record of the owner's attempt, opened by this call or before.
+
+    Raises:
+        FencedError: The owner's attempt is over.
+    """
+    terms.check(key, stores.clock.now())
+    owner = terms.owner
+    if not owner:
+        raise InvalidInputError(f"run {key!r}: name its owner, or open it with `runs.open`")
+
+    attaches = True
+
+    def change(record: RunRecord | None) -> RunRecord:
+        nonlocal attaches
+        attaches = record is not None and _is_owned(record, owner)
+        if record is not None and attaches:
+            return record
+        return _opened(stores, records, key, record, terms)
+
+    record = records.find(key)
+    if record is None or not _is_owned(record, owner):
+        record = records.update(key, change)
+    if record.state is not RunState.OPEN:
+        return record  # its branch was made long ago
+    if attaches and was_deleted(stores, record):
+        _check_is_over(records.get(key), record)
+    else:
+        take_branch(stores, record)
+    now = _look_again(stores, records, record)
+    if not _is_owned(now, owner):
+        raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
+    if not attaches:
+        _tell_resumed(stores, now)
+    return now
+
+
+def _check_is_over(now: RunRecord, record: RunRecord) -> None:
+    """Refuse to go on with an attempt whose branch is gone, though nobody has ended it."""
+    if now.fence == record.fence and now.state is RunState.OPEN:
+        raise FencedError(
+            f"run {record.key!r}: its branch {record.branch!r} was deleted, and with it what was "
+            f"staged there: attempt {record.attempt} cannot go on; start a new one, which has all "
+            "that was committed"
+        )
+
+
+def _is_owned(record: RunRecord, owner: str) -> bool:
+    """Return whether the present attempt is the owner's; refuse one whose attempt is over.
+
+    One whose attempt was ended because it was silent, a step that waited for its retry, say,
+    opens the next one, as long as nobody else has.
+    """
+    if owner in record.owners:
+        raise FencedError(
+            f"run {record.key!r} is at attempt {record.attempt}, opened since {owner} had it: stop"
+        )
+    if record.owner != owner or (record.lapsed and record.live):
+        return False
+    if record.state in _CLOSED:
+        raise FencedError(
+            f"run {record.key!r}: the attempt of {owner} is over, it is {record.state} "
+            f"({record.reason or 'no reason given'}): start a new one"
+        )
+    return True
+
+
+def _opened(
+    stores: Stores, records: RunRecords, key: str, record: RunRecord | None, terms: Terms
+) -> RunRecord:
+    """Return what `record` becomes when a new attempt is opened."""
+    target = stores.refs.branches.get(terms.into)
+    _check_takes_runs(records, key, target)
+    if record is not None:
+        record = settle_publish(stores, records, record)
+    if terms.accepts is not None:
+        terms.accepts(record)
+    state = RunState.NONE if record is None else record.state
+    resumed = state in _RESUMED
+    if record is not None and resumed and record.into != terms.into:
+        raise InvalidInputError(
+            f"run {key!r} is {state} and publishes to {record.into!r}, not {terms.into!r}: "
+            "abandon it first, or give the run another key"
+        )
+    now = stores.clock.now()
+    fence = stores.ids.unique()
+    fresh = RunRecord(
+        key=key,
+        state=next_state(key, state, RunEvent.OPENED),
+        attempt=1,
+        fence=fence,
+        branch=run_branch(key),
+        into=terms.into,
+        base=target.commit_id,
+        created=now,
+        opened=now,
+        updated=now,
+        lease_until=now + terms.lease,
+        born=fence,
+        metadata=dict(terms.metadata),
+        owner=terms.owner,
+        lease=terms.lease,
+        ttl=terms.ttl,
+        on_failure=terms.on_failure,
+    )
+    if record is None:
+        return fresh
+    ended = record.owner and record.owner != terms.owner
+    fresh = replace(
+        fresh,
+        attempt=record.attempt + 1,
+        created=record.created,
+        rounds=record.rounds,
+        metadata=fresh.metadata or dict(record.metadata),
+        forked=record.attempt + 1,
+        owners=(*record.owners, record.owner)[-_OWNERS_KEPT:] if ended else record.owners,
+        refusals=record.refusals,
+    )
+    if not resumed:
+        return fresh
+    return replace(
+        fresh,
+        base=record.base,
+        head=record.head,
+        forked=record.forked,
+        born=record.born,
+        inputs=record.inputs,
+    )
+
+
+def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> None:
+    """Refuse a branch of a run or of a step: its owner would publish what others wrote there.
+
+    Raises:
+        InvalidInputError: It is one.
+    """
+    if not target.fence:
+        return
+    owner = records.owner_of(target.name)
+    whose = "a run" if owner is None else f"run {owner.key!r}"
+    raise InvalidInputError(
+        f"run {key!r}: into {target.name!r}: that branch belongs to {whose} (attempt "
+        f"{target.attempt}), which alone writes to it: publish into a branch of your own"
+    )
+
+
+def _look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRecord:
+    """Return the record as it is once the branch is taken.
+
+    Where the run was published or given up between our look and our write, the branch was
+    gone, and we made it anew: then it goes again, for nobody will go on from it.
+    """
+    now = records.get(record.key)
+    if now.state in _OVER or now.forked > record.attempt:
+        drop_branch(stores, record.branch, up_to=record.attempt)
+    return now
+
+
+def _tell_resumed(stores: Stores, record: RunRecord) -> None:
+    """Log that a resumed attempt does not read its target as it is now, where that has moved."""
+    target = stores.refs.branches.find(record.into) if record.resumed else None
+    if target is None or target.commit_id == record.base:
+        return
+    _log.warning(
+        "run %s: attempt %d resumes a branch that was forked from %s at %s, and reads it as it was "
+        "then, though it is at %s now; to start afresh: graveler run abandon %s, then run all of "
+        "its tasks again",
+        record.key,
+        record.attempt,
+        record.into,
+        record.base[:_SHORT],
+        target.commit_id[:_SHORT],
+        shlex.quote(record.key),
+    )
