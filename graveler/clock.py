@@ -4,9 +4,9 @@ import random
 import time
 import uuid
 from abc import ABC, abstractmethod
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-__all__ = ["Clock", "FakeClock", "IdSource", "RandomIds", "SequenceIds", "SystemClock"]
+__all__ = ["Clock", "IdSource", "RandomIds", "SystemClock"]
 
 
 class Clock(ABC):
@@ -31,22 +31,6 @@ class SystemClock(Clock):
     def sleep(self, seconds: float) -> None:
         """Sleep."""
         time.sleep(seconds)
-
-
-class FakeClock(Clock):
-    """A clock that moves when it is told to; ``sleep`` moves it."""
-
-    def __init__(self, start: datetime | None = None) -> None:
-        self._now = start or datetime(2013, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        """Return the time set, a microsecond later with each call, so that order shows."""
-        self._now += timedelta(microseconds=1)
-        return self._now
-
-    def sleep(self, seconds: float) -> None:
-        """Move the time on."""
-        self._now += timedelta(seconds=seconds)
 
 
 class IdSource(ABC):
@@ -79,20 +63,3 @@ class RandomIds(IdSource):
     def jitter(self) -> float:
         """Return a random number."""
         return random.random()  # noqa: S311 - spreading retries is no secret
-
-
-class SequenceIds(IdSource):
-    """Ids that count from one, for tests that compare runs."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self._last = 0
-        self._random = random.Random(seed)  # noqa: S311 - a test's seed
-
-    def unique(self) -> str:
-        """Return the next number."""
-        self._last += 1
-        return f"{self._last:032x}"
-
-    def jitter(self) -> float:
-        """Return the next number of the seed's sequence."""
-        return self._random.random()

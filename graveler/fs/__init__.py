@@ -10,8 +10,8 @@ pandas, polars, pyarrow, DuckDB and Dask take such addresses as they take those 
 every ref can be read, a branch can be written, and a transaction is one commit.
 """
 
+from graveler.fs.address import storage_options, url
 from graveler.fs.filesystem import GravelerFileSystem
-from graveler.fs.options import storage_options, url
 from graveler.fs.transaction import CommitTransaction
 from graveler.lake.shared import close_lakes, share_lake
 

@@ -1,8 +1,13 @@
-"""``repository/ref/path``: how a path of the filesystem is read."""
+"""``repository/ref/path``: how a path of the filesystem is parsed, and the address of a tree."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-__all__ = ["PROTOCOL", "Address"]
+from graveler.arguments import PathText, prefix_text
+from graveler.errors import InvalidInputError
+from graveler.repository import Branch, View
+from graveler.runs import Run
+
+__all__ = ["PROTOCOL", "Address", "storage_options", "url"]
 
 PROTOCOL: Final = "grav"
 
@@ -41,3 +46,32 @@ class Address(NamedTuple):
     def folder(self) -> str:
         """What the paths below this one start with, inside the tree."""
         return f"{self.path}/" if self.path else ""
+
+
+def url(view: View, path: PathText = "") -> str:
+    """Return the address of `path` in a branch, a run, a step or a ref.
+
+    A ref's address is that of its commit: it shows the same tree whatever happens to the branch.
+
+    Raises:
+        InvalidInputError: It is what a gate judges, and the gate does not declare
+            ``reads="anything"``: an address shows the whole tree.
+    """
+    if not isinstance(view, View):
+        raise InvalidInputError(f"view={view!r}: give a branch, a run, a step or a ref")
+    path = prefix_text(path, "path")
+    return f"{PROTOCOL}://{Address(view.repository.name, view.expression, path).text}"
+
+
+def storage_options(view: View) -> dict[str, Any]:
+    """Return the options with which the address is reached, as plain data that may travel.
+
+    Those of a run or of a step let their holder write to it, until a newer attempt is opened.
+    """
+    stores = view.repository
+    options: dict[str, Any] = {"lake": stores.location}
+    if isinstance(view, Run):
+        options["run"] = view.handle.to_json()
+    elif isinstance(view, Branch) and view.fence:
+        options["fences"] = {f"{stores.name}/{view.name}": view.fence}
+    return options

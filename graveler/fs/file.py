@@ -4,20 +4,47 @@ import errno
 import tempfile
 import warnings
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 from fsspec.spec import AbstractBufferedFile
 
-from graveler.fs.translating import translated
+from graveler.fs.errors import translated
 from graveler.model import Entry
+from graveler.objects.store import Body
+from graveler.repository import Stores
 from graveler.repository.verified import read_range, verifier_of
 
-if TYPE_CHECKING:
-    from graveler.fs.filesystem import GravelerFileSystem
-
-__all__ = ["GravelerFile"]
+__all__ = ["FileHost", "GravelerFile"]
 
 _IN_MEMORY_BYTES: Final = 16 << 20
+
+
+class FileHost(Protocol):
+    """What a file needs of its filesystem."""
+
+    def entry(self, path: str) -> Entry:
+        """Return the entry of a file."""
+
+    def stores_of(self, path: str) -> Stores:
+        """Return the repository that a path is in."""
+
+    def info_of(self, path: str, entry: Entry) -> dict[str, Any]:
+        """Return what ``info`` returns for a file with this entry."""
+
+    def info(self, path: str) -> dict[str, Any]:
+        """Return what is known of a file or folder."""
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file or folder."""
+
+    def open(self, path: str, mode: str) -> Any:
+        """Open a file."""
+
+    def check_writable(self, path: str) -> None:
+        """Refuse a write before it costs anything."""
+
+    def write_stream(self, path: str, body: Body) -> Entry:
+        """Store bytes and stage their entry."""
 
 
 class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
@@ -28,11 +55,11 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     exception leaves, and a file that is never closed, leave nothing.
     """
 
-    fs: "GravelerFileSystem"
+    fs: FileHost
 
     def __init__(
         self,
-        fs: "GravelerFileSystem",
+        fs: FileHost,
         path: str,
         mode: str = "rb",
         block_size: int | str | None = "default",
@@ -62,14 +89,14 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         if self.mode == "xb" and self.fs.exists(self.path):
             raise FileExistsError(errno.EEXIST, "there is a file", self.path)
         if self.mode == "ab":
-            self._before = self._there()
+            self._before = self._current()
             if self._before is not None:
                 with self.fs.open(self.path, "rb") as before:
                     while piece := before.read(self.blocksize):
                         self._spool.write(piece)
                 self.loc = self._before.size
 
-    def _there(self) -> Entry | None:
+    def _current(self) -> Entry | None:
         try:
             return self.fs.entry(self.path)
         except FileNotFoundError:
@@ -99,10 +126,10 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     def _finish(self, spool: BinaryIO) -> None:
         """Store the bytes and give them their name: in a transaction, at its end."""
-        there = self._there() if self.mode in {"xb", "ab"} else None
-        if self.mode == "xb" and there is not None:
+        current = self._current() if self.mode in {"xb", "ab"} else None
+        if self.mode == "xb" and current is not None:
             raise FileExistsError(errno.EEXIST, "there is a file by now", self.path)
-        if self.mode == "ab" and there != self._before:
+        if self.mode == "ab" and current != self._before:
             raise BlockingIOError(
                 errno.EAGAIN, "somebody else wrote the file while it was appended to", self.path
             )

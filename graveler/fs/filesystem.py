@@ -11,8 +11,8 @@ from typing import Any
 from fsspec.callbacks import DEFAULT_CALLBACK
 
 from graveler.fs.address import Address
-from graveler.fs.reading import ReadingFileSystem
-from graveler.fs.translating import translated
+from graveler.fs.errors import translated
+from graveler.fs.reader import ReadOnlyFileSystem
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.repository import Branch
@@ -22,7 +22,7 @@ from graveler.repository.writing import check_writable
 __all__ = ["GravelerFileSystem"]
 
 
-class GravelerFileSystem(ReadingFileSystem):
+class GravelerFileSystem(ReadOnlyFileSystem):
     """The trees of a lake as files: ``grav://repository/ref/path``.
 
     A ref is whatever names a commit (``main``, ``v1``, ``main~2``, ``main@{1}``, a commit id),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 from fsspec.transaction import Transaction
 
 from graveler.errors import StateError
-from graveler.fs.pending import Pending
-from graveler.fs.translating import translated
+from graveler.fs.errors import translated
+from graveler.fs.file import GravelerFile
+from graveler.fs.overlay_view import OverlayView
 
 if TYPE_CHECKING:
-    from graveler.fs.file import GravelerFile
     from graveler.model import Commit
     from graveler.repository import Branch
 
@@ -52,7 +52,7 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         self.commits: dict[str, Commit] = {}
         self._message = ""
         self._metadata: dict[str, str] = {}
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, OverlayView] = {}
 
     def __call__(self, *, message: str = "", metadata: Mapping[str, str] | None = None) -> Self:
         """Say what the commit shall be called and carry."""
@@ -72,11 +72,11 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
     ) -> None:
         super().__exit__(kind, error, trace)
 
-    def pending(self, place: str, branch: "Branch") -> Pending:
+    def pending(self, place: str, branch: "Branch") -> OverlayView:
         """Return the branch as this transaction sees and writes it."""
-        return self._pending.setdefault(place, Pending(branch))
+        return self._pending.setdefault(place, OverlayView(branch))
 
-    def known(self, place: str) -> Pending | None:
+    def known(self, place: str) -> OverlayView | None:
         """Return the branch as this transaction sees it, None where it has not written to it."""
         return self._pending.get(place)
 

@@ -12,9 +12,9 @@ from fsspec.utils import stringify_path
 
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.fs.address import PROTOCOL, Address
-from graveler.fs.pending import Pending
+from graveler.fs.errors import translated
+from graveler.fs.overlay_view import OverlayView
 from graveler.fs.transaction import CommitTransaction, check_none_open
-from graveler.fs.translating import translated
 from graveler.lake import Lake, Repository, Run
 from graveler.lake.shared import lake_at, location_of
 from graveler.model import Entry
@@ -137,13 +137,13 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         except (RefNotFoundError, InvalidInputError):
             return self._repository(address.repository).ref(address.ref)
 
-    def _known_pending(self, address: Address) -> Pending | None:
+    def _known_pending(self, address: Address) -> OverlayView | None:
         if not self._intrans:
             return None
-        found: Pending | None = self.transaction.known(f"{address.repository}/{address.ref}")
+        found: OverlayView | None = self.transaction.known(f"{address.repository}/{address.ref}")
         return found
 
-    def _target(self, address: Address) -> Branch | Pending:
+    def _target(self, address: Address) -> Branch | OverlayView:
         """Return the branch to write to, or what stands for it in a transaction.
 
         Raises:
@@ -161,5 +161,7 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             ) from None
         if not self._intrans:
             return branch
-        pending: Pending = self.transaction.pending(f"{address.repository}/{address.ref}", branch)
+        pending: OverlayView = self.transaction.pending(
+            f"{address.repository}/{address.ref}", branch
+        )
         return pending

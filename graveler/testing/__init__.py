@@ -9,19 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graveler.testing.clock import LakeClock
+    from graveler.testing.clock import FakeClock
     from graveler.testing.pipeline import Simulation, SimulationError, simulate
     from graveler.testing.world import World
 
 _HOMES = {
-    "LakeClock": "clock",
+    "FakeClock": "clock",
     "Simulation": "pipeline",
     "SimulationError": "pipeline",
     "World": "world",
     "simulate": "pipeline",
 }
 
-__all__ = ["LakeClock", "Simulation", "SimulationError", "World", "simulate"]
+__all__ = ["FakeClock", "Simulation", "SimulationError", "World", "simulate"]
 
 if "pytest" in sys.modules:
     import pytest

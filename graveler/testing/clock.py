@@ -1,25 +1,26 @@
-"""A clock that a test moves."""
+"""Time and ids that a test owns."""
 
+import random
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from graveler.clock import Clock
+from graveler.clock import Clock, IdSource
 
-__all__ = ["LakeClock"]
+__all__ = ["FakeClock", "SequenceIds"]
 
 
-class LakeClock(Clock):
-    """Stands still but for a microsecond a look; ``advance`` moves it, and so does ``sleep``.
+class FakeClock(Clock):
+    """Stands still except for a microsecond a call; ``advance`` and ``sleep`` move it.
 
-    Leases, times to live, grace periods and ages are counted by the lake's clock, so they run
-    out when the test says so::
+    Leases, times to live, grace periods and ages are counted by the lake's clock, so they expire
+    when the test moves it::
 
         clock.advance(minutes=20)
         repo.runs.reap(dry_run=False)
     """
 
     def __init__(self, start: datetime | None = None) -> None:
-        self._now = start or datetime(2026, 1, 1, tzinfo=UTC)
+        self._now = start or datetime(2013, 1, 1, tzinfo=UTC)
         self._lock = Lock()
 
     def now(self) -> datetime:
@@ -42,3 +43,20 @@ class LakeClock(Clock):
         """Set the time, also backwards."""
         with self._lock:
             self._now = moment.astimezone(UTC)
+
+
+class SequenceIds(IdSource):
+    """Ids that count from one, for tests that compare runs."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._last = 0
+        self._random = random.Random(seed)  # noqa: S311 - a test's seed
+
+    def unique(self) -> str:
+        """Return the next number."""
+        self._last += 1
+        return f"{self._last:032x}"
+
+    def jitter(self) -> float:
+        """Return the next number of the seed's sequence."""
+        return self._random.random()

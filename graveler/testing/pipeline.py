@@ -21,9 +21,9 @@ from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.lake import Repository
 from graveler.testing.faults import ProcessDied, lost_reply, unavailable
-from graveler.testing.judging import Verdict, differences, leftovers
-from graveler.testing.observing import Observer, Same, contents
-from graveler.testing.watching import Call, Process
+from graveler.testing.observer import Observer, Same, contents
+from graveler.testing.process import Call, Process
+from graveler.testing.verdict import Verdict, differences, leftovers
 from graveler.testing.world import World
 
 __all__ = ["Pipeline", "Simulation", "SimulationError", "simulate"]

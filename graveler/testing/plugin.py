@@ -12,24 +12,24 @@ import pytest
 if TYPE_CHECKING:
     from graveler.fs import GravelerFileSystem
     from graveler.lake import Lake, Repository
-    from graveler.testing.clock import LakeClock
-    from graveler.testing.faultpoints import Faults
-    from graveler.testing.watching import Process
+    from graveler.testing.clock import FakeClock
+    from graveler.testing.process import Faults, Process
     from graveler.testing.world import World
 
 _REPOSITORY = "test"
 
 
 @pytest.fixture
-def graveler_clock() -> "LakeClock":
+def graveler_clock() -> "FakeClock":
     """The clock of the test's lake: ``graveler_clock.advance(hours=1)``."""
-    from graveler.testing.clock import LakeClock  # noqa: PLC0415 - only who asks waits
+    from graveler.testing.clock import FakeClock  # noqa: PLC0415 - imported when first used
+    from graveler.testing.world import START  # noqa: PLC0415
 
-    return LakeClock()
+    return FakeClock(START)
 
 
 @pytest.fixture
-def graveler_world(graveler_clock: "LakeClock") -> "World":
+def graveler_world(graveler_clock: "FakeClock") -> "World":
     """The stores of the test's lake, which any number of processes may open."""
     from graveler.testing.world import World  # noqa: PLC0415
 
@@ -38,7 +38,7 @@ def graveler_world(graveler_clock: "LakeClock") -> "World":
 
 @pytest.fixture
 def _graveler_process() -> "Process":
-    from graveler.testing.watching import Process  # noqa: PLC0415
+    from graveler.testing.process import Process  # noqa: PLC0415
 
     return Process()
 
@@ -67,7 +67,7 @@ def graveler_reopen(
 @pytest.fixture
 def graveler_faults(_graveler_process: "Process") -> "Faults":
     """Faults at the n-th call of the test: ``with graveler_faults.dies(3): …``."""
-    from graveler.testing.faultpoints import Faults  # noqa: PLC0415
+    from graveler.testing.process import Faults  # noqa: PLC0415
 
     return Faults(_graveler_process)
 

@@ -1,23 +1,29 @@
 """A lake in memory that is opened again and again, as by so many processes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final
 
 from graveler.background import Inline
-from graveler.clock import SequenceIds
 from graveler.config import LakeConfig
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake import Lake
 from graveler.lake.shared import lend_lake
+from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
-from graveler.testing.clock import LakeClock
-from graveler.testing.watching import Process, WatchedKV, WatchedObjects
+from graveler.repository import Branch
+from graveler.repository.writing import stage_written
+from graveler.testing.clock import FakeClock, SequenceIds
+from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
-__all__ = ["World"]
+__all__ = ["START", "World", "link_unseen"]
+
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time at which a world begins."""
 
 _numbers: Final = count(1)
 
@@ -57,9 +63,9 @@ class World:
         config: The lake's settings.
     """
 
-    def __init__(self, clock: LakeClock | None = None) -> None:
+    def __init__(self, clock: FakeClock | None = None) -> None:
         name = f"graveler-test-{next(_numbers)}"
-        self.clock = clock or LakeClock()
+        self.clock = clock or FakeClock(START)
         self.ids = SequenceIds()
         self.kv = MemoryKVStore()
         self.stores: dict[str, MemoryStore] = {}
@@ -88,3 +94,13 @@ class World:
             store.restore(stores.get(uri, (0, {})))
         self.clock.set(moment)
         self.ids = deepcopy(ids)
+
+
+def link_unseen(branch: Branch, entries: Iterable[Entry]) -> int:
+    """Stage entries as they are, as if the caller had just written their files; return how many.
+
+    Args:
+        branch: A branch, run or step.
+        entries: Nothing about them is looked up.
+    """
+    return stage_written(branch.repository, branch.name, entries, fence=branch.fence)

@@ -15,7 +15,7 @@ from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.names import path_key
 from graveler.records import stage_entry
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress
 

@@ -14,7 +14,7 @@ from graveler.committed import Splitting, StoreStats
 from graveler.lake import Repository
 from graveler.model import Entry
 from graveler.repository.diffing import range_reuse
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, alternate, progress
 

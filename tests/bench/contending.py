@@ -21,7 +21,7 @@ from graveler.model import Entry
 from graveler.names import path_key
 from graveler.records import stage_entry, staged_changes
 from graveler.refs import move
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, entry
 from tests.bench.measure import Result, percentile, progress
 from tests.harness.servers.postgres import postgres_server, schema, socket_of

@@ -9,7 +9,7 @@ import graveler
 from graveler.committed import Splitting
 from graveler.lake import Repository
 from graveler.model import Entry
-from graveler.testing.watching import Call, Process
+from graveler.testing.process import Call, Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, clocked, progress
 

@@ -19,7 +19,7 @@ from graveler.refs.branches import branch_key
 from graveler.runs import RunState
 from graveler.runs.index import _due_key, opened_key
 from graveler.runs.records import _encode
-from graveler.testing.watching import Process
+from graveler.testing.process import Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, best, progress
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from graveler.committed import Splitting
 from graveler.committed.metarange import read
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.bench.lakes import START, entries, hour_entries, new_repository
 from tests.bench.measure import Result, progress
 

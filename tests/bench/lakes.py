@@ -17,7 +17,7 @@ from graveler.lake import Lake, Repository
 from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.objects.store import ObjectStore
-from graveler.testing.watching import Process, WatchedKV, WatchedObjects
+from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
 __all__ = ["START", "entries", "hour_entries", "new_repository", "watched_lake"]
 

@@ -13,7 +13,7 @@ import graveler
 from graveler.committed import Splitting
 from graveler.config import write_default_config
 from graveler.errors import GravelerError
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, best, clocked, percentile, progress
 

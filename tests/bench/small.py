@@ -10,7 +10,7 @@ from graveler.config import load_config
 from graveler.kv.store import KVStore, Stored
 from graveler.lake import Repository
 from graveler.lake.factory import connect
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress
 

@@ -11,7 +11,7 @@ from graveler.config import load_config, write_default_config
 from graveler.lake import Branch, Lake, Repository
 from graveler.lake.factory import connect
 from graveler.model import Entry
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress, timed
 

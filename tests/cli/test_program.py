@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from graveler.model import Entry
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "graveler.cli"]

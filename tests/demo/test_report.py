@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.demo.report import render_report, write_report
@@ -17,6 +16,7 @@ from graveler.errors import GateFailedError
 from graveler.gates import Verdict
 from graveler.lake.factory import connect
 from graveler.repository.diffing import range_reuse
+from graveler.testing.clock import FakeClock, SequenceIds
 
 HOSTILE = 'DL <script>alert("1")</script> & co'
 VOID = {"meta"}

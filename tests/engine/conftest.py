@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.lake.factory import connect
+from graveler.testing.clock import FakeClock, SequenceIds
 
 _numbers = count(1)
 

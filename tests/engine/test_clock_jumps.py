@@ -7,7 +7,7 @@ from itertools import combinations, count
 import pytest
 
 from graveler.background import Inline
-from graveler.clock import Clock, FakeClock, RandomIds
+from graveler.clock import Clock, RandomIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError, NoChangesError, NotFoundError
@@ -16,6 +16,7 @@ from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.refs import merge_bases
 from graveler.refs.reflog import tag_moves
+from graveler.testing.clock import FakeClock
 from tests.harness.worlds import tree
 
 _numbers = count(1)

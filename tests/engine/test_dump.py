@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from graveler.gc import fsck
 from graveler.lake.factory import connect
 from graveler.refs.expired import Expired
 from graveler.refs.restore import restore_refs
+from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from graveler.errors import NoChangesError
 from graveler.model import Entry
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.harness.worlds import ScriptedWorld
 
 BYTES = b"delay,2\n"

@@ -9,7 +9,6 @@ import pytest
 
 import graveler
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.config import LakeConfig, write_default_config
 from graveler.errors import (
     BackendUnavailableError,
@@ -22,6 +21,7 @@ from graveler.kv.store import KVStore
 from graveler.lake.lake import Lake
 from graveler.repository.marker import MARKER, read_marker
 from graveler.repository.watched_kv import WatchedKVStore
+from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.commands import cli  # noqa: F401 - a fixture
 from tests.harness.servers.postgres import for_libpq
 

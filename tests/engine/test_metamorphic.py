@@ -15,14 +15,14 @@ from unittest.mock import patch
 import pytest
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError
 from graveler.lake.factory import connect
 from graveler.model import Entry, Prefix
 from graveler.repository import writing
-from graveler.testing.linking import link_unseen
+from graveler.testing.clock import FakeClock, SequenceIds
+from graveler.testing.world import link_unseen
 from tests.engine.conftest import LAKES, kv_uri, storage
 
 KVS = sorted({kv for kv, _ in LAKES.values()})

@@ -6,7 +6,6 @@ from itertools import count
 import pytest
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table_check import TableKind, table_properties
@@ -28,6 +27,7 @@ from graveler.names import path_key
 from graveler.objects.local import LocalStore
 from graveler.records import encode_entry, stage_entry
 from graveler.sstable.writer import TableWriter
+from graveler.testing.clock import FakeClock, SequenceIds
 
 _numbers = count(1)
 

@@ -6,7 +6,6 @@ import pytest
 
 import graveler
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.config import LakeConfig
 from graveler.errors import (
     GravelerError,
@@ -18,6 +17,7 @@ from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.objects.memory import MemoryStore
 from graveler.repository.marker import MARKER, read_marker
+from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.commands import cli  # noqa: F401 - a fixture
 
 

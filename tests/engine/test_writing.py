@@ -12,7 +12,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import ChangeKind, Entry, Prefix
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 
 
 def names(view, prefix="", **options):

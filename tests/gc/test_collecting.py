@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 
-from graveler.clock import FakeClock
 from graveler.committed.metarange import read
 from graveler.errors import (
     CorruptionError,
@@ -26,8 +25,9 @@ from graveler.records import stage_entry
 from graveler.repository.committing import _seal
 from graveler.repository.marker import MARKER, Marker, Owner, encode_marker
 from graveler.runs import RunState
+from graveler.testing.clock import FakeClock
 from graveler.testing.faults import ProcessDied, dies
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.harness.gc_lakes import (
     DAY,
     NOW,

@@ -6,13 +6,13 @@ from time import monotonic
 import pytest
 
 import graveler
-from graveler.clock import FakeClock
 from graveler.gc import FsckReport
 from graveler.gc.pace import Pace
 from graveler.identity import record_id
 from graveler.model import Entry
 from graveler.records import decode_value, encode_commit, encode_entry, encode_value, stage_entry
-from graveler.testing.linking import link_unseen
+from graveler.testing.clock import FakeClock
+from graveler.testing.world import link_unseen
 
 EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
 

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import LEVELS
 from graveler.gc.graph import CommitGraph
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.refs import Commits, Refs
+from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.gc_lakes import ScriptedWorld, commit
 
 START = datetime(2013, 1, 1, tzinfo=UTC)

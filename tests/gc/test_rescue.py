@@ -2,11 +2,11 @@
 
 import pytest
 
-from graveler.clock import FakeClock
 from graveler.errors import ThrottledError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.rescue import Rescuer
 from graveler.kv.memory import MemoryKVStore
+from graveler.testing.clock import FakeClock
 from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, lost_reply
 
 TABLE = bytes(range(32))

@@ -1,9 +1,9 @@
 import pytest
 
-from graveler.clock import SequenceIds
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.gc.rules import KEEP_ALL, Keep, Retention, RetentionRules
 from graveler.kv.memory import MemoryKVStore
+from graveler.testing.clock import SequenceIds
 from graveler.testing.faults import FaultyKVStore, Script, lost_reply
 
 

@@ -3,10 +3,10 @@
 from itertools import count
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.config import LakeConfig
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
+from graveler.testing.clock import FakeClock, SequenceIds
 
 _numbers = count(1)
 

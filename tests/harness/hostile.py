@@ -7,13 +7,13 @@ from copy import deepcopy
 from typing import Any
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.config import LakeConfig
 from graveler.gates import Candidate, Gate
 from graveler.gates.isolation.child import Task
 from graveler.gates.isolation.process import Conversation, Process
 from graveler.gates.isolation.server import Reads
 from graveler.lake.factory import connect
+from graveler.testing.clock import FakeClock, SequenceIds
 
 ANSWER = {"passed": True, "reason": "", "died": False, "facts": {}, "seen": [], "rule": None}
 STATISTICS: dict[str, Any] = {"files": 1, "bytes": 2, "rows": None, "columns": {}}

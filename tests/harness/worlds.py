@@ -5,12 +5,12 @@ from contextvars import Context
 from itertools import count
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
+from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import (
     Action,
     FaultyKVStore,

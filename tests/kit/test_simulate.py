@@ -13,7 +13,7 @@ from graveler.errors import InvalidInputError
 from graveler.kv.memory import MemoryKVStore
 from graveler.testing import SimulationError, simulate
 from graveler.testing.faults import ProcessDied
-from graveler.testing.watching import Process, WatchedKV
+from graveler.testing.process import Process, WatchedKV
 
 HOUR = "input/2013/01/01/05:00"
 

@@ -8,7 +8,6 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from graveler.clock import FakeClock
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -22,6 +21,7 @@ from graveler.errors import (
 )
 from graveler.kv.dynamodb import DynamoDBKVStore
 from graveler.kv.store import ABSENT, PRESENT
+from graveler.testing.clock import FakeClock
 from tests.harness.wires import Wire
 
 

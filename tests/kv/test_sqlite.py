@@ -9,7 +9,6 @@ from threading import Barrier
 
 import pytest
 
-from graveler.clock import FakeClock
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -20,6 +19,7 @@ from graveler.errors import (
 )
 from graveler.kv.sqlite import SQLiteKVStore
 from graveler.kv.store import ABSENT
+from graveler.testing.clock import FakeClock
 
 ITEMS = [(b"%06d" % number, b"v" * 100) for number in range(2000)]
 

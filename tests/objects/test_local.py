@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from graveler.clock import FakeClock, SystemClock
+from graveler.clock import SystemClock
 from graveler.errors import ObjectNotFoundError
 from graveler.objects.local import LocalStore
+from graveler.testing.clock import FakeClock
 from graveler.testing.objects_suite import ObjectStoreSuite
 
 

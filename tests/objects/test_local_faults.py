@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from graveler.clock import FakeClock, SystemClock
+from graveler.clock import SystemClock
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -28,6 +28,7 @@ from graveler.objects import open_store
 from graveler.objects.body import PIECE_BYTES
 from graveler.objects.local import LocalStore
 from graveler.objects.local_files import exclusive
+from graveler.testing.clock import FakeClock
 
 CALLS = ("write", "fsync", "utime", "mkdir", "rename", "replace", "link")
 LONG = bytes(range(256)) * (PIECE_BYTES // 256 * 2)  # two pieces, so two writes at least

@@ -1,7 +1,7 @@
 import pytest
 
-from graveler.clock import FakeClock
 from graveler.objects.memory import MemoryStore
+from graveler.testing.clock import FakeClock
 from graveler.testing.objects_suite import ObjectStoreSuite
 
 

@@ -4,7 +4,6 @@ import io
 
 import pytest
 
-from graveler.clock import FakeClock, SequenceIds
 from graveler.errors import (
     BackendUnavailableError,
     OutcomeUnknownError,
@@ -15,6 +14,7 @@ from graveler.errors import (
 from graveler.objects import open_store
 from graveler.objects.s3 import S3Settings, S3Store
 from graveler.retries import Retrier
+from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.s3_server import Fault, moto_s3
 
 TRIES = Retrier(FakeClock(), SequenceIds()).tries

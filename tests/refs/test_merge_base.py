@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.clock import SequenceIds
 from graveler.kv.memory import MemoryKVStore
 from graveler.refs import Commits, is_ancestor, line_outside, log, merge_bases
+from graveler.testing.clock import SequenceIds
 from tests.harness.git import Git
 
 START = datetime(2013, 1, 1, tzinfo=UTC)

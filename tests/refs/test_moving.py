@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.clock import FakeClock, SequenceIds
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
@@ -17,6 +16,7 @@ from graveler.errors import (
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import BranchRecord
 from graveler.refs import Refs, advance, move
+from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import FaultyKVStore, Script, lost_reply
 
 NAMES = ["", "a/b", "a~b", "a^b", "a@b", "a:b", "-a", ".a", "a b", "é", "x" * 201, "f" * 64]

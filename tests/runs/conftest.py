@@ -3,10 +3,10 @@
 import pytest
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.lake.factory import connect
+from graveler.testing.clock import FakeClock, SequenceIds
 
 
 @pytest.fixture

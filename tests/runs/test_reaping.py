@@ -7,10 +7,10 @@ from itertools import count
 
 import pytest
 
-from graveler.clock import FakeClock
 from graveler.errors import CorruptionError, FencedError, GravelerError, InvalidInputError
 from graveler.gates import gate
 from graveler.runs import LEASE, Run, RunState
+from graveler.testing.clock import FakeClock
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, tree
 

@@ -10,7 +10,7 @@ from graveler.model import Entry
 from graveler.records import decode_branch
 from graveler.repository import Branch
 from graveler.testing.faults import ProcessDied
-from graveler.testing.linking import link_unseen
+from graveler.testing.world import link_unseen
 from tests.simulate.history import Operation
 from tests.simulate.processes import Process
 from tests.simulate.shared import Call

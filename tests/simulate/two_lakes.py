@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 
 from graveler.background import Inline
-from graveler.clock import FakeClock, SequenceIds
 from graveler.config import LakeConfig
 from graveler.errors import (
     ConflictError,
@@ -27,6 +26,7 @@ from graveler.errors import (
 from graveler.gc import fsck
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
+from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.merge_model import MergeModel
 from tests.harness.worlds import SMALL
 

@@ -15,10 +15,10 @@ from dagster_graveler import (
 )
 from dagster_graveler.run import lakes
 from dagster_graveler.run.leases import beat
-from graveler.clock import FakeClock
 from graveler.config import load_config
 from graveler.gates import gate
 from graveler.lake.factory import connect
+from graveler.testing.clock import FakeClock
 from tests.real.dagster.ending import ended
 
 pytestmark = pytest.mark.filterwarnings(

@@ -7,7 +7,6 @@ import pymysql
 import pytest
 from sqlalchemy import make_url, text
 
-from graveler.clock import FakeClock
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -22,6 +21,7 @@ from graveler.errors import (
 )
 from graveler.kv.mysql import MySQLKVStore
 from graveler.kv.store import ABSENT, PRESENT
+from graveler.testing.clock import FakeClock
 from tests.harness.wires import Wire
 
 

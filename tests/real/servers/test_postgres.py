@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from graveler.clock import FakeClock
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -22,6 +21,7 @@ from graveler.errors import (
 )
 from graveler.kv.postgres import _CREATE, _CREATION_LOCK, PostgresKVStore
 from graveler.kv.store import ABSENT, PRESENT
+from graveler.testing.clock import FakeClock
 from tests.harness.servers.postgres import for_libpq
 from tests.harness.wires import Wire
 

@@ -14,8 +14,8 @@ from fsspec.utils import isfilelike
 
 from graveler.errors import NotFoundError
 from graveler.fs.address import Address
+from graveler.fs.errors import translated
 from graveler.fs.file import GravelerFile
-from graveler.fs.translating import translated
 from graveler.fs.trees import TreeFileSystem
 from graveler.lake.shared import lake_at
 from graveler.model import Entry, Prefix
@@ -25,13 +25,13 @@ from graveler.repository import Stores
 from graveler.repository.listing import first_key, list_entries
 from graveler.repository.verified import download, read_entry, read_range
 
-__all__ = ["ReadingFileSystem"]
+__all__ = ["ReadOnlyFileSystem"]
 
 _READERS: Final = 8
 _Info = dict[str, Any]
 
 
-class ReadingFileSystem(TreeFileSystem):
+class ReadOnlyFileSystem(TreeFileSystem):
     """The half that changes nothing."""
 
     def entry(self, path: str) -> Entry:

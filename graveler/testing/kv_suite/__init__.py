@@ -21,12 +21,12 @@ import pytest
 
 from graveler.errors import StateError
 from graveler.kv.store import KVStore
-from graveler.testing.kv_suite_conditions import ConditionsPart
-from graveler.testing.kv_suite_machine import compare_with_a_dict
-from graveler.testing.kv_suite_scans import ScansPart
-from graveler.testing.kv_suite_threads import ThreadsPart
-from graveler.testing.kv_suite_tools import SuitePart, calls, fill
-from graveler.testing.kv_suite_values import ValuesPart
+from graveler.testing.kv_suite.conditions import ConditionsPart
+from graveler.testing.kv_suite.machine import compare_with_a_dict
+from graveler.testing.kv_suite.scans import ScansPart
+from graveler.testing.kv_suite.threads import ThreadsPart
+from graveler.testing.kv_suite.tools import SuitePart, calls, fill
+from graveler.testing.kv_suite.values import ValuesPart
 
 __all__ = ["KVStoreSuite", "SuitePart"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from graveler.lake import Repository
 from graveler.refs.branches import branch_key
 from graveler.repository import View
-from graveler.testing.watching import Call
+from graveler.testing.process import Call
 
 __all__ = ["Move", "Observer", "Same", "contents"]
 

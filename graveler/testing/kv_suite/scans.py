@@ -6,7 +6,7 @@
 import pytest
 
 from graveler.kv.store import MAX_KEY_BYTES, KVStore
-from graveler.testing.kv_suite_tools import EVERY_BYTE, SuitePart, fill, keys_of
+from graveler.testing.kv_suite.tools import EVERY_BYTE, SuitePart, fill, keys_of
 
 __all__ = ["ScansPart"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, KVStore
-from graveler.testing.kv_suite_tools import (
+from graveler.testing.kv_suite.tools import (
     BAD_KEYS,
     BAD_PARTITIONS,
     TRICKY_NAMES,

@@ -9,7 +9,7 @@ import pytest
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, KVStore
-from graveler.testing.kv_suite_tools import SuitePart, fill, keys_of
+from graveler.testing.kv_suite.tools import SuitePart, fill, keys_of
 
 __all__ = ["ConditionsPart"]
 

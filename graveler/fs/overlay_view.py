@@ -11,10 +11,10 @@ from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
 from graveler.repository import Branch, View
 from graveler.repository.listing import Scan, overlay
 
-__all__ = ["Pending"]
+__all__ = ["OverlayView"]
 
 
-class Pending(View):
+class OverlayView(View):
     """The writes of a transaction over the branch they are meant for.
 
     Bytes go to the store at once, what names them stays here until it is all committed.

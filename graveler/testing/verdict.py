@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from graveler.lake import Repository
-from graveler.testing.observing import Observer
+from graveler.testing.observer import Observer
 from graveler.testing.world import World
 
 __all__ = ["Verdict", "differences", "leftovers"]

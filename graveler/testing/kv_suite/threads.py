@@ -11,7 +11,7 @@ import pytest
 
 from graveler.errors import PreconditionFailedError
 from graveler.kv.store import ABSENT, KVStore
-from graveler.testing.kv_suite_tools import THREADS, SuitePart, keys_of
+from graveler.testing.kv_suite.tools import THREADS, SuitePart, keys_of
 
 __all__ = ["ThreadsPart"]
 
