@@ -1,4 +1,4 @@
-"""How often to ask a remote store again, for how long, and what is said of it on the log.
+"""Trying again: after a lost race, and after a remote store failed.
 
 A call ends after `NO_PROGRESS_S` seconds without progress, its repetitions and the pauses between
 them included. Of a try that fails, what goes beyond the time that the driver lets a connection be
@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from graveler.clock import Clock, IdSource
 from graveler.errors import BackendUnavailableError, ThrottledError
 
-__all__ = ["NO_PROGRESS_S", "Attempts", "Retrier"]
+__all__ = ["NO_PROGRESS_S", "Attempts", "Retrier", "backoff", "longest_pause", "retry"]
 
 NO_PROGRESS_S: Final = 30.0
 """Seconds without progress after which a call ends, unless `[limits]` says otherwise."""
@@ -24,9 +24,43 @@ NO_PROGRESS_S: Final = 30.0
 _TRY: Final = 0.3
 """Part of that time that a try may take without progress: a call gets three."""
 _AT_ONCE_S: Final = 1.0
+_RACES: Final = 200
+_FIRST_WAIT_S: Final = 0.001
+_LONGEST_WAIT_S: Final = 0.1
+_MOST_DOUBLINGS: Final = 30
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+def longest_pause(attempt: int, first_s: float, longest_s: float) -> float:
+    """Return the bound of the pause after try `attempt` (0, 1, 2 …): it doubles up to `longest_s`."""
+    return min(longest_s, first_s * 2.0 ** min(attempt, _MOST_DOUBLINGS))
+
+
+def backoff(clock: Clock, ids: IdSource, attempt: int) -> None:
+    """Wait after a lost race: full jitter under a bound that doubles up to 0.1 s."""
+    clock.sleep(ids.jitter() * longest_pause(attempt, _FIRST_WAIT_S, _LONGEST_WAIT_S))
+
+
+def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | None]) -> T:
+    """Return what `attempt` returns once that is not None, with a back-off between two tries.
+
+    Args:
+        clock: Waits.
+        ids: Draws the jitter.
+        what: What is tried, for the error: ``branch 'main'``.
+        attempt: One try, called with 0, 1, 2 …; None says that a race was lost.
+
+    Raises:
+        ThrottledError: 200 races were lost in a row.
+    """
+    for number in range(_RACES):
+        result = attempt(number)
+        if result is not None:
+            return result
+        backoff(clock, ids, number)
+    raise ThrottledError(f"{what} is busy: lost {_RACES} races; try again")
 
 
 class Retrier:
@@ -122,7 +156,7 @@ class Attempts:
         """Wait and return True if the call that failed by `error` is to be tried again."""
         retrier = self._retrier
         self._spent += min(monotonic() - self._began, retrier.counted_s)
-        longest = min(retrier.longest_wait_s, retrier.first_wait_s * 2 ** (self._number - 1))
+        longest = longest_pause(self._number - 1, retrier.first_wait_s, retrier.longest_wait_s)
         wait = retrier.ids.jitter() * longest
         left = retrier.limit_s - self._spent - wait
         if self._number >= retrier.tries or left < retrier.try_s:

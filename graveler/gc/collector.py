@@ -8,18 +8,17 @@ from typing import Final
 from graveler.arguments import Duration, duration, flag, optional, real, text
 from graveler.arguments import count as whole
 from graveler.errors import InvalidInputError, StateError, ThrottledError
+from graveler.gc.condemnation import condemn, preview, withdraw
 from graveler.gc.lease import LEASE_SECONDS, Lease
 from graveler.gc.lost import close_lost
-from graveler.gc.marking import condemn, preview
 from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState
-from graveler.gc.roots import RunRoots
+from graveler.gc.reachability.roots import RunRoots
+from graveler.gc.reachability.scratch import Scratch
+from graveler.gc.reachability.survey import Survey
+from graveler.gc.reachability.trees import Progress, tell_nobody
 from graveler.gc.rules import Keep, Retention, RetentionRules
-from graveler.gc.scratch import Scratch
 from graveler.gc.store_clock import store_now
-from graveler.gc.survey import Survey
-from graveler.gc.sweeping import Sweep
-from graveler.gc.trees import Progress, tell_nobody
-from graveler.gc.withdrawing import withdraw
+from graveler.gc.sweep import Sweep
 from graveler.identity import unix_us
 from graveler.records import from_unix_us
 from graveler.repository import Stores
@@ -54,7 +53,7 @@ class GarbageCollector:
         self._stores = stores
         self._runs = runs
         self._lease_seconds = lease_seconds
-        self._rules = RetentionRules(stores.kv, stores.uid, stores.ids)
+        self._rules = RetentionRules(stores.refs.settings)
         self._marks = Marks(
             stores.kv, stores.uid, stores.objects, clock=stores.clock, ids=stores.ids
         )

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
-from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.fields import Fields
-from graveler.kv.store import ABSENT, KVStore, Predicate
+from graveler.kv.record_store import RecordStore
+from graveler.kv.store import KVStore
 from graveler.records import FORMAT, decode_json, encode_json, read_key
 
 __all__ = ["FileRecord", "FileRecords", "FileState"]
@@ -42,50 +42,24 @@ class FileRecord:
     state: FileState
 
 
-class FileRecords:
-    """The tables of one repository that are on their way out."""
+class FileRecords(RecordStore[bytes, FileRecord]):
+    """The tables of one repository that are on their way out, by id; one without a record stays."""
 
     def __init__(self, kv: KVStore, uid: str) -> None:
-        self._kv = kv
-        self._partition = f"gc:{uid}"
-
-    def find(self, identifier: bytes) -> tuple[FileRecord, Predicate] | None:
-        """Return the record and what stands for it, or None: the table stays."""
-        stored = self._kv.get(self._partition, _key(identifier))
-        return None if stored is None else (_decode(stored.value), stored.predicate)
+        super().__init__(kv, f"gc:{uid}", key=_key, encode=_encode, decode=_decode)
 
     def list(self) -> Iterator[tuple[bytes, FileRecord]]:
         """Yield the tables that have a record, by id."""
-        for key, value in self._kv.scan(self._partition, _PREFIX):
-            if not key.startswith(_PREFIX):
-                return
-            yield _identifier(key), _decode(value)
-
-    def write(self, identifier: bytes, record: FileRecord, predicate: Predicate = ABSENT) -> bool:
-        """Write the record if it is as `predicate` says; return whether it is written."""
-        value = encode_json({"format": FORMAT, **asdict(record)})
-        try:
-            self._kv.set_if(self._partition, _key(identifier), value, predicate)
-        except PreconditionFailedError:
-            return False
-        except OutcomeUnknownError:
-            stored = self._kv.get(self._partition, _key(identifier))
-            return stored is not None and stored.value == value
-        return True
-
-    def remove(self, identifier: bytes, predicate: Predicate) -> bool:
-        """Remove the record if it is as `predicate` says; return whether it is gone."""
-        try:
-            self._kv.delete_if(self._partition, _key(identifier), predicate)
-        except PreconditionFailedError:
-            return False
-        except OutcomeUnknownError:
-            return self._kv.get(self._partition, _key(identifier)) is None
-        return True
+        for name, record in self.scan(_PREFIX):
+            yield _identifier(name), record
 
 
 def _key(identifier: bytes) -> bytes:
     return _PREFIX + identifier.hex().encode()
+
+
+def _encode(record: FileRecord) -> bytes:
+    return encode_json({"format": FORMAT, **asdict(record)})
 
 
 def _decode(raw: bytes) -> FileRecord:
@@ -95,5 +69,5 @@ def _decode(raw: bytes) -> FileRecord:
 
 
 def _identifier(key: bytes) -> bytes:
-    name = read_key(key[len(_PREFIX) :], "record of a condemned table")
+    name = read_key(key, "record of a condemned table")
     return Fields({"key": name}, "record of a condemned table").binary("key")

@@ -12,22 +12,15 @@ from enum import StrEnum
 from typing import Any, Final
 
 from graveler.clock import Clock, IdSource
-from graveler.errors import (
-    NotFoundError,
-    ObjectNotFoundError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
-    StateError,
-    ThrottledError,
-)
+from graveler.errors import NotFoundError, ObjectNotFoundError, StateError
 from graveler.fields import Fields, row
 from graveler.gc.store_clock import FOLDER
 from graveler.identity import unix_us
-from graveler.kv.store import ABSENT, KVStore
+from graveler.kv.record_store import RecordStore
+from graveler.kv.store import KVStore
 from graveler.limits import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json, from_unix_us
-from graveler.refs import backoff
 from graveler.repository.borrowing import CONDEMNED
 
 __all__ = ["PAGE", "WAITING", "Kind", "Mark", "MarkState", "Marks", "Tally"]
@@ -36,7 +29,6 @@ PAGE: Final = 5_000
 """Names on a page."""
 
 _PREFIX: Final = b"mark/"
-_ATTEMPTS: Final = 50
 _LONGEST: Final = LONGEST_DURATION.total_seconds()
 
 
@@ -199,8 +191,9 @@ class Marks:
     def __init__(
         self, kv: KVStore, uid: str, objects: ObjectStore, *, clock: Clock, ids: IdSource
     ) -> None:
-        self._kv = kv
-        self._partition = f"gc:{uid}"
+        self._records: RecordStore[str, Mark] = RecordStore(
+            kv, f"gc:{uid}", key=_key, encode=_encode, decode=_decode
+        )
         self._folder = f"{FOLDER}/{uid}"
         self._objects = objects
         self._clock = clock
@@ -218,31 +211,26 @@ class Marks:
             grace=grace,
             nonce=nonce,
         )
-        try:
-            self._kv.set_if(self._partition, _key(mark.id), _encode(mark), ABSENT)
-        except OutcomeUnknownError:
-            if self.find(mark.id) != mark:
-                raise
+        if not self._records.write(mark.id, mark):
+            raise StateError(
+                f"mark {mark.id} was not written, or another mark has its id: mark again"
+            )
         return mark
 
     def find(self, identifier: str) -> Mark | None:
         """Return a mark, or None."""
-        stored = self._kv.get(self._partition, _key(identifier))
-        return None if stored is None else _decode(stored.value)
+        return self._records.get(identifier)
 
     def get(self, identifier: str) -> Mark:
         """Return a mark, or raise NotFoundError."""
         mark = self.find(identifier)
         if mark is None:
-            raise NotFoundError(f"no mark {identifier!r}: `graveler gc list` shows those there are")
+            raise _missing(identifier)
         return mark
 
     def list(self) -> Iterator[Mark]:
         """Yield the marks, oldest first."""
-        for key, value in self._kv.scan(self._partition, _PREFIX):
-            if not key.startswith(_PREFIX):
-                return
-            yield _decode(value)
+        return (mark for _, mark in self._records.scan(_PREFIX))
 
     def move(
         self, identifier: str, states: tuple[MarkState, ...], change: Callable[[Mark], Mark]
@@ -252,22 +240,17 @@ class Marks:
         Raises:
             StateError: It is in another state.
         """
-        for attempt in range(_ATTEMPTS):
-            stored = self._kv.get(self._partition, _key(identifier))
-            mark = self.get(identifier) if stored is None else _decode(stored.value)
-            if stored is None or mark.state not in states:
+
+        def changed(mark: Mark | None) -> Mark:
+            if mark is None:
+                raise _missing(identifier)
+            if mark.state not in states:
                 raise StateError(f"mark {identifier} is {mark.state}: {_NEXT[mark.state]}")
-            new = replace(change(mark), nonce=self._ids.unique())
-            try:
-                self._kv.set_if(self._partition, _key(identifier), _encode(new), stored.predicate)
-            except PreconditionFailedError:
-                backoff(self._clock, self._ids, attempt)
-                continue
-            except OutcomeUnknownError:
-                if self.find(identifier) != new:
-                    continue
-            return new
-        raise ThrottledError(f"mark {identifier} is busy: lost {_ATTEMPTS} races; try again")
+            return replace(change(mark), nonce=self._ids.unique())
+
+        return self._records.update(
+            identifier, changed, what=f"mark {identifier}", clock=self._clock, ids=self._ids
+        )
 
     def folder(self, mark: str) -> str:
         """Return where the pages of a mark lie; their kind and number are behind it."""
@@ -325,3 +308,7 @@ _NEXT: Final = {
 
 def _key(identifier: str) -> bytes:
     return _PREFIX + identifier.encode()
+
+
+def _missing(identifier: str) -> NotFoundError:
+    return NotFoundError(f"no mark {identifier!r}: `graveler gc list` shows those there are")

@@ -6,27 +6,17 @@ patterns of branch names; a branch that several patterns match keeps what any of
 keeps, and one that none matches follows the default.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from graveler.clock import IdSource
-from graveler.errors import (
-    InvalidInputError,
-    NotFoundError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
-    ThrottledError,
-)
+from graveler.errors import InvalidInputError, NotFoundError
 from graveler.fields import Fields, row
-from graveler.kv.store import ABSENT, KVStore, Stored
-from graveler.records import FORMAT, decode_json, encode_json
+from graveler.records import FORMAT
+from graveler.refs.settings import Setting, Settings
 
-__all__ = ["KEEP_ALL", "Keep", "Retention", "RetentionRules"]
-
-_KEY: Final = b"settings/retention"
-_ATTEMPTS: Final = 20
+__all__ = ["KEEP_ALL", "RETENTION", "Keep", "Retention", "RetentionRules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +88,12 @@ class Retention:
 class RetentionRules:
     """The stored rules of one repository."""
 
-    def __init__(self, kv: KVStore, uid: str, ids: IdSource) -> None:
-        self._kv = kv
-        self._partition = f"refs:{uid}"
-        self._ids = ids
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
 
     def get(self) -> Retention:
         """Return the rules."""
-        return _decode(self._kv.get(self._partition, _KEY))
+        return self._settings.get(RETENTION)
 
     def set(self, keep: Keep, pattern: str | None = None) -> Retention:
         """Set the rule of a pattern, or the default; return all rules.
@@ -125,7 +113,7 @@ class RetentionRules:
                 return Retention(keep, rules.patterns)
             return Retention(rules.default, {**rules.patterns, pattern: keep})
 
-        return self._change(change)
+        return self._settings.change(RETENTION, change)
 
     def remove(self, pattern: str | None = None) -> Retention:
         """Take the rule of a pattern, or the default, away; return all rules.
@@ -145,44 +133,20 @@ class RetentionRules:
                 {name: keep for name, keep in rules.patterns.items() if name != pattern},
             )
 
-        return self._change(change)
-
-    def _change(self, change: Callable[[Retention], Retention]) -> Retention:
-        for _ in range(_ATTEMPTS):
-            stored = self._kv.get(self._partition, _KEY)
-            rules = change(_decode(stored))
-            value = _encode(rules, self._ids.unique())
-            predicate = ABSENT if stored is None else stored.predicate
-            try:
-                self._kv.set_if(self._partition, _KEY, value, predicate)
-            except PreconditionFailedError:
-                continue
-            except OutcomeUnknownError:
-                there = self._kv.get(self._partition, _KEY)
-                if there is None or there.value != value:
-                    continue
-            return rules
-        raise ThrottledError(f"retention rules: lost {_ATTEMPTS} races; try again")
+        return self._settings.change(RETENTION, change)
 
 
-def _encode(rules: Retention, nonce: str) -> bytes:
-    return encode_json(
-        {
-            "format": FORMAT,
-            "default": [rules.default.days, rules.default.count],
-            "patterns": {
-                name: [keep.days, keep.count] for name, keep in sorted(rules.patterns.items())
-            },
-            "nonce": nonce,
-        }
-    )
+def _encode(rules: Retention) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "default": [rules.default.days, rules.default.count],
+        "patterns": {
+            name: [keep.days, keep.count] for name, keep in sorted(rules.patterns.items())
+        },
+    }
 
 
-def _decode(stored: Stored | None) -> Retention:
-    if stored is None:
-        return Retention()
-    what = "retention rules"
-    fields = Fields(decode_json(stored.value, what), what)
+def _read(fields: Fields) -> Retention:
     patterns = fields.record("patterns")
     return Retention(
         _keep(fields, "default"), {name: _keep(patterns, name) for name in sorted(patterns)}
@@ -193,3 +157,8 @@ def _keep(fields: Fields, name: str) -> Keep:
     rule = row(fields.value(name), ("days", "count"), f"{fields.what}, {name}")
     days = None if rule.value("days") is None else rule.real("days")
     return Keep(days, None if rule.value("count") is None else rule.number("count", least=1))
+
+
+RETENTION: Final = Setting(
+    "retention", "retention rules", default=Retention(), encode=_encode, read=_read
+)

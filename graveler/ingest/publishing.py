@@ -26,10 +26,11 @@ from graveler.gates import (
 )
 from graveler.ingest.records import IngestRecords
 from graveler.model import Commit
-from graveler.refs import is_ancestor, retry
+from graveler.refs import is_ancestor
 from graveler.repository.landing import CommitSpec, Landed, Tip, land_judged
 from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
+from graveler.retries import retry
 
 __all__ = ["Publisher"]
 

@@ -20,8 +20,8 @@ from graveler.ingest.record import (
     encode,
 )
 from graveler.kv.store import ABSENT
-from graveler.refs import backoff
 from graveler.repository.stores import Stores
+from graveler.retries import backoff
 
 __all__ = ["IngestRecords"]
 

@@ -32,7 +32,7 @@ from graveler.forking import abandon, held_off, watch
 from graveler.kv.batches import chunks, groups, pages
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.reading import may_write
-from graveler.kv.sqlite_reading import ReadOnlyConnections
+from graveler.kv.sqlite_read_only import ReadOnlyConnections
 from graveler.kv.store import (
     ABSENT,
     PRESENT,

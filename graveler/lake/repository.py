@@ -60,9 +60,10 @@ from graveler.repository.witness import Witness
 from graveler.runs import LEASE, TTL, Run, Runs, Why
 
 if TYPE_CHECKING:
-    from graveler.gc import FsckReport, GarbageCollector
-    from graveler.gc.fsck import Progress
-    from graveler.gc.objects import Depth
+    from graveler.fsck import FsckReport
+    from graveler.fsck.check import Progress
+    from graveler.fsck.objects import Depth
+    from graveler.gc import GarbageCollector
     from graveler.ingest import Ingestion
     from graveler.lake.lake import Lake
 
@@ -145,7 +146,7 @@ class Repository:
             rate: Bytes a second at which ``checksum`` reads; None for no limit.
             resume: Do not read again what a stopped check found sound.
         """
-        from graveler.gc import fsck  # noqa: PLC0415 - only a check needs it
+        from graveler.fsck import fsck  # noqa: PLC0415 - only a check needs it
 
         candidates = {
             f"run {record.key}": record.candidate

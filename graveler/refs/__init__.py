@@ -3,10 +3,9 @@
 from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
 from graveler.refs.epochs import Epoch, Epochs
-from graveler.refs.expecting import resolve_to_name, resolve_to_read
-from graveler.refs.expression import resolve
+from graveler.refs.expression import resolve, resolve_to_name, resolve_to_read
 from graveler.refs.history import is_ancestor, line_outside, log, merge_bases, walk
-from graveler.refs.mover import advance, backoff, move, retry
+from graveler.refs.mover import advance, move
 from graveler.refs.protection import Protection
 from graveler.refs.reflog import RefMove, all_moves, branch_moves, moves_ago, tag_moves
 from graveler.refs.refs import Refs
@@ -23,7 +22,6 @@ __all__ = [
     "Tags",
     "advance",
     "all_moves",
-    "backoff",
     "branch_moves",
     "is_ancestor",
     "line_outside",
@@ -34,7 +32,6 @@ __all__ = [
     "resolve",
     "resolve_to_name",
     "resolve_to_read",
-    "retry",
     "tag_moves",
     "walk",
 ]

@@ -5,13 +5,12 @@ it is over. Who names existing bytes reads it before and after: as long as it st
 no sweep is under way, every sweep to come sees what was named.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from graveler.clock import IdSource
-from graveler.errors import OutcomeUnknownError, PreconditionFailedError, ThrottledError
+from graveler.clock import Clock, IdSource
 from graveler.fields import Fields
+from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT, KVStore
 from graveler.records import FORMAT, decode_json, encode_json
 
@@ -19,7 +18,6 @@ __all__ = ["Epoch", "Epochs"]
 
 _KEY: Final = b"epoch"
 _WHAT: Final = "epoch of sweeps"
-_ATTEMPTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +49,24 @@ class Epoch:
 class Epochs:
     """The epoch of one repository."""
 
-    def __init__(self, kv: KVStore, uid: str, ids: IdSource) -> None:
-        self._kv = kv
-        self._partition = f"gc:{uid}"
+    def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
+        self._records: RecordStore[bytes, Epoch] = RecordStore(
+            kv, f"gc:{uid}", key=bytes, encode=_encode, decode=_decode
+        )
+        self._clock = clock
         self._ids = ids
 
     def read(self) -> Epoch:
         """Return the present epoch."""
-        stored = self._kv.get(self._partition, _KEY)
-        return Epoch() if stored is None else _decode(stored.value)
+        return self._records.get(_KEY) or Epoch()
 
     def begin(self, mark: str, *, names: str, pages: int) -> Epoch:
-        """Raise the epoch before the look of a sweep, whatever was there."""
-        for _ in range(_ATTEMPTS):
-            begun = self._raise(lambda now: Epoch(now.number, mark, names, pages), lambda _: True)
-            if begun is not None:
-                return begun
-        raise ThrottledError(f"{_WHAT}: lost {_ATTEMPTS} races; try again")
+        """Raise the epoch before a sweep looks at the repository, whatever the epoch is."""
+
+        def change(now: Epoch | None) -> Epoch:
+            return self._raised(now or Epoch(), Epoch(mark=mark, names=names, pages=pages))
+
+        return self._records.update(_KEY, change, what=_WHAT, clock=self._clock, ids=self._ids)
 
     def look_again(self, seen: Epoch) -> Epoch | None:
         """Raise the epoch so that the sweep that is looking has to look again.
@@ -75,7 +74,7 @@ class Epochs:
         Returns:
             None where the epoch was not as `seen` any more.
         """
-        return self._raise(lambda now: now, lambda now: now == seen)
+        return self._raise(seen, seen)
 
     def decide(self, seen: Epoch, spared: int) -> Epoch | None:
         """Say that the sweep deletes what its mark lists, but for what `spared` pages list.
@@ -83,30 +82,25 @@ class Epochs:
         Returns:
             None where somebody has raised the epoch since it was `seen`: look again.
         """
-        return self._raise(lambda now: replace(now, spared=spared), lambda now: now == seen)
+        return self._raise(seen, replace(seen, spared=spared))
 
     def end(self, seen: Epoch) -> bool:
         """Say that the sweep is over; return whether it was still under way."""
-        return self._raise(lambda now: Epoch(now.number), lambda now: now == seen) is not None
+        return self._raise(seen, Epoch()) is not None
 
-    def _raise(
-        self, change: Callable[[Epoch], Epoch], still: Callable[[Epoch], bool]
-    ) -> Epoch | None:
-        stored = self._kv.get(self._partition, _KEY)
-        now = Epoch() if stored is None else _decode(stored.value)
-        if not still(now):
+    def _raise(self, seen: Epoch, new: Epoch) -> Epoch | None:
+        now, predicate = self._records.find(_KEY) or (Epoch(), ABSENT)
+        if now != seen:
             return None
-        raised = replace(change(now), number=now.number + 1, nonce=self._ids.unique())
-        value = encode_json({"format": FORMAT, **asdict(raised)})
-        try:
-            self._kv.set_if(
-                self._partition, _KEY, value, ABSENT if stored is None else stored.predicate
-            )
-        except PreconditionFailedError:
-            return None
-        except OutcomeUnknownError:
-            return raised if self.read() == raised else None
-        return raised
+        raised = self._raised(now, new)
+        return raised if self._records.write(_KEY, raised, predicate) else None
+
+    def _raised(self, now: Epoch, new: Epoch) -> Epoch:
+        return replace(new, number=now.number + 1, nonce=self._ids.unique())
+
+
+def _encode(epoch: Epoch) -> bytes:
+    return encode_json({"format": FORMAT, **asdict(epoch)})
 
 
 def _decode(raw: bytes) -> Epoch:

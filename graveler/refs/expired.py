@@ -12,15 +12,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
-from graveler.errors import (
-    ExpiredError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
-    ThrottledError,
-)
+from graveler.errors import ExpiredError, ThrottledError
 from graveler.fields import Fields
 from graveler.identity import unix_us
-from graveler.kv.store import ABSENT, KVStore, Predicate
+from graveler.kv.record_store import RecordStore
+from graveler.kv.store import KVStore
 from graveler.records import FORMAT, decode_json, encode_json, from_unix_us, read_key
 
 __all__ = ["Expired", "ExpiredCommits", "read_expired"]
@@ -49,7 +45,7 @@ class Expired:
         return from_unix_us(self.at)
 
 
-class ExpiredCommits:
+class ExpiredCommits(RecordStore[str, Expired]):
     """The condemned and the expired commits of one repository.
 
     Attributes:
@@ -65,21 +61,13 @@ class ExpiredCommits:
     def __init__(
         self, kv: KVStore, uid: str, *, has_tree: Callable[[str], bool] | None = None
     ) -> None:
-        self._kv = kv
-        self._partition = f"gc:{uid}"
+        super().__init__(kv, f"gc:{uid}", key=_key, encode=_encode, decode=_decode)
         self.has_tree = has_tree or _always
-
-    def find(self, commit_id: str) -> tuple[Expired, Predicate] | None:
-        """Return what is known of the commit and the predicate of the record, or None."""
-        stored = self._kv.get(self._partition, _key(commit_id))
-        return None if stored is None else (_decode(stored.value), stored.predicate)
 
     def list(self) -> Iterator[tuple[str, Expired]]:
         """Yield the commits that are condemned or expired, by id."""
-        for key, value in self._kv.scan(self._partition, _PREFIX):
-            if not key.startswith(_PREFIX):
-                return
-            yield read_key(key[len(_PREFIX) :], "expired commit"), _decode(value)
+        for name, record in self.scan(_PREFIX):
+            yield read_key(name, "expired commit"), record
 
     def check_readable(self, commit_id: str) -> None:
         """Raise ExpiredError if the commit's tree is gone."""
@@ -116,28 +104,6 @@ class ExpiredCommits:
                 return
         raise ThrottledError(f"commit {commit_id[:12]}: lost {_ATTEMPTS} races; try again")
 
-    def write(self, commit_id: str, record: Expired, predicate: Predicate = ABSENT) -> bool:
-        """Write the record if it is as `predicate` says; return whether it is written."""
-        value = encode_json({"format": FORMAT, **asdict(record)})
-        try:
-            self._kv.set_if(self._partition, _key(commit_id), value, predicate)
-        except PreconditionFailedError:
-            return False
-        except OutcomeUnknownError:
-            stored = self._kv.get(self._partition, _key(commit_id))
-            return stored is not None and stored.value == value
-        return True
-
-    def remove(self, commit_id: str, predicate: Predicate) -> bool:
-        """Remove the record if it is as `predicate` says; return whether it is gone."""
-        try:
-            self._kv.delete_if(self._partition, _key(commit_id), predicate)
-        except PreconditionFailedError:
-            return False
-        except OutcomeUnknownError:
-            return self._kv.get(self._partition, _key(commit_id)) is None
-        return True
-
 
 def _always(_commit_id: str) -> bool:
     return True
@@ -154,6 +120,10 @@ def _gone(commit_id: str, record: Expired) -> ExpiredError:
         f"{record.when:%Y-%m-%d %H:%M} UTC, because no ref and no retention rule kept it; the commit "
         "itself stays in the log: choose one that `graveler log` does not show as expired"
     )
+
+
+def _encode(record: Expired) -> bytes:
+    return encode_json({"format": FORMAT, **asdict(record)})
 
 
 def _decode(raw: bytes) -> Expired:

@@ -16,7 +16,7 @@ from graveler.model import Commit
 from graveler.refs.reflog import as_of, moves_ago
 from graveler.refs.refs import Refs
 
-__all__ = ["resolve"]
+__all__ = ["resolve", "resolve_to_name", "resolve_to_read"]
 
 _EXPRESSION: Final = re.compile(
     r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:(@)|(?:@\{([^{}]{1,40})\})?((?:[~^][0-9]{0,7})*))"
@@ -26,6 +26,9 @@ _MODIFIER: Final = re.compile(r"([~^])([0-9]*)")
 _FULL_ID: Final = re.compile(r"[0-9a-f]{64}")
 _PREFIX: Final = re.compile(r"[0-9a-f]{4,63}")
 _MOST_STEPS: Final = 1_000_000
+_HISTORY: Final = re.compile(r"[0-9a-f]{4,64}|.*[~^@].*", re.DOTALL)
+"""Expressions of commits that may be expired. Branches and tags keep the trees of their commits:
+only what goes back from them, or names a commit by its id, is looked up among the expired."""
 
 
 def resolve(refs: Refs, expression: str) -> Commit:
@@ -50,6 +53,34 @@ def resolve(refs: Refs, expression: str) -> Commit:
         if number > _MOST_STEPS:
             raise InvalidInputError(f"ref {expression!r}: {number} steps are too many")
         commit = _back(refs, commit, sign, number, expression)
+    return commit
+
+
+def resolve_to_read(refs: Refs, expression: str) -> Commit:
+    """Return the commit an expression names, whose tree can be read.
+
+    Raises:
+        ExpiredError: Garbage collection has removed its tree.
+        InvalidInputError: The expression cannot be read.
+        RefNotFoundError: It names nothing.
+    """
+    commit = resolve(refs, expression)
+    if _HISTORY.fullmatch(expression):
+        refs.expired.check_readable(commit.id)
+    return commit
+
+
+def resolve_to_name(refs: Refs, expression: str) -> Commit:
+    """Return the commit an expression names, for a new ref or for a tree made from its own.
+
+    Raises:
+        ExpiredError: Garbage collection has condemned its tree, or removed it.
+        InvalidInputError: The expression cannot be read.
+        RefNotFoundError: It names nothing.
+    """
+    commit = resolve(refs, expression)
+    if _HISTORY.fullmatch(expression):
+        refs.expired.check_nameable(commit.id)
     return commit
 
 

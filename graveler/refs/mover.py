@@ -2,52 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeVar
 
-from graveler.clock import Clock, IdSource
 from graveler.errors import (
     BackendUnavailableError,
     OutcomeUnknownError,
     PreconditionFailedError,
-    ThrottledError,
 )
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord
 from graveler.refs.history import is_ancestor
 from graveler.refs.refs import Refs
+from graveler.retries import retry
 
-__all__ = ["advance", "backoff", "move", "retry"]
-
-_ATTEMPTS: Final = 200
-_FIRST_WAIT_S: Final = 0.001
-_LONGEST_WAIT_S: Final = 0.1
-
-T = TypeVar("T")
-
-
-def backoff(clock: Clock, ids: IdSource, attempt: int) -> None:
-    """Wait before try `attempt` + 1: full jitter under a bound that doubles up to 0.1 s."""
-    clock.sleep(ids.jitter() * min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10)))
-
-
-def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | None]) -> T:
-    """Return what `attempt` returns once that is not None, with a back-off between two tries.
-
-    Args:
-        clock: Waits.
-        ids: Draws the jitter.
-        what: What is tried, for the error: ``branch 'main'``.
-        attempt: One try, called with 0, 1, 2 …; None says that a race was lost.
-
-    Raises:
-        ThrottledError: 200 races lost in a row.
-    """
-    for number in range(_ATTEMPTS):
-        result = attempt(number)
-        if result is not None:
-            return result
-        backoff(clock, ids, number)
-    raise ThrottledError(f"{what} is busy: lost {_ATTEMPTS} races; try again")
+__all__ = ["advance", "move"]
 
 
 def move(

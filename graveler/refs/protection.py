@@ -7,23 +7,15 @@ those matches has to read on.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from graveler.clock import IdSource
-from graveler.errors import (
-    InvalidInputError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
-    ProtectedBranchError,
-    ThrottledError,
-)
+from graveler.errors import InvalidInputError, ProtectedBranchError
 from graveler.fields import Fields
-from graveler.judging import refuse_writes
-from graveler.kv.store import ABSENT, KVStore, Stored
-from graveler.records import decode_json, encode_json
+from graveler.refs.settings import Setting, Settings
 
-__all__ = ["ACTIONS", "USUAL", "Protection"]
+__all__ = ["ACTIONS", "PROTECTION", "USUAL", "Protection"]
 
 ACTIONS: Final = ("write", "commit", "merge", "revert", "reset", "delete")
 """What can be forbidden: staging writes, committing them, merging and publishing runs into the
@@ -32,8 +24,6 @@ branch, revert and cherry-pick, moving it back or elsewhere (hard reset, undo), 
 USUAL: Final = ("write", "commit", "reset", "delete")
 """What is forbidden where nothing is said: such a branch only goes forward, by merges."""
 
-_KEY: Final = b"settings/protection"
-_ATTEMPTS: Final = 20
 _INSTEAD: Final = {
     "write": "write to another branch and merge it",
     "commit": "commit on another branch and merge it",
@@ -49,14 +39,12 @@ _Rules = dict[str, tuple[str, ...]]
 class Protection:
     """The protection rules of one repository."""
 
-    def __init__(self, kv: KVStore, partition: str, ids: IdSource) -> None:
-        self._kv = kv
-        self._partition = partition
-        self._ids = ids
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
 
     def rules(self) -> dict[str, tuple[str, ...]]:
         """Return what is forbidden, by pattern, both in order."""
-        return _decode(self._kv.get(self._partition, _KEY))
+        return self._settings.get(PROTECTION).forbidden
 
     def patterns(self) -> list[str]:
         """Return the patterns, sorted."""
@@ -90,8 +78,8 @@ class Protection:
         Returns:
             Whether the branch may require gates, as `may_require_gates` says.
         """
-        stored = self._kv.get(self._partition, _KEY)
-        for pattern, actions in _decode(stored).items():
+        stored = self._settings.get(PROTECTION)
+        for pattern, actions in stored.forbidden.items():
             if action in actions and fnmatchcase(branch, pattern):
                 raise ProtectedBranchError(
                     f"branch {branch!r} is protected against {action} (pattern {pattern!r}): "
@@ -99,31 +87,24 @@ class Protection:
                     f"`graveler branch unprotect {pattern!r}`"
                 )
 
-        return _matches(branch, _judged(stored))
+        return _matches(branch, stored.judged)
 
     def may_require_gates(self, branch: str) -> bool:
         """Return whether gates are required of branches by such a name, or once were."""
-        return _matches(branch, _judged(self._kv.get(self._partition, _KEY)))
+        return _matches(branch, self._settings.get(PROTECTION).judged)
 
     def expect_gates(self, patterns: Iterable[str]) -> None:
-        """Say that branches that match may require gates, before they do; it stays said."""
-        wanted = set(patterns)
-        if not wanted <= set(_judged(self._kv.get(self._partition, _KEY))):
-            self._change(lambda rules: rules, judged=wanted)
+        """Record that branches that match may require gates, before they do; it stays recorded."""
+        wanted = frozenset(patterns)
+        if not wanted <= self._settings.get(PROTECTION).judged:
+            self._settings.change(
+                PROTECTION, lambda stored: _Stored(stored.forbidden, stored.judged | wanted)
+            )
 
-    def _change(self, change: Callable[[_Rules], _Rules], *, judged: Iterable[str] = ()) -> None:
-        refuse_writes("protection rules")
-        for _ in range(_ATTEMPTS):
-            stored = self._kv.get(self._partition, _KEY)
-            marked = sorted({*_judged(stored), *judged})
-            value = _encode(change(_decode(stored)), marked, self._ids.unique())
-            predicate = ABSENT if stored is None else stored.predicate
-            try:
-                self._kv.set_if(self._partition, _KEY, value, predicate)
-            except (PreconditionFailedError, OutcomeUnknownError):
-                continue  # adding or removing a pattern twice is harmless
-            return
-        raise ThrottledError(f"protection rules: lost {_ATTEMPTS} races; try again")
+    def _change(self, change: Callable[[_Rules], _Rules]) -> None:
+        self._settings.change(
+            PROTECTION, lambda stored: _Stored(change(stored.forbidden), stored.judged)
+        )
 
 
 def check_actions(actions: Iterable[str]) -> tuple[str, ...]:
@@ -138,38 +119,6 @@ def check_actions(actions: Iterable[str]) -> tuple[str, ...]:
     return tuple(action for action in ACTIONS if action in given)
 
 
-def _encode(rules: _Rules, judged: list[str], nonce: str) -> bytes:
-    value: dict[str, Any] = {"patterns": sorted(rules), "nonce": nonce}
-    if judged:
-        value["judged"] = judged
-    other = {pattern: what for pattern, what in rules.items() if what != USUAL}
-    if other:
-        value["actions"] = other
-    return encode_json(value)
-
-
-def _judged(stored: Stored | None) -> tuple[str, ...]:
-    if stored is None:
-        return ()
-    return _fields(stored).texts("judged", ())
-
-
-def _matches(branch: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(branch, pattern) for pattern in patterns)
-
-
-def _decode(stored: Stored | None) -> _Rules:
-    if stored is None:
-        return {}
-    fields = _fields(stored)
-    patterns = fields.texts("patterns")
-    other = fields.record("actions") if "actions" in fields else Fields({}, fields.what)
-    return {
-        pattern: read_actions(other, pattern) if pattern in other else USUAL
-        for pattern in sorted(patterns)
-    }
-
-
 def read_actions(rules: Fields, pattern: str) -> tuple[str, ...]:
     """Return what stored rules forbid on a pattern, or raise CorruptionError."""
     try:
@@ -178,6 +127,37 @@ def read_actions(rules: Fields, pattern: str) -> tuple[str, ...]:
         raise rules.wrong(pattern, f"some of {ACTIONS}") from None
 
 
-def _fields(stored: Stored) -> Fields:
-    what = "protection rules"
-    return Fields(decode_json(stored.value, what), what)
+def _matches(branch: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(branch, pattern) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The record: what is forbidden by pattern, and the patterns that may require gates."""
+
+    forbidden: _Rules = field(default_factory=dict)
+    judged: frozenset[str] = frozenset()
+
+
+def _encode(stored: _Stored) -> dict[str, Any]:
+    value: dict[str, Any] = {"patterns": sorted(stored.forbidden)}
+    if stored.judged:
+        value["judged"] = sorted(stored.judged)
+    other = {pattern: what for pattern, what in stored.forbidden.items() if what != USUAL}
+    if other:
+        value["actions"] = other
+    return value
+
+
+def _read(fields: Fields) -> _Stored:
+    other = fields.record("actions") if "actions" in fields else Fields({}, fields.what)
+    forbidden = {
+        pattern: read_actions(other, pattern) if pattern in other else USUAL
+        for pattern in sorted(fields.texts("patterns"))
+    }
+    return _Stored(forbidden, frozenset(fields.texts("judged", ())))
+
+
+PROTECTION: Final = Setting(
+    "protection", "protection rules", default=_Stored(), encode=_encode, read=_read
+)

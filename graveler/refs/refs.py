@@ -10,10 +10,10 @@ from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits
 from graveler.refs.epochs import Epochs
 from graveler.refs.expired import ExpiredCommits
-from graveler.refs.links import LinkPlaces
 from graveler.refs.moves import Moves
 from graveler.refs.protection import Protection
-from graveler.refs.requirements import Requirements
+from graveler.refs.requirements import LinkPlaces, Requirements
+from graveler.refs.settings import Settings
 from graveler.refs.tags import Tags
 
 __all__ = ["Refs"]
@@ -55,10 +55,11 @@ class Refs:
         )
         self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
         self.tags = Tags(kv, partition, self.moves, named=self.expired.keep)
-        self.protection = Protection(kv, partition, ids)
-        self.epochs = Epochs(kv, uid, ids)
-        self.links = LinkPlaces(kv, partition, ids)
-        self.requirements = Requirements(kv, partition, ids, self.protection)
+        self.epochs = Epochs(kv, uid, clock=clock, ids=ids)
+        self.settings = Settings(kv, uid, clock=clock, ids=ids)
+        self.protection = Protection(self.settings)
+        self.links = LinkPlaces(self.settings)
+        self.requirements = Requirements(self.settings, self.protection)
 
     def turn(self, branch: str) -> AbstractContextManager[bool]:
         """Hold the turn at moving `branch` while the block runs.

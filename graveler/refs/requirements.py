@@ -1,60 +1,23 @@
-"""Gates that branches require, as settings hold them: one record, ``settings/gates``.
-
-What a gate is, is not known here: it is kept as the JSON that `graveler.gates` made of it.
-"""
+"""What a repository's settings demand of links and of branches: declared places, required gates."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from graveler.clock import IdSource
-from graveler.errors import (
-    OutcomeUnknownError,
-    PreconditionFailedError,
-    ThrottledError,
-)
 from graveler.fields import Fields
-from graveler.judging import refuse_writes
-from graveler.kv.store import ABSENT, KVStore, Stored
-from graveler.records import decode_json, encode_json
 from graveler.refs.protection import Protection
+from graveler.refs.settings import Setting, Settings
 
-__all__ = ["GateRules", "Requirements", "read_gate_rules"]
-
-_KEY: Final = b"settings/gates"
-_ATTEMPTS: Final = 20
+__all__ = [
+    "LINK_PLACES",
+    "REQUIRED_GATES",
+    "GateRules",
+    "LinkPlaces",
+    "Requirements",
+    "read_gate_rules",
+]
 
 GateRules = Mapping[str, list[dict[str, Any]]]
-"""Gates by shell pattern of branch names."""
-
-
-class Requirements:
-    """What the branches of one repository require."""
-
-    def __init__(self, kv: KVStore, partition: str, ids: IdSource, protection: Protection) -> None:
-        self._protection = protection
-        self._kv = kv
-        self._partition = partition
-        self._ids = ids
-
-    def rules(self) -> GateRules:
-        """Return the gates by pattern, in order."""
-        return _decode(self._kv.get(self._partition, _KEY))
-
-    def change(self, change: Callable[[GateRules], GateRules]) -> None:
-        """Replace the rules by ``change(rules)``, which must do no harm when repeated."""
-        refuse_writes("required gates")
-        for _ in range(_ATTEMPTS):
-            stored = self._kv.get(self._partition, _KEY)
-            rules = change(_decode(stored))
-            self._protection.expect_gates(rules)
-            value = encode_json({"nonce": self._ids.unique(), "patterns": dict(rules)})
-            predicate = ABSENT if stored is None else stored.predicate
-            try:
-                self._kv.set_if(self._partition, _KEY, value, predicate)
-            except (PreconditionFailedError, OutcomeUnknownError):
-                continue
-            return
-        raise ThrottledError(f"required gates: lost {_ATTEMPTS} races; try again")
+"""Gates by shell pattern of branch names. A gate is the JSON that `graveler.gates` made of it."""
 
 
 def read_gate_rules(stored: Fields) -> GateRules:
@@ -67,8 +30,58 @@ def read_gate_rules(stored: Fields) -> GateRules:
     return rules
 
 
-def _decode(stored: Stored | None) -> GateRules:
-    if stored is None:
-        return {}
-    what = "required gates"
-    return read_gate_rules(Fields(decode_json(stored.value, what), what).record("patterns"))
+REQUIRED_GATES: Final[Setting[GateRules]] = Setting(
+    "gates",
+    "required gates",
+    default={},
+    encode=lambda rules: {"patterns": dict(rules)},
+    read=lambda fields: read_gate_rules(fields.record("patterns")),
+)
+LINK_PLACES: Final[Setting[list[str]]] = Setting(
+    "links",
+    "declared places of links",
+    default=[],
+    encode=lambda places: {"places": places},
+    read=lambda fields: sorted(fields.texts("places")),
+)
+
+
+class Requirements:
+    """The gates that the branches of one repository require."""
+
+    def __init__(self, settings: Settings, protection: Protection) -> None:
+        self._settings = settings
+        self._protection = protection
+
+    def rules(self) -> GateRules:
+        """Return the gates by pattern, in order."""
+        return self._settings.get(REQUIRED_GATES)
+
+    def change(self, change: Callable[[GateRules], GateRules]) -> None:
+        """Replace the rules by ``change(rules)``, which must do no harm when repeated."""
+
+        def changed(rules: GateRules) -> GateRules:
+            new = change(rules)
+            self._protection.expect_gates(new)
+            return new
+
+        self._settings.change(REQUIRED_GATES, changed)
+
+
+class LinkPlaces:
+    """The foreign places that a repository may link to, each in the one form of its address."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def list(self) -> list[str]:
+        """Return the places, sorted."""
+        return self._settings.get(LINK_PLACES)
+
+    def add(self, place: str) -> None:
+        """Declare a place; no error where it is declared."""
+        self._settings.change(LINK_PLACES, lambda places: sorted({*places, place}))
+
+    def remove(self, place: str) -> None:
+        """Remove a declared place; no error where it is not declared."""
+        self._settings.change(LINK_PLACES, lambda places: sorted({*places} - {place}))

@@ -15,9 +15,10 @@ from graveler.errors import (
 )
 from graveler.model import BranchRecord, Commit
 from graveler.names import check_users_branch
-from graveler.refs import backoff, move, resolve_to_name
+from graveler.refs import move, resolve_to_name
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
+from graveler.retries import backoff
 
 __all__ = ["begun_from", "create_branch", "delete_branch", "drop_branch", "reset"]
 

@@ -18,9 +18,10 @@ from graveler.committed import differing_spans
 from graveler.config import default_committer
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
-from graveler.refs import advance, retry
+from graveler.refs import advance
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
+from graveler.retries import retry
 
 __all__ = [
     "Build",

@@ -17,10 +17,10 @@ from graveler.committed import get, scan
 from graveler.errors import ThrottledError
 from graveler.model import BranchRecord
 from graveler.records import staged_value
-from graveler.refs import backoff
 from graveler.repository.listing import Scan, overlay, within
 from graveler.repository.spool import Spool
 from graveler.repository.stores import Stores
+from graveler.retries import backoff
 
 __all__ = ["find", "first_below", "newest_first", "settled", "snapshot"]
 

@@ -17,10 +17,10 @@ from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, stage_entry
-from graveler.refs import backoff
 from graveler.repository.borrowing import confirm, held, rows_of
 from graveler.repository.linking import linked
 from graveler.repository.stores import Stores
+from graveler.retries import backoff
 
 __all__ = [
     "check_fence",

@@ -23,12 +23,13 @@ from graveler.gates import (
     known_verdicts,
 )
 from graveler.model import BranchRecord, Commit
-from graveler.refs import move, retry
+from graveler.refs import move
 from graveler.repository.diffing import uncommitted
 from graveler.repository.landing import CommitSpec, Landed, Tip, land_judged
 from graveler.repository.merging import build_merge
 from graveler.repository.stores import Stores
 from graveler.repository.writing import check_fence, owned
+from graveler.retries import retry
 from graveler.runs.branch import drop_branches, frozen
 from graveler.runs.inputs import encode_inputs
 from graveler.runs.lifecycle import (

@@ -22,7 +22,7 @@ from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.names import run_branch
 from graveler.records import decode_json, encode_json
-from graveler.refs import backoff
+from graveler.retries import backoff
 from graveler.runs.index import RunIndex, opened_key
 from graveler.runs.inputs import read_inputs
 from graveler.runs.record import Refusal, RunRecord

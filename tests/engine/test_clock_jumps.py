@@ -11,7 +11,7 @@ from graveler.clock import Clock, RandomIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError, NoChangesError, NotFoundError
-from graveler.gc import fsck
+from graveler.fsck import fsck
 from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.refs import merge_bases

@@ -7,7 +7,7 @@ import pytest
 
 from graveler.background import Inline
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
-from graveler.gc import fsck
+from graveler.fsck import fsck
 from graveler.lake.factory import connect
 from graveler.refs.expired import Expired
 from graveler.refs.restore import restore_refs

@@ -18,7 +18,8 @@ from graveler.errors import (
     NotFoundError,
     RefNotFoundError,
 )
-from graveler.gc import GarbageCollector, fsck
+from graveler.fsck import fsck
+from graveler.gc import GarbageCollector
 from graveler.lake import Lake
 from graveler.lake.repository import Repository
 from graveler.lake.settings import Protection

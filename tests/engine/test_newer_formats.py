@@ -18,7 +18,7 @@ from graveler.errors import (
     NotFoundError,
     OlderFormatError,
 )
-from graveler.gc import fsck
+from graveler.fsck import fsck
 from graveler.identity import range_id, record_id
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake

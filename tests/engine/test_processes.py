@@ -11,7 +11,7 @@ import pytest
 
 import graveler
 from graveler.errors import LakeLockedError
-from graveler.gc.fsck import fsck
+from graveler.fsck import fsck
 from graveler.lake.factory import init
 from graveler.runs import RunState
 from tests.harness.worlds import tree

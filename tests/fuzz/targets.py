@@ -47,10 +47,9 @@ from graveler.refs.commits import Commits
 from graveler.refs.dump import read_dump
 from graveler.refs.epochs import _decode as decode_epoch
 from graveler.refs.expired import _decode as decode_expired
-from graveler.refs.links import _decode as decode_links
 from graveler.refs.moves import _decode_life, _tag_line
-from graveler.refs.protection import _decode as decode_protection
-from graveler.refs.requirements import _decode as decode_requirements
+from graveler.refs.protection import PROTECTION
+from graveler.refs.requirements import LINK_PLACES, REQUIRED_GATES
 from graveler.refs.tags import _commit_id
 from graveler.repository.marker import Marker, Owner, decode_marker, encode_marker
 from graveler.repository.witness import decode_known
@@ -155,10 +154,10 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "branch": ("refs:|branch/", _plain(decode_branch), False),
     "commit": ("refs:|commit/", _commit, False),
     "tag": ("refs:|tag/", _plain(lambda raw: _commit_id("v1", raw)), False),
-    "protection": ("refs:|settings/protection", _stored(decode_protection), False),
-    "required gates": ("refs:|settings/gates", _stored(decode_requirements), False),
-    "declared places": ("refs:|settings/links", _stored(decode_links), False),
-    "retention": ("refs:|settings/retention", _stored(rules._decode), False),
+    "protection": ("refs:|settings/protection", _plain(PROTECTION.decode), False),
+    "required gates": ("refs:|settings/gates", _plain(REQUIRED_GATES.decode), False),
+    "declared places": ("refs:|settings/links", _plain(LINK_PLACES.decode), False),
+    "retention": ("refs:|settings/retention", _plain(rules.RETENTION.decode), False),
     "page of moves": ("moves:|main/", _plain(decode_moves), False),
     "deleted branch": ("moves:|dev/", _decode_life, True),
     "line of a tag": ("moves:|tag:", lambda key, raw: (_tag_line(key), decode_moves(raw)), True),
@@ -185,7 +184,7 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "expired commit": ("gc:|commit/", _plain(decode_expired), False),
     "condemned table": (
         "gc:|file/",
-        lambda key, raw: (files._identifier(key), files._decode(raw)),
+        lambda key, raw: (files._identifier(key[5:]), files._decode(raw)),
         True,
     ),
 }

@@ -6,7 +6,7 @@ import graveler
 from graveler.committed import Splitting
 from graveler.committed.metarange import read
 from graveler.config import LakeConfig
-from graveler.gc import fsck
+from graveler.fsck import fsck
 from graveler.lake.factory import connect
 
 

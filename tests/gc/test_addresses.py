@@ -1,7 +1,7 @@
 import pytest
 
 from graveler.errors import CorruptionError
-from graveler.gc.addresses import keys_of_entry
+from graveler.gc.reachability.trees import keys_of_entry
 from graveler.model import Entry
 from graveler.records import encode_entry, encode_value
 

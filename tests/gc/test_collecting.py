@@ -14,11 +14,12 @@ from graveler.errors import (
     NotFoundError,
     StateError,
 )
-from graveler.gc import MarkState, fsck
+from graveler.fsck import fsck
+from graveler.gc import MarkState
 from graveler.gc.marks import Kind
-from graveler.gc.scratch import Scratch
-from graveler.gc.survey import Survey
-from graveler.gc.trees import tell_nobody
+from graveler.gc.reachability.scratch import Scratch
+from graveler.gc.reachability.survey import Survey
+from graveler.gc.reachability.trees import tell_nobody
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.records import stage_entry

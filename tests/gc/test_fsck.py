@@ -6,8 +6,8 @@ from time import monotonic
 import pytest
 
 import graveler
-from graveler.gc import FsckReport
-from graveler.gc.pace import Pace
+from graveler.fsck import FsckReport
+from graveler.fsck.objects import Pace
 from graveler.identity import record_id
 from graveler.model import Entry
 from graveler.records import decode_value, encode_commit, encode_entry, encode_value, stage_entry
@@ -44,7 +44,7 @@ def test_a_sound_repository_has_no_problems_and_everything_is_looked_at_once(dam
 def test_an_empty_repository_is_sound(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as lake:
         repo = lake.create_repository("empty")
-        assert graveler.gc.fsck(repo.stores) == FsckReport((), 1, 1, 0, 0, 0, 0)
+        assert graveler.fsck.fsck(repo.stores) == FsckReport((), 1, 1, 0, 0, 0, 0)
 
 
 def test_a_missing_object_is_named_with_its_path_and_all_who_need_it(damage):

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from graveler.committed import LEVELS
-from graveler.gc.graph import CommitGraph
+from graveler.gc.reachability.graph import CommitGraph
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.refs import Commits, Refs

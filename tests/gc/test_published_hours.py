@@ -4,7 +4,7 @@ import pytest
 
 import graveler
 from graveler.errors import ExpiredError, GateFailedError
-from graveler.gc import fsck
+from graveler.fsck import fsck
 from graveler.gc.marks import Kind
 from tests.harness.gc_lakes import NOW, ScriptedWorld, check_sound, collect, keys
 

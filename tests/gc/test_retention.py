@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from graveler.gc.graph import Node
-from graveler.gc.retention import Line, kept_commits
+from graveler.gc.reachability.graph import Node
+from graveler.gc.reachability.retention import Line, kept_commits
 from graveler.gc.rules import Keep
 
 DAY = 86_400_000_000

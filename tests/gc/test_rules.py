@@ -3,8 +3,13 @@ import pytest
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.gc.rules import KEEP_ALL, Keep, Retention, RetentionRules
 from graveler.kv.memory import MemoryKVStore
-from graveler.testing.clock import SequenceIds
+from graveler.refs.settings import Settings
+from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import FaultyKVStore, Script, lost_reply
+
+
+def rules_of(kv, seed=0):
+    return RetentionRules(Settings(kv, "u", clock=FakeClock(), ids=SequenceIds(seed)))
 
 
 @pytest.fixture
@@ -14,7 +19,7 @@ def kv():
 
 @pytest.fixture
 def rules(kv):
-    return RetentionRules(kv, "u", SequenceIds())
+    return rules_of(kv)
 
 
 def test_without_rules_everything_is_kept(rules):
@@ -67,7 +72,7 @@ def test_a_rule_that_makes_no_sense_is_refused(rules, keep, pattern, says):
 
 def test_a_lost_reply_does_not_lose_a_rule(kv):
     script = Script()
-    rules = RetentionRules(FaultyKVStore(kv, script), "u", SequenceIds())
+    rules = rules_of(FaultyKVStore(kv, script))
     for moment in ("before", "after"):
         script.arm(2, lost_reply, moment=moment)
         rules.set(Keep(days=1), moment)
@@ -77,7 +82,7 @@ def test_a_lost_reply_does_not_lose_a_rule(kv):
 
 def test_two_who_change_rules_lose_neither(kv, rules):
     script = Script()
-    other = RetentionRules(FaultyKVStore(kv, script), "u", SequenceIds(7))
+    other = rules_of(FaultyKVStore(kv, script), 7)
     script.arm(2, lambda _: rules.set(Keep(days=1), "a"))
     other.set(Keep(days=2), "b")
     assert set(rules.get().patterns) == {"a", "b"}

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from hashlib import sha256
 
-from graveler.gc import fsck
+from graveler.fsck import fsck
 from graveler.model import Entry
 from graveler.objects.registry import open_store
 from tests.harness.worlds import ScriptedWorld, tree

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from graveler.errors import BackendUnavailableError
-from graveler.refs.shared_reads import SharedReads
+from graveler.kv.shared_reads import SharedReads
 
 PATIENCE = 30
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from graveler.gc import MarkState
 from graveler.gc.files import FileRecords, FileState
-from graveler.gc.sweeping import Sweep
+from graveler.gc.sweep import Sweep
 from graveler.lake.repository import Repository
 from graveler.model import Entry
 from graveler.testing.faults import ProcessDied

@@ -23,7 +23,7 @@ from graveler.errors import (
     NoChangesError,
     NotFoundError,
 )
-from graveler.gc import fsck
+from graveler.fsck import fsck
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.testing.clock import FakeClock, SequenceIds

@@ -17,8 +17,8 @@ from graveler.config import environment
 from graveler.errors import KVOutdatedError
 
 if TYPE_CHECKING:
-    from graveler.gc import FsckReport, Problem
-    from graveler.gc.fsck import Progress
+    from graveler.fsck import FsckReport, Problem
+    from graveler.fsck.check import Progress
     from graveler.lake import Repository
 
 __all__ = ["add_to"]

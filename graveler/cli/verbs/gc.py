@@ -17,7 +17,7 @@ from graveler.cli.verb import verb
 if TYPE_CHECKING:
     from graveler.gc import Keep, Mark, Retention
     from graveler.gc.marks import Tally
-    from graveler.gc.trees import Progress
+    from graveler.gc.reachability.trees import Progress
 
 __all__ = ["add_to"]
 
@@ -260,7 +260,7 @@ _MEASURE: Final = {"staging": "rows"}
 @contextmanager
 def _progress(session: Session) -> "Iterator[Progress]":
     """Show a bar where a person watches."""
-    from graveler.gc.trees import tell_nobody  # noqa: PLC0415 - only when a verb needs it
+    from graveler.gc.reachability.trees import tell_nobody  # noqa: PLC0415 - only when a verb needs it
 
     if session.as_json or not sys.stderr.isatty():
         yield tell_nobody

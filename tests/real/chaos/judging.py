@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from graveler.gc import fsck
+from graveler.fsck import fsck
 from graveler.lake import Repository, RunRecord, RunState
 from graveler.repository import Ref
 from tests.real.chaos.hours import GARBAGE, ROOTS, expected, folder

@@ -9,7 +9,8 @@ from threading import Timer
 from typing import Any, Final
 
 from graveler.errors import GravelerError, NoChangesError
-from graveler.gc import MarkState, fsck
+from graveler.fsck import fsck
+from graveler.gc import MarkState
 from graveler.lake.repository import Repository
 from graveler.model import ChangeKind
 from tests.real.torture.expected import Line, State, after

@@ -16,10 +16,10 @@ from graveler.batches import batches
 from graveler.errors import ObjectNotFoundError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
+from graveler.gc.reachability.scratch import Scratch
+from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
-from graveler.gc.scratch import Scratch
 from graveler.gc.store_clock import microseconds
-from graveler.gc.survey import Survey
 from graveler.identity import unix_us
 from graveler.refs.expired import Expired
 from graveler.repository import Stores

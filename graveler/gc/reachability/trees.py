@@ -1,19 +1,19 @@
 """From trees to ranges to addresses, each of them read once, where it is stored."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
 from graveler.committed.table_check import TableKind, checked_ids
 from graveler.errors import CorruptionError, ObjectNotFoundError
-from graveler.gc.addresses import keys_of_entry
-from graveler.gc.scratch import Scratch
-from graveler.records import decode_range_info
+from graveler.gc.reachability.scratch import Scratch
+from graveler.objects.address import is_own
+from graveler.records import decode_entry, decode_range_info, decode_value
 from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
 
-__all__ = ["Progress", "Trees", "tell_nobody"]
+__all__ = ["Progress", "Trees", "keys_of_entry", "tell_nobody"]
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being looked at, how many are done, and how many are known of."""
@@ -96,3 +96,20 @@ class Trees:
     def _addresses(reader: TableReader) -> Iterator[bytes]:
         for key, value in reader.items():
             yield from keys_of_entry(key, value)
+
+
+def keys_of_entry(key: bytes, value: bytes) -> Iterable[bytes]:
+    """Return the key that an entry names, if its bytes are in the repository's own storage.
+
+    Addresses are stored in one form: an own one is a key, and a full URI is never an own one.
+
+    Args:
+        key: The entry's path.
+        value: Its value record.
+    """
+    data = decode_value(value)[1]
+    end = data.find(b'"', 2)
+    if data.startswith(b'["data/') and b"\\" not in data[:end]:
+        return (data[2:end],)  # as nearly every entry has it: nothing else need be decoded
+    address = decode_entry(key, value).address
+    return (address.encode("utf-8", "surrogatepass"),) if is_own(address) else ()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from graveler.gc.graph import Node
+from graveler.gc.reachability.graph import Node
 from graveler.gc.rules import Keep
 
 __all__ = ["History", "Line", "kept_commits"]

@@ -13,14 +13,14 @@ from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
 from graveler.errors import StateError
-from graveler.gc.graph import CommitGraph
 from graveler.gc.marks import Kind, Tally
-from graveler.gc.retention import Line, kept_commits
-from graveler.gc.roots import Roots, RunRoots
+from graveler.gc.reachability.graph import CommitGraph
+from graveler.gc.reachability.retention import Line, kept_commits
+from graveler.gc.reachability.roots import Roots, RunRoots
+from graveler.gc.reachability.scratch import ListedFile, Scratch
+from graveler.gc.reachability.trees import Progress, Trees
 from graveler.gc.rules import Keep, Retention
-from graveler.gc.scratch import ListedFile, Scratch
 from graveler.gc.store_clock import FOLDER, microseconds, store_now
-from graveler.gc.trees import Progress, Trees
 from graveler.identity import unix_us
 from graveler.objects.address import DATA
 from graveler.objects.store import ObjectInfo

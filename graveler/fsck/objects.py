@@ -2,28 +2,55 @@
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from time import monotonic
 from typing import Final, Literal
 
+from graveler.clock import Clock
 from graveler.errors import (
     InvalidInputError,
     MissingDependencyError,
     NotFoundError,
     PermissionDeniedError,
 )
-from graveler.gc.checkpoint import Checkpoint
-from graveler.gc.pace import Pace
+from graveler.fsck.checkpoint import Checkpoint
 from graveler.model import Entry
 from graveler.objects.store import version_of
 from graveler.objects.verified import new_hash
 from graveler.repository import Stores
 
-__all__ = ["Depth", "ObjectCheck"]
+__all__ = ["Depth", "ObjectCheck", "Pace"]
 
 Depth = Literal["none", "exist", "checksum"]
 """How far to look: not at objects, at their presence and size, at their bytes."""
 
 _PIECE_BYTES: Final = 1 << 20
 _THREADS: Final = 8
+
+
+class Pace:
+    """Limits the bytes that threads read in a second; any number of them share one.
+
+    Args:
+        clock: What is slept by.
+        bytes_per_second: On average; None: no limit.
+    """
+
+    def __init__(self, clock: Clock, bytes_per_second: float | None) -> None:
+        self._clock = clock
+        self._rate = bytes_per_second
+        self._lock = Lock()
+        self._free_at = monotonic()
+
+    def take(self, count: int) -> None:
+        """Return when `count` bytes more may have been read."""
+        if self._rate is None:
+            return
+        with self._lock:
+            now = monotonic()
+            self._free_at = max(self._free_at, now) + count / self._rate
+            wait = self._free_at - now
+        self._clock.sleep(wait)
 
 
 class ObjectCheck:

@@ -13,10 +13,9 @@ from typing import Final, TypeVar
 from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
 from graveler.committed import Problem as TableProblem
 from graveler.errors import CorruptionError, RefNotFoundError
-from graveler.gc.checkpoint import Checkpoint
-from graveler.gc.objects import Depth, ObjectCheck
-from graveler.gc.pace import Pace
-from graveler.gc.report import FsckReport, Problem, ProblemKind
+from graveler.fsck.checkpoint import Checkpoint
+from graveler.fsck.objects import Depth, ObjectCheck, Pace
+from graveler.fsck.report import FsckReport, Problem, ProblemKind
 from graveler.identity import entry_identity, record_id
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
 from graveler.records import decode_entry, staged_changes, value_identity

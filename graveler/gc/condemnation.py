@@ -13,16 +13,15 @@ from typing import Any, Final
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally
+from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
 from graveler.gc.store_clock import microseconds, store_now
-from graveler.gc.survey import Survey
-from graveler.gc.withdrawing import withdraw
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT
 from graveler.refs.expired import Expired
 from graveler.repository import Stores
 
-__all__ = ["condemn", "preview"]
+__all__ = ["condemn", "preview", "withdraw"]
 
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 _OVER: Final = (MarkState.SWEPT, MarkState.LOST)
@@ -239,3 +238,19 @@ class _Marking:
 
     def _rows(self, token: str) -> int:
         return sum(1 for _ in self._stores.staging.scan([token]))
+
+
+def withdraw(stores: Stores, mark: str) -> None:
+    """Remove the records by which `mark` condemned tables and commits; may be repeated."""
+    files = FileRecords(stores.kv, stores.uid)
+    for identifier, record in list(files.list()):
+        if record.mark == mark:
+            found = files.find(identifier)
+            if found is not None and found[0] == record and record.state is FileState.CONDEMNED:
+                files.remove(identifier, found[1])
+    expired = stores.refs.expired
+    for commit, known in list(expired.list()):
+        if known.mark == mark and not known.gone:
+            there = expired.find(commit)
+            if there is not None and there[0] == known:
+                expired.remove(commit, there[1])

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from graveler.errors import ThrottledError
-from graveler.gc.addresses import keys_of_entry
-from graveler.gc.scratch import Scratch
+from graveler.gc.reachability.scratch import Scratch
+from graveler.gc.reachability.trees import keys_of_entry
 from graveler.model import BranchRecord
 from graveler.records import staged_value
-from graveler.refs import backoff
 from graveler.repository import Stores
+from graveler.retries import backoff
 from graveler.staging import HOLD
 
 __all__ = ["Roots", "RunRoots"]

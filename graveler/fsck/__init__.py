@@ -1,0 +1,6 @@
+"""Checks that everything is there, and sound, that the refs of a repository need."""
+
+from graveler.fsck.check import fsck
+from graveler.fsck.report import FsckReport, Problem, ProblemKind
+
+__all__ = ["FsckReport", "Problem", "ProblemKind", "fsck"]
