@@ -17,7 +17,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test test-real simulate check lint types floors bench storm torture docs lock clean
+.PHONY: house help demo test test-real simulate check lint types floors bench storm torture docs lock clean
 .PHONY: fuzz chaos-airflow chaos-dagster screenshots
 
 help: ## list the targets
@@ -55,6 +55,9 @@ types: $(READY)
 
 floors: $(READY)
 	$(BIN)/lint-imports --no-logo
+
+house: $(READY) ## the size of the product, and what a put, a join, a publish and a run touch
+	$(BIN)/python -m tests.house $(ARGS)
 
 bench: $(READY) ## the benchmarks
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -1,0 +1,1 @@
+"""What is checked and measured of the tree itself."""
