@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from graveler.arguments import (
     BranchLike,
-    Duration,
     PathText,
     RefLike,
     branch_text,
@@ -57,7 +56,7 @@ from graveler.repository import (
 )
 from graveler.repository.landing import CommitSpec
 from graveler.repository.witness import Witness
-from graveler.runs import LEASE, TTL, Run, Runs, Why
+from graveler.runs import Run, Runs, RunTerms, Why
 
 if TYPE_CHECKING:
     from graveler.fsck import FsckReport
@@ -562,17 +561,13 @@ class Repository:
 
         return Ingestion(self.stores, branch, into=into, gates=gates, on_refusal=on_refusal)
 
-    def run(  # noqa: PLR0913 - the terms of a run
+    def run(
         self,
         key: str,
         *,
-        into: str | BranchLike = "main",
         gates: Iterable[Gate | Check] | Gate | Check = (),
-        on_failure: str = "park",
-        metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,
-        lease: Duration = LEASE,
-        ttl: Duration = TTL,
+        **terms: Unpack[RunTerms],
     ) -> AbstractContextManager[Run]:
         """Work on a branch of its own and publish it: commit on success, park on failure.
 
@@ -584,25 +579,13 @@ class Repository:
         Args:
             key: Names the run by what it makes; a later attempt of the same key goes on from
                 what an unfinished one committed.
-            into: The branch that moves, in one step, once every gate has passed.
             gates: Checks on what that branch would become.
-            on_failure: ``park`` keeps what is committed for the next attempt, ``drop`` does not.
-            metadata: Pairs kept on the run and on its commits.
             strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
-            lease: How long the attempt may be silent before it counts as dead.
-            ttl: How long the run is kept once it is parked.
+            terms: Any of ``into`` (the branch that moves, in one step, once every gate has passed),
+                ``metadata``, ``on_failure``, ``lease`` and ``ttl``; see `RunTerms`.
 
         Raises:
             GateFailedError: A gate refused; the target did not move.
             MergeConflictError: The target changed the same paths meanwhile.
         """
-        return self.runs.run(
-            key,
-            into=into,
-            gates=gates,
-            on_failure=on_failure,
-            metadata=metadata,
-            strategy=strategy,
-            lease=lease,
-            ttl=ttl,
-        )
+        return self.runs.run(key, gates=gates, strategy=strategy, **terms)

@@ -9,6 +9,7 @@ from graveler.runs.run import Run
 from graveler.runs.runs import Runs
 from graveler.runs.state import RunState
 from graveler.runs.steps.step import Step
+from graveler.runs.terms import RunTerms
 
 __all__ = [
     "LEASE",
@@ -23,6 +24,7 @@ __all__ = [
     "RunHandle",
     "RunRecord",
     "RunState",
+    "RunTerms",
     "Runs",
     "Step",
     "Why",

@@ -39,7 +39,7 @@ _SHORT: Final = 12
 _log = logging.getLogger(__name__)
 
 
-def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> RunRecord:
+def open_run(stores: Stores, records: RunRecords, terms: Terms) -> RunRecord:
     """Open a new attempt of the run `key` and return its record.
 
     An open or parked run goes on from what is committed on its branch; a new, published,
@@ -53,9 +53,9 @@ def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> Run
     """
 
     def change(record: RunRecord | None) -> RunRecord:
-        return _opened(stores, records, key, record, terms)
+        return _opened(stores, records, record, terms)
 
-    terms.check(key, stores.clock.now())
+    key = terms.key
     record = records.update(key, change)
     take_branch(stores, record)
     now = _look_again(stores, records, record)
@@ -66,17 +66,13 @@ def open_run(stores: Stores, records: RunRecords, key: str, terms: Terms) -> Run
     return record
 
 
-def open_or_attach(stores: Stores, records: RunRecords, key: str, terms: Terms) -> RunRecord:
+def open_or_attach(stores: Stores, records: RunRecords, terms: Terms) -> RunRecord:
     """Return the record of the owner's attempt, opened by this call or before.
 
     Raises:
         FencedError: The owner's attempt is over.
     """
-    terms.check(key, stores.clock.now())
-    owner = terms.owner
-    if not owner:
-        raise InvalidInputError(f"run {key!r}: name its owner, or open it with `runs.open`")
-
+    key, owner = terms.key, terms.owner
     attaches = True
 
     def change(record: RunRecord | None) -> RunRecord:
@@ -84,7 +80,7 @@ def open_or_attach(stores: Stores, records: RunRecords, key: str, terms: Terms) 
         attaches = record is not None and _is_owned(record, owner)
         if record is not None and attaches:
             return record
-        return _opened(stores, records, key, record, terms)
+        return _opened(stores, records, record, terms)
 
     record = records.find(key)
     if record is None or not _is_owned(record, owner):
@@ -134,9 +130,10 @@ def _is_owned(record: RunRecord, owner: str) -> bool:
 
 
 def _opened(
-    stores: Stores, records: RunRecords, key: str, record: RunRecord | None, terms: Terms
+    stores: Stores, records: RunRecords, record: RunRecord | None, terms: Terms
 ) -> RunRecord:
     """Return what `record` becomes when a new attempt is opened."""
+    key = terms.key
     target = stores.refs.branches.get(terms.into)
     _check_takes_runs(records, key, target)
     if record is not None:

@@ -20,7 +20,6 @@ from graveler.runs.inputs import encode_inputs
 from graveler.runs.publishing import PublishResult, judge_run, publish
 from graveler.runs.record import RunRecord
 from graveler.runs.state import RunState
-from graveler.runs.steps.history import Joined, joined_steps, lost_steps
 from graveler.runs.steps.step import Step, open_step
 
 __all__ = ["Run"]
@@ -97,26 +96,6 @@ class Run(RunBranch):
         return open_step(
             self._attempt, name=name, try_number=try_number, metadata=dict(metadata or {})
         )
-
-    def joined_steps(self) -> Mapping[str, Joined]:
-        """Return the steps that have joined the run, and how each did last, by name.
-
-        Those of an earlier round count, too, if they have not joined since: as long as its
-        publish stands, the run goes on from what they did. None once the run's branch is gone.
-        """
-        return joined_steps(self.repository, self.record, self.handle)
-
-    def lost_steps(self, made: Mapping[str, str]) -> tuple[str, ...]:
-        """Return those of the steps whose work is gone: publishing now would leave it out.
-
-        The branch that they had joined was dropped, or their publish was taken back, or they
-        have joined again since.
-
-        Args:
-            made: Steps that have succeeded, each with the id of the commit by which it joined.
-        """
-        made = pairs(made, "made")
-        return lost_steps(self.repository, self.record, self.handle, made)
 
     def take_back(self, step: str, *, metadata: Mapping[str, str] | None = None) -> Commit | None:
         """Take back what a step did, as if it had run again and written nothing.

@@ -5,17 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from typing import Unpack
 
 from graveler.arguments import (
-    BranchLike,
-    Duration,
     Moment,
     PathText,
     RefLike,
-    branch_text,
     choice,
     count,
-    duration,
     flag,
     instance,
     moment,
@@ -40,12 +37,12 @@ from graveler.runs.attempt import Attempt
 from graveler.runs.opener import open_or_attach, open_run
 from graveler.runs.provenance import Why, why
 from graveler.runs.reaper import Reaped, reap, reap_due
-from graveler.runs.record import LEASE, LIVE, TTL, RunHandle, RunRecord
+from graveler.runs.record import LIVE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.rollback.rollback import Rollback, readers, rollback
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
-from graveler.runs.terms import Terms
+from graveler.runs.terms import RunTerms, Terms
 
 __all__ = ["Runs"]
 
@@ -61,80 +58,50 @@ class Runs:
             repository.kv, repository.uid, clock=repository.clock, ids=repository.ids
         )
 
-    def open(
-        self,
-        key: str,
-        *,
-        into: str | BranchLike = "main",
-        metadata: Mapping[str, str] | None = None,
-        on_failure: str = "park",
-        lease: Duration = LEASE,
-        ttl: Duration = TTL,
-    ) -> Run:
+    def open(self, key: str, **terms: Unpack[RunTerms]) -> Run:
         """Open a new attempt of the run `key`; every earlier attempt is fenced.
 
-        An open or parked run goes on from what is committed on its branch; a new, published or
-        rolled back one starts from the target's present head.
+        An open or parked run resumes with what is committed on its branch. A new, published or
+        rolled back run starts from the present head of the target.
 
         Args:
             key: Names the run by what it makes (its hour), any text.
-            into: The branch to publish to: a user's, not that of a run or of a step.
-            metadata: Pairs kept on the run and on its commits; see `Origin`.
-            on_failure: What becomes of an attempt that is closed unpublished or falls silent:
-                ``park`` keeps what is committed for the next attempt, ``drop`` does not.
-            lease: How long the attempt may be silent before it counts as dead. Its work renews
-                the lease; so does `Run.renew`.
-            ttl: How long the run is kept once it is parked.
+            terms: Any of ``into``, ``metadata``, ``on_failure``, ``lease`` and ``ttl``; see
+                `RunTerms`.
         """
-        into, key = branch_text(into, "into"), run_key(key)
-        lease, ttl = duration(lease, "lease", zero=False), duration(ttl, "ttl", zero=False)
-        metadata, on_failure = pairs(metadata, "metadata"), text(on_failure, "on_failure")
-        terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl)
-        record = open_run(self._repository, self._records, key, terms)
+        record = open_run(self._repository, self._records, Terms.of(key, **terms))
         reap_due(self._repository, self._records, but=record.branch)
         return self._run(record)
 
-    def open_or_attach(  # noqa: PLR0913 - the terms of a run
+    def open_or_attach(
         self,
         key: str,
         *,
         owner: str,
-        into: str | BranchLike = "main",
-        metadata: Mapping[str, str] | None = None,
-        on_failure: str = "park",
-        lease: Duration = LEASE,
-        ttl: Duration = TTL,
         accepts: Callable[[RunRecord | None], None] | None = None,
+        **terms: Unpack[RunTerms],
     ) -> Run:
-        """Open the run `key` for an owner that is several processes, as an orchestrator's run is.
+        """Open the run `key` for an owner of several processes, such as an orchestrator's run.
 
-        The first of them opens a new attempt, which fences those of other owners; the others
-        get the same attempt, in whatever order they come. An attempt that is over is not opened
-        again for its owner: a process that outlived its orchestrator run must not take the run
-        from its successor. But where an attempt was parked because its lease was over, and no
-        other owner has come since, the owner gets the next one.
+        The first process opens a new attempt, which fences those of other owners; the others
+        get the same attempt, in any order. An attempt that is over is not opened again for its
+        owner: a process that outlives its orchestrator run must not take the run from its
+        successor. The exception is an attempt that was parked because its lease expired: if no
+        other owner has opened the run since, the owner gets a new attempt.
 
         Args:
             key: Names the run by what it makes.
-            owner: Names the opener, as the orchestrator's run id; unique, never used again.
-            into: The branch to publish to.
-            metadata: Pairs kept on the run and on its commits; the first opener's.
-            on_failure: As for `open`; the first opener's.
-            lease: As for `open`; the first opener's.
-            ttl: As for `open`; the first opener's.
-            accepts: Called with the run as it is, None for a new one, before an attempt is opened
-                on it, maybe twice; an exception refuses, and the run stays as it is.
+            owner: Name of the opener, such as the orchestrator's run id; unique, never used again.
+            accepts: Called with the run's record before an attempt is opened, with None for a new
+                run, possibly twice; an exception refuses the attempt, and the run does not change.
+            terms: As for `open`; those of the first process count.
 
         Raises:
             FencedError: The owner's attempt was parked or abandoned, or a newer one was opened.
         """
-        into, key = branch_text(into, "into"), run_key(key)
-        lease, ttl = duration(lease, "lease", zero=False), duration(ttl, "ttl", zero=False)
-        metadata, on_failure = pairs(metadata, "metadata"), text(on_failure, "on_failure")
         owner = text(owner, "owner", most=RUN_KEY_BYTES)
-        terms = Terms(into, dict(metadata or {}), on_failure, lease, ttl, owner, accepts)
-        record = open_or_attach(self._repository, self._records, key, terms)
-        return self._run(record)
+        checked = Terms.of(key, owner=owner, accepts=accepts, **terms)
+        return self._run(open_or_attach(self._repository, self._records, checked))
 
     def attach(self, handle: RunHandle | str) -> Run:
         """Return the run of a handle from another process (the object or its JSON).
@@ -356,35 +323,25 @@ class Runs:
         return why(self._repository, self._records, path, ref)
 
     @contextmanager
-    def run(  # noqa: PLR0913 - the terms of a run
+    def run(
         self,
         key: str,
         *,
-        into: str | BranchLike = "main",
         gates: Iterable[Gate | Check] | Gate | Check = (),
-        on_failure: str = "park",
-        metadata: Mapping[str, str] | None = None,
         strategy: str | None = None,
-        lease: Duration = LEASE,
-        ttl: Duration = TTL,
+        **terms: Unpack[RunTerms],
     ) -> Iterator[Run]:
-        """Open a run; at the end of the block commit and publish it, on an exception set it aside.
+        """Open a run; commit and publish it at the end of the block, close it on an exception.
 
         Args:
             key: Names the run by what it makes.
-            into: The branch to publish to.
-            gates: Checks on what the branch would become, or one.
-            on_failure: ``park`` keeps what is committed for the next attempt, ``drop`` does not.
-            metadata: Pairs kept on the run and on its commits.
-            strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
-            lease: How long the attempt may be silent before it counts as dead.
-            ttl: How long the run is kept once it is parked.
+            gates: One check or several, on what the target would become.
+            strategy: ``source-wins`` or ``dest-wins``, for paths that conflict.
+            terms: As for `open`.
         """
         check_strategy(strategy)
         asked = as_gates(gates)
-        run = self.open(
-            key, into=into, metadata=metadata, on_failure=on_failure, lease=lease, ttl=ttl
-        )
+        run = self.open(key, **terms)
         try:
             yield run
             if run.result is None:  # else: published within the block

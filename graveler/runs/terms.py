@@ -1,35 +1,50 @@
-"""The terms on which a run is opened: what its opener says of it."""
+"""The terms on which a run is opened."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import timedelta
+from typing import Self, TypedDict
 
-from graveler.errors import InvalidInputError
-from graveler.limits import RUN_KEY_BYTES
+from graveler.arguments import BranchLike, Duration, branch_text, choice, duration, pairs, run_key
 from graveler.names import check_caller_pairs
 from graveler.runs.record import LEASE, TTL, RunRecord
 
-__all__ = ["Terms"]
+__all__ = ["RunTerms", "Terms"]
 
-_ON_FAILURE: Final = ("park", "drop")
+
+class RunTerms(TypedDict, total=False):
+    """The keyword arguments that every call takes that opens a run.
+
+    Attributes:
+        into: The branch to publish to (``main``): a user's branch, not that of a run or a step.
+        metadata: Pairs kept on the run and on its commits; see `Origin`.
+        on_failure: What happens to an attempt that is closed unpublished or whose lease expires:
+            ``park`` (the default) keeps its commits for the next attempt, ``drop`` does not.
+        lease: How long the attempt may be silent before it counts as dead (15 minutes): a
+            timedelta, or text (``36h``). Its work renews the lease; so does `Run.renew`.
+        ttl: How long a parked run is kept (14 days).
+    """
+
+    into: str | BranchLike
+    metadata: Mapping[str, str] | None
+    on_failure: str
+    lease: Duration
+    ttl: Duration
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an opener says of a run.
+    """The terms of one run, checked.
 
     Attributes:
-        into: The branch to publish to.
-        metadata: Pairs kept on the run and on its commits.
-        on_failure: ``park`` or ``drop``.
-        lease: How long the attempt may be silent before it counts as dead.
-        ttl: How long the run is kept once it is parked.
-        owner: Who opens, where several processes are one opener.
-        accepts: Called with the run that an attempt is to be opened on, None for a new one; an
-            exception refuses.
+        key: Name of the run.
+        into: As in `RunTerms`; so are `metadata`, `on_failure`, `lease` and `ttl`.
+        owner: The opener's name, where several processes are one opener; else "".
+        accepts: Called with the run's record before an attempt is opened, with None for a new
+            run; an exception refuses the attempt.
     """
 
+    key: str
     into: str = "main"
     metadata: Mapping[str, str] = field(default_factory=dict)
     on_failure: str = "park"
@@ -38,44 +53,32 @@ class Terms:
     owner: str = ""
     accepts: Callable[[RunRecord | None], None] | None = None
 
-    def check(self, key: str, now: datetime) -> None:
-        """Refuse what a run cannot be opened on.
+    @classmethod
+    def of(  # noqa: PLR0913 - the terms of a run
+        cls,
+        key: str,
+        *,
+        into: str | BranchLike = "main",
+        metadata: Mapping[str, str] | None = None,
+        on_failure: str = "park",
+        lease: Duration = LEASE,
+        ttl: Duration = TTL,
+        owner: str = "",
+        accepts: Callable[[RunRecord | None], None] | None = None,
+    ) -> Self:
+        """Return the terms as a caller gives them.
 
         Raises:
-            InvalidInputError: It is that.
+            InvalidInputError: An argument is invalid; the message names it.
         """
-        _check_key(key)
-        check_caller_pairs(f"run {key!r}", self.metadata)
-        if self.on_failure not in _ON_FAILURE:
-            raise InvalidInputError(
-                f"run {key!r}: on_failure {self.on_failure!r}: give one of {_ON_FAILURE}"
-            )
-        for name, length in (("lease", self.lease), ("ttl", self.ttl)):
-            if type(length) is not timedelta or length <= timedelta(0):
-                raise InvalidInputError(f"run {key!r}: {name} {length!r}: give a timedelta above 0")
-            try:
-                now + length
-            except OverflowError:
-                raise InvalidInputError(
-                    f"run {key!r}: {name} {length!r} ends beyond the calendar: give a shorter one"
-                ) from None
-
-
-def _check_key(key: str) -> None:
-    """Refuse what no run can be called.
-
-    Raises:
-        InvalidInputError: The key is empty, longer than 4096 bytes, or not valid text.
-    """
-    if type(key) is not str or not key.strip():
-        raise InvalidInputError(
-            f"run key {key!r} is empty: name the run by what it makes, as its hour"
-        )
-    try:
-        length = len(key.encode())
-    except UnicodeEncodeError:
-        raise InvalidInputError(f"run key {key[:80]!r} is not valid text: choose another") from None
-    if length > RUN_KEY_BYTES:
-        raise InvalidInputError(
-            f"run key of {length} bytes ({key[:80]!r}…): give at most {RUN_KEY_BYTES}"
+        key = run_key(key)
+        return cls(
+            key=key,
+            into=branch_text(into, "into"),
+            metadata=check_caller_pairs(f"run {key!r}", pairs(metadata, "metadata")),
+            on_failure=choice(on_failure, "on_failure", ("park", "drop")),
+            lease=duration(lease, "lease", zero=False),
+            ttl=duration(ttl, "ttl", zero=False),
+            owner=owner,
+            accepts=accepts,
         )

@@ -295,7 +295,7 @@ LOOKS = {
     "Protection": {"list"},
     "Branch": {"find_value", "has_below", "new_address", "snapshot", "uncommitted"},
     "Runs": {"attach", "get", "list", "readers", "states", "why"},
-    "Run": {"joined_steps", "lost_steps"},
+    "Run": set(),
     "Step": set(),
 }
 """Public methods that change nothing: they have no old and new."""

@@ -3,8 +3,17 @@
 import pytest
 
 from graveler.errors import FencedError
+from graveler.runs.steps.history import joined_steps, lost_steps
 
 KEY = "hourly 2013-01-01T05:00"
+
+
+def joined(run):
+    return joined_steps(run.repository, run.record)
+
+
+def lost(run, made):
+    return lost_steps(run.repository, run.record, made)
 
 
 def write(run, name, *paths, body=b"1"):
@@ -33,8 +42,8 @@ def test_a_step_is_taken_back_as_if_it_had_run_again_and_written_nothing(run, tr
     assert run.head == taken
     assert taken.message == "first: taken back"
     assert taken.metadata["why"] == "skipped"
-    assert not run.joined_steps()["first"].changed
-    assert run.joined_steps()["second"].changed
+    assert not joined(run)["first"].changed
+    assert joined(run)["second"].changed
 
 
 def test_what_never_joined_is_taken_back_by_doing_nothing(repo, run, tree):
@@ -61,9 +70,9 @@ def test_a_stale_attempt_takes_nothing_back(repo, run, made, tree):
 
 
 def test_nothing_is_lost_where_the_run_goes_on(repo, run, made):
-    assert run.lost_steps(made) == ()
+    assert lost(run, made) == ()
     run.park("the third failed")
-    assert repo.runs.open(KEY).lost_steps(made) == ()
+    assert lost(repo.runs.open(KEY), made) == ()
 
 
 def test_nothing_is_lost_where_the_earlier_publish_stands(repo, run, made):
@@ -71,26 +80,26 @@ def test_nothing_is_lost_where_the_earlier_publish_stands(repo, run, made):
     with repo.run("another hour") as other:
         other.put("other", b"1")
     again = repo.runs.open(KEY)
-    assert again.lost_steps(made) == ()
-    assert again.joined_steps()["first"].published == run.record.rounds[-1]
+    assert lost(again, made) == ()
+    assert joined(again)["first"].published == run.record.rounds[-1]
     made["second"] = write(again, "second", "second/other file")
-    assert again.lost_steps(made) == ()
+    assert lost(again, made) == ()
     again.publish()
-    assert repo.runs.open(KEY).lost_steps(made) == ()
+    assert lost(repo.runs.open(KEY), made) == ()
 
 
 def test_what_a_run_without_changes_published_is_not_lost(repo, run, made):
     run.publish()
     repo.runs.open(KEY).publish()
-    assert repo.runs.open(KEY).lost_steps(made) == ()
+    assert lost(repo.runs.open(KEY), made) == ()
 
 
 def test_work_on_a_branch_that_was_given_up_is_lost(repo, run, made):
     run.abandon("dropped")
     again = repo.runs.open(KEY)
-    assert again.lost_steps(made) == ("first", "second")
+    assert lost(again, made) == ("first", "second")
     made["second"] = write(again, "second", "second/file")
-    assert again.lost_steps(made) == ("first",)
+    assert lost(again, made) == ("first",)
 
 
 def test_work_on_a_branch_that_was_given_up_is_lost_though_an_earlier_round_had_the_step(
@@ -100,27 +109,27 @@ def test_work_on_a_branch_that_was_given_up_is_lost_though_an_earlier_round_had_
     dropped = repo.runs.open(KEY)
     made["first"] = write(dropped, "first", "first/newer")
     dropped.abandon("dropped")
-    assert repo.runs.open(KEY).lost_steps(made) == ("first",)
+    assert lost(repo.runs.open(KEY), made) == ("first",)
 
 
 def test_work_whose_publish_was_rolled_back_is_lost(repo, run, made):
     run.publish()
     repo.runs.rollback(KEY)
     again = repo.runs.open(KEY)
-    assert again.lost_steps(made) == ("first", "second")
+    assert lost(again, made) == ("first", "second")
     made = {name: write(again, name, f"{name}/file") for name in made}
-    assert again.lost_steps(made) == ()
+    assert lost(again, made) == ()
     again.publish()
-    assert repo.runs.open(KEY).lost_steps(made) == ()
+    assert lost(repo.runs.open(KEY), made) == ()
 
 
 def test_work_whose_publish_was_reverted_by_hand_is_lost_until_that_is_reverted(repo, run, made):
     published = run.publish().commit
     reverted = repo.revert(published.id, "main", parent=1)
     again = repo.runs.open(KEY)
-    assert again.lost_steps(made) == ("first", "second")
+    assert lost(again, made) == ("first", "second")
     repo.revert(reverted.id, "main")
-    assert again.lost_steps(made) == ()
+    assert lost(again, made) == ()
 
 
 def test_an_attempt_that_began_before_the_revert_has_lost_what_it_rests_on(repo, run, made):
@@ -128,21 +137,21 @@ def test_an_attempt_that_began_before_the_revert_has_lost_what_it_rests_on(repo,
     again = repo.runs.open(KEY)
     made["second"] = write(again, "second", "second/other file")
     repo.revert(published.id, "main", parent=1)
-    assert again.lost_steps(made) == ("first",)
+    assert lost(again, made) == ("first",)
 
 
 def test_a_step_that_was_taken_back_since_is_lost(run, made):
     run.take_back("second")
-    assert run.lost_steps(made) == ("second",)
+    assert lost(run, made) == ("second",)
 
 
 def test_published_into_another_branch_is_lost_here(repo, run, made):
     repo.create_branch("other", source="main")
     run.publish()
-    assert repo.runs.open(KEY, into="other").lost_steps(made) == ("first", "second")
+    assert lost(repo.runs.open(KEY, into="other"), made) == ("first", "second")
 
 
 def test_there_are_no_steps_where_the_branch_is_gone(run, made):
     run.publish()
-    assert run.joined_steps() == {}
-    assert run.lost_steps(made) == ()
+    assert joined(run) == {}
+    assert lost(run, made) == ()

@@ -12,7 +12,7 @@ from graveler.committed import same_records
 from graveler.model import Commit
 from graveler.refs import is_ancestor
 from graveler.repository.stores import Stores
-from graveler.runs.record import RunHandle, RunRecord
+from graveler.runs.record import RunRecord
 from graveler.runs.rollback.revert_guard import reverts
 
 __all__ = ["Joined", "joined_steps", "lost_steps", "own_steps"]
@@ -33,9 +33,9 @@ class Joined:
     changed: bool
 
 
-def joined_steps(stores: Stores, record: RunRecord, run: RunHandle) -> Mapping[str, Joined]:
+def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, Joined]:
     """Return the steps of the run, by name; none once its branch is gone."""
-    branch = stores.refs.branches.find(run.branch)
+    branch = stores.refs.branches.find(record.branch)
     if branch is None:
         return {}
     found: dict[str, Joined] = {}
@@ -47,9 +47,7 @@ def joined_steps(stores: Stores, record: RunRecord, run: RunHandle) -> Mapping[s
     return found
 
 
-def lost_steps(
-    stores: Stores, record: RunRecord, run: RunHandle, made: Mapping[str, str]
-) -> tuple[str, ...]:
+def lost_steps(stores: Stores, record: RunRecord, made: Mapping[str, str]) -> tuple[str, ...]:
     """Return those of the steps whose work would not be on the target if the run published now.
 
     None where the run's branch is gone: that cannot be published at all.
@@ -57,11 +55,10 @@ def lost_steps(
     Args:
         stores: The repository.
         record: The run.
-        run: The attempt.
         made: Steps that have succeeded, each with the commit by which it joined the run.
     """
-    found = joined_steps(stores, record, run)
-    if stores.refs.branches.find(run.branch) is None:
+    found = joined_steps(stores, record)
+    if stores.refs.branches.find(record.branch) is None:
         return ()
     dest = stores.refs.commits.get(stores.refs.branches.get(record.into).commit_id)
     stands: dict[str, bool] = {"": True}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import RunStateError
 from graveler.lake import Run, RunState, Step
+from graveler.runs.steps.history import joined_steps, lost_steps
 from graveler_airflow.dag.context import step_name, task_metadata
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def take_back(context: "Context", run: Run, states: Collection[str | None]) -> l
     """
     now = _States(context)
     taken = []
-    for step, joined in run.joined_steps().items():
+    for step, joined in joined_steps(run.repository, run.record).items():
         said = joined.commit.metadata
         if joined.changed and now.of(said, step) in states:
             run.take_back(step, metadata=task_metadata(context))
@@ -81,7 +82,7 @@ def check_nothing_lost(context: "Context", run: Run, tasks: Iterable[Any]) -> No
         RunState.PUBLISHING,
     ):
         return  # publishing knows what to say
-    lost = run.lost_steps(dict(_done(context, run, tasks)))
+    lost = lost_steps(run.repository, record, dict(_done(context, run, tasks)))
     if lost:
         raise RunStateError(
             f"run {run.key!r}: the work of {', '.join(lost)} is gone, and Airflow will not do it "
