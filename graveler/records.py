@@ -25,7 +25,7 @@ not parse is a CorruptionError.
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, overload
 
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.fields import Fields, from_unix_us, row
@@ -198,8 +198,18 @@ def decode_value(raw: bytes) -> tuple[bytes, bytes]:
     return identity, raw[start:]
 
 
-def value_identity(raw: bytes) -> bytes:
-    """Return the identity alone: what diff and merge compare."""
+@overload
+def value_identity(raw: bytes) -> bytes: ...
+
+
+@overload
+def value_identity(raw: bytes | None) -> bytes | None: ...
+
+
+def value_identity(raw: bytes | None) -> bytes | None:
+    """Return the identity of a value record, which diff and merge compare; None of no record."""
+    if raw is None:
+        return None
     if len(raw) > RECORD_ID_BYTES and raw[0] == RECORD_ID_BYTES:
         return raw[1:_HEADER]
     return decode_value(raw)[0]

@@ -38,9 +38,19 @@ def longest_pause(attempt: int, first_s: float, longest_s: float) -> float:
     return min(longest_s, first_s * 2.0 ** min(attempt, _MOST_DOUBLINGS))
 
 
-def backoff(clock: Clock, ids: IdSource, attempt: int) -> None:
-    """Wait after a lost race: full jitter under a bound that doubles up to 0.1 s."""
-    clock.sleep(ids.jitter() * longest_pause(attempt, _FIRST_WAIT_S, _LONGEST_WAIT_S))
+def backoff(
+    clock: Clock,
+    ids: IdSource,
+    attempt: int,
+    *,
+    first_s: float = _FIRST_WAIT_S,
+    longest_s: float = _LONGEST_WAIT_S,
+) -> None:
+    """Wait after try `attempt` (0, 1, 2 …): full jitter under a bound that doubles.
+
+    The defaults are those of a lost race: from 1 ms to 0.1 s.
+    """
+    clock.sleep(ids.jitter() * longest_pause(attempt, first_s, longest_s))
 
 
 def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | None]) -> T:

@@ -106,7 +106,7 @@ class BaseValues:
             key: The path.
             known: The value of each of them, in their order.
         """
-        identities = [_identity(value) for value in known]
+        identities = [value_identity(value) for value in known]
         if len(set(identities)) == 1:
             return known[0]
         path = _Path(self, key)
@@ -127,7 +127,7 @@ class BaseValues:
 
     def look_up(self, commit: str, key: bytes) -> bytes | None:
         """Return the identity of what a base has at `key`."""
-        return _identity(get(self._store, self._trees[commit], key))
+        return value_identity(get(self._store, self._trees[commit], key))
 
     def below(self, commits: tuple[str, ...], other: str) -> tuple[str, ...]:
         """Return the best common ancestors of a merge of `commits` and of `other`."""
@@ -191,10 +191,6 @@ class _Path:
                 raise _TooManyError
             self.values[commit] = self._bases.look_up(commit, self._key)
         return self.values[commit]
-
-
-def _identity(value: bytes | None) -> bytes | None:
-    return None if value is None else value_identity(value)
 
 
 def _three_way(base: _Outcome, one: _Outcome, other: _Outcome) -> _Outcome:

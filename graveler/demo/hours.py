@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from graveler import names
 from graveler.errors import InvalidInputError
 
 __all__ = ["hour_folder", "hour_prefix", "utc_hour"]
@@ -22,7 +23,7 @@ def utc_hour(hour: datetime) -> datetime:
 
 def hour_prefix(root: str, hour: datetime) -> str:
     """Return the prefix of the hour's files below `root`: ``<root>/YYYY/MM/DD/hh:mm/``."""
-    return f"{root.rstrip('/')}/{utc_hour(hour):%Y/%m/%d/%H:%M}/"
+    return f"{root.rstrip('/')}/{names.hour_folder(utc_hour(hour))}/"
 
 
 def hour_folder(hour: datetime) -> str:

@@ -1,7 +1,6 @@
 """The story that the demo tells: a day of hours, one of which arrives damaged."""
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,22 +17,20 @@ from graveler.demo.tables import FLIGHTS
 from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.lake import Repository
+from graveler.progress import Progress, no_progress
 from graveler.repository.diffing import range_reuse
 from graveler.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["REPOSITORY", "DemoResult", "HourResult", "Progress", "run_demo"]
+__all__ = ["REPOSITORY", "DemoResult", "HourResult", "run_demo"]
 
 REPOSITORY: Final = "flights"
 
 _DAMAGED: Final = 6
 # a day is some hundred files: small ranges show at that size what a lake does at its own
 _SPLITTING: Final = Splitting(raggedness=8)
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many runs are done, and how many there will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ def run_demo(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{folder} is not an empty folder: give the demo a new one")
     started = perf_counter()
-    tell = progress or _tell_nobody
+    tell = progress or no_progress
     tell("Reading the flights of 2013", 0, hours + 1)
     flights = load_flights()
     chosen = flights.hours(hours) if hours > 0 else []
@@ -161,10 +158,6 @@ def count_flights(repository: Repository, prefix: str, *, ref: str = "main") -> 
         pq.read_metadata(io.BytesIO(view.get(entry.path))).num_rows
         for entry in view.entries(prefix)
     )
-
-
-def _tell_nobody(what: str, done: int, total: int) -> None:
-    pass
 
 
 @dataclass(frozen=True)

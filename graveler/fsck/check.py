@@ -7,9 +7,10 @@ collection has let expire are not looked for.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
+from graveler.batches import batches
 from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
 from graveler.committed import Problem as TableProblem
 from graveler.errors import CorruptionError, RefNotFoundError
@@ -18,15 +19,13 @@ from graveler.fsck.objects import Depth, ObjectCheck, Pace
 from graveler.fsck.report import FsckReport, Problem, ProblemKind
 from graveler.identity import entry_identity, record_id
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
+from graveler.progress import Progress, no_progress
 from graveler.records import decode_entry, staged_changes, value_identity
 from graveler.refs import Refs
 from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
 
-__all__ = ["Progress", "fsck"]
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being looked at, how many are done, and how many are known of."""
+__all__ = ["fsck"]
 
 _CHUNK: Final = 1_000
 _ORDER: Final = list(ProblemKind)
@@ -60,20 +59,16 @@ def fsck(
     """
     if objects != "checksum":
         check = ObjectCheck(stores, objects)
-        return _Fsck(stores, check, progress or _tell_nobody).run(also or {})
+        return _Fsck(stores, check, progress or no_progress).run(also or {})
     checkpoint = Checkpoint(stores, resume=resume)
     check = ObjectCheck(stores, objects, pace=Pace(stores.clock, rate), checkpoint=checkpoint)
     try:
-        report = _Fsck(stores, check, progress or _tell_nobody).run(also or {})
+        report = _Fsck(stores, check, progress or no_progress).run(also or {})
     except BaseException:
         checkpoint.write()
         raise
     checkpoint.forget()
     return report
-
-
-def _tell_nobody(what: str, done: int, known: int) -> None:
-    pass
 
 
 class _Fsck:
@@ -223,7 +218,7 @@ class _Fsck:
             names.add(self._add(ProblemKind(problem.kind.value), problem.id, problem.message))
 
     def _bad_objects(self, entries: Iterable[Entry]) -> Iterator[_Name]:
-        for chunk in _chunks(entries):
+        for chunk in batches(entries, _CHUNK):
             for entry, fault in self._objects.faults(chunk):
                 name = self._add(ProblemKind.OBJECT, self._stores.uri(entry.address), fault)
                 self._paths[name].add(entry.path)
@@ -297,17 +292,6 @@ def _staged_entry(key: bytes, identifier: bytes | None, value: bytes) -> Entry:
             "damaged or changed in the key-value store; write the path again before it is committed"
         )
     return _entry(key, value)
-
-
-def _chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    chunk: list[Entry] = []
-    for entry in entries:
-        chunk.append(entry)
-        if len(chunk) == _CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 def _text(key: bytes) -> str:

@@ -15,11 +15,11 @@ from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState
 from graveler.gc.reachability.roots import RunRoots
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
-from graveler.gc.reachability.trees import Progress, tell_nobody
 from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.store_clock import store_now
 from graveler.gc.sweep import Sweep
 from graveler.identity import unix_us
+from graveler.progress import Progress
 from graveler.records import from_unix_us
 from graveler.repository import Stores
 
@@ -103,7 +103,7 @@ class GarbageCollector:
         grace: Duration = GRACE,
         window: Duration = WINDOW,
         dry_run: bool = False,
-        progress: Progress = tell_nobody,
+        progress: Progress | None = None,
     ) -> Mark:
         """Condemn what nothing needs; delete nothing.
 
@@ -111,7 +111,7 @@ class GarbageCollector:
             grace: Objects and commits younger than that are left alone.
             window: How long the condemned waits for its sweep.
             dry_run: Only find out what would be condemned.
-            progress: Told how far it is.
+            progress: Called with the progress; None: not reported.
 
         Raises:
             CorruptionError: Something is missing or damaged: nothing was condemned.
@@ -137,7 +137,7 @@ class GarbageCollector:
             survey = Survey(stores, scratch, self._runs, grace=seconds, progress=progress)
             return condemn(stores, survey, self._marks, self.rules, mark)
 
-    def sweep(self, mark: str, *, dry_run: bool = False, progress: Progress = tell_nobody) -> Mark:
+    def sweep(self, mark: str, *, dry_run: bool = False, progress: Progress | None = None) -> Mark:
         """Delete what `mark` condemned and a fresh look finds needless; may be repeated.
 
         A mark that was swept already, by a process whose key-value store knew more than this one
@@ -146,7 +146,7 @@ class GarbageCollector:
         Args:
             mark: Id of the mark.
             dry_run: Only find out what would be deleted now; the window need not be over.
-            progress: Told how far it is.
+            progress: Called with the progress; None: not reported.
 
         Raises:
             StateError: Its window is not over, it is no mark to sweep, or another sweep runs.
@@ -196,7 +196,7 @@ class GarbageCollector:
         *,
         grace: Duration = GRACE,
         window: Duration = WINDOW,
-        progress: Progress = tell_nobody,
+        progress: Progress | None = None,
     ) -> list[Mark]:
         """Mark, then sweep every mark whose window is over; return the new mark and the swept."""
         grace, window = duration(grace, "grace"), duration(window, "window")
@@ -230,7 +230,7 @@ class GarbageCollector:
         self._marks.forget_pages(mark)
         return undone
 
-    def _sweep(self, mark: Mark, hold: Callable[[], None], progress: Progress) -> Mark:
+    def _sweep(self, mark: Mark, hold: Callable[[], None], progress: Progress | None) -> Mark:
         epochs = self._stores.refs.epochs
         for _ in range(_LOOKS):
             epoch = epochs.begin(
@@ -257,7 +257,7 @@ class GarbageCollector:
         self,
         mark: Mark,
         hold: Callable[[], None] | None,
-        progress: Progress,
+        progress: Progress | None,
         decide: Callable[[int], bool],
     ) -> Mark | None:
         with Scratch() as scratch:

@@ -7,6 +7,7 @@ from graveler.clock import Clock
 from graveler.errors import ThrottledError
 from graveler.gc.files import FileRecords, FileState
 from graveler.kv.store import KVStore
+from graveler.retries import longest_pause
 
 __all__ = ["Rescuer"]
 
@@ -41,7 +42,7 @@ class Rescuer:
             ThrottledError: A sweep that began to delete it does not come to the end.
         """
         written = False
-        waited, pause = 0.0, _FIRST_WAIT_S
+        waited, looks = 0.0, 0
         while True:
             found = self._files.find(identifier)
             if found is None:
@@ -54,9 +55,9 @@ class Rescuer:
                         f"table {identifier.hex()} is being deleted, by a sweep that seems to have "
                         f"died: `graveler gc sweep {record.mark}` finishes it; then repeat"
                     )
+                pause = longest_pause(looks, _FIRST_WAIT_S, _LONGEST_WAIT_S)
                 self._clock.sleep(pause)
-                waited += pause
-                pause = min(pause * 2, _LONGEST_WAIT_S)
+                waited, looks = waited + pause, looks + 1
                 continue
             if record.state is FileState.DELETED:
                 # first the table, then the record: whoever misses the record finds the table

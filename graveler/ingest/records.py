@@ -7,9 +7,8 @@ compare-and-set alone.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from graveler.errors import OutcomeUnknownError, PreconditionFailedError, ThrottledError
 from graveler.ingest.record import (
     HourRecord,
     Quarantine,
@@ -19,13 +18,11 @@ from graveler.ingest.record import (
     decode_standing,
     encode,
 )
-from graveler.kv.store import ABSENT
+from graveler.kv.record_store import RecordStore
 from graveler.repository.stores import Stores
-from graveler.retries import backoff
 
 __all__ = ["IngestRecords"]
 
-_ATTEMPTS: Final = 200
 _Record = TypeVar("_Record", HourRecord, Quarantine, Standing)
 
 
@@ -87,15 +84,16 @@ class IngestRecords:
         name = f"{kind}/{self._branch}"
         return (name if rest is None else f"{name}/{rest}").encode()
 
+    def _records(self, decode: Callable[[bytes], _Record]) -> RecordStore[bytes, _Record]:
+        return RecordStore(
+            self._stores.kv, self._partition, key=bytes, encode=encode, decode=decode
+        )
+
     def _get(self, name: bytes, decode: Callable[[bytes], _Record]) -> _Record | None:
-        stored = self._stores.kv.get(self._partition, name)
-        return None if stored is None else decode(stored.value)
+        return self._records(decode).get(name)
 
     def _all(self, prefix: bytes, decode: Callable[[bytes], _Record]) -> Iterator[_Record]:
-        for key, value in self._stores.kv.scan(self._partition, prefix):
-            if not key.startswith(prefix):
-                return
-            yield decode(value)
+        return (record for _, record in self._records(decode).scan(prefix))
 
     def _update(
         self,
@@ -105,29 +103,15 @@ class IngestRecords:
     ) -> _Record:
         """Write ``change(record)``; it runs again after a lost race, and may return what it got."""
         stores = self._stores
-        for attempt in range(_ATTEMPTS):
-            stored = stores.kv.get(self._partition, name)
-            there = None if stored is None else decode(stored.value)
-            changed = change(there)
-            if changed is there:
-                return changed
-            new = replace(changed, nonce=stores.ids.unique())
-            try:
-                stores.kv.set_if(
-                    self._partition,
-                    name,
-                    encode(new),
-                    ABSENT if stored is None else stored.predicate,
-                )
-            except PreconditionFailedError:
-                backoff(stores.clock, stores.ids, attempt)
-                continue
-            except OutcomeUnknownError:
-                now = self._get(name, decode)
-                if now is None or now.nonce != new.nonce:
-                    continue
-            return new
-        raise ThrottledError(
-            f"records of ingestion branch {self._branch!r} are busy: lost {_ATTEMPTS} races; "
-            "try again"
+
+        def changed(record: _Record | None) -> _Record:
+            new = change(record)
+            return new if new is record else replace(new, nonce=stores.ids.unique())
+
+        return self._records(decode).update(
+            name,
+            changed,
+            what=f"records of ingestion branch {self._branch!r}",
+            clock=stores.clock,
+            ids=stores.ids,
         )

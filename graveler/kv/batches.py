@@ -1,9 +1,9 @@
 """How drivers cut what is long: pages of a scan, chunks of ``set_many``, groups of ``get_each``."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Final
 
+from graveler.batches import batches
 from graveler.kv.store import MAX_KEY_BYTES, check_key, check_partition, check_value
 
 __all__ = ["chunks", "groups", "pages"]
@@ -44,8 +44,7 @@ def chunks(
     item, it does outside the driver's transaction.
     """
     check_partition(partition)
-    source = iter(items)
-    while chunk := list(islice(source, _CHUNK)):
+    for chunk in batches(items, _CHUNK):
         for key, value in chunk:
             if not 1 <= len(key) <= MAX_KEY_BYTES:
                 check_key(partition, key)
@@ -58,6 +57,4 @@ def groups(partitions: Sequence[str], key: bytes, size: int = _GROUP) -> Iterato
     """Yield the different ones of `partitions`, up to `size` at once, each checked with `key`."""
     for partition in partitions:
         check_key(partition, key)
-    source = iter(dict.fromkeys(partitions))
-    while group := list(islice(source, size)):
-        yield group
+    return batches(dict.fromkeys(partitions), size)

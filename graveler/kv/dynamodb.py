@@ -9,9 +9,9 @@ them as bytes. Reads are strong; conditions are checked by the service.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from itertools import islice
 from typing import Any, Final
 
+from graveler.batches import batches
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.errors import (
     AlreadyExistsError,
@@ -251,8 +251,7 @@ class DynamoDBKVStore(KVStore):
         )
 
     def _write(self, requests: list[dict[str, Any]]) -> None:
-        source = iter(requests)
-        while group := list(islice(source, _WRITE_AT_ONCE)):
+        for group in batches(requests, _WRITE_AT_ONCE):
             for _ in self._until_done("batch_write_item", group, "UnprocessedItems"):
                 pass
 

@@ -23,7 +23,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.forking import abandon, held_off, watch
-from graveler.retries import NO_PROGRESS_S, Retrier
+from graveler.retries import NO_PROGRESS_S, Retrier, backoff
 
 try:
     import boto3
@@ -224,7 +224,7 @@ class DynamoDBClient:
 
 def pause(attempt: int, clock: Clock, ids: IdSource) -> None:
     """Wait before the next attempt: anything between nothing and a bound that doubles."""
-    clock.sleep(ids.jitter() * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (attempt - 1)))
+    backoff(clock, ids, attempt - 1, first_s=_FIRST_PAUSE, longest_s=_LONGEST_PAUSE)
 
 
 def _refused(

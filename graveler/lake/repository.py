@@ -60,11 +60,11 @@ from graveler.runs import Run, Runs, RunTerms, Why
 
 if TYPE_CHECKING:
     from graveler.fsck import FsckReport
-    from graveler.fsck.check import Progress
     from graveler.fsck.objects import Depth
     from graveler.gc import GarbageCollector
     from graveler.ingest import Ingestion
     from graveler.lake.lake import Lake
+    from graveler.progress import Progress
 
 __all__ = ["Repository"]
 

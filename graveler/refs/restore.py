@@ -1,10 +1,10 @@
 """Refs from a dump: into a repository without history of its own, or one that has them."""
 
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from graveler.batches import batches
 from graveler.errors import AlreadyExistsError
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord
@@ -61,7 +61,7 @@ def restore_refs(refs: Refs, contents: Contents, path: Path) -> None:
         AlreadyExistsError: A name was taken meanwhile.
     """
     fresh = (commit for commit in commits_in(path) if refs.commits.find(commit.id) is None)
-    while chunk := list(islice(fresh, _CHUNK)):
+    for chunk in batches(fresh, _CHUNK):
         refs.commits.add_all(chunk)
     for identifier, expired in contents.expired.items():
         if refs.expired.find(identifier) is None:

@@ -10,19 +10,16 @@ from graveler.errors import (
     FencedError,
     GravelerError,
     InvalidInputError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
     RunNotFoundError,
-    ThrottledError,
 )
 from graveler.fields import Fields
 from graveler.gates.verdict import read_verdict
 from graveler.identity import unix_us
 from graveler.judging import refuse_writes
-from graveler.kv.store import ABSENT, KVStore, Stored
+from graveler.kv.record_store import RecordStore
+from graveler.kv.store import KVStore
 from graveler.names import run_branch
 from graveler.records import decode_json, encode_json
-from graveler.retries import backoff
 from graveler.runs.index import RunIndex, opened_key
 from graveler.runs.inputs import read_inputs
 from graveler.runs.record import Refusal, RunRecord
@@ -32,7 +29,6 @@ __all__ = ["RunRecords"]
 
 _RUN: Final = b"run/"
 _STEP: Final = b"step/"
-_ATTEMPTS: Final = 200
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -108,6 +104,27 @@ def _decode_try(raw: bytes) -> _Try:
     return _Try(fields.number("attempt"), fields.number("number"), fields.text("fence"))
 
 
+def _encode_try(last: _Try) -> bytes:
+    return encode_json(asdict(last))
+
+
+def _run_key(branch: str) -> bytes:
+    return _RUN + branch.encode()
+
+
+def _step_key(branch: str) -> bytes:
+    return _STEP + branch.encode()
+
+
+def _checked(key: str, record: RunRecord | None) -> RunRecord | None:
+    if record is not None and record.key != key:
+        raise InvalidInputError(
+            f"run {key!r} and run {record.key!r} have one branch name ({record.branch}): "
+            "change the key"
+        )
+    return record
+
+
 class RunRecords:
     """The run records of one repository: key-value partition ``runs:<uid>``.
 
@@ -123,6 +140,12 @@ class RunRecords:
         self._partition = f"runs:{uid}"
         self._clock = clock
         self._ids = ids
+        self._runs: RecordStore[str, RunRecord] = RecordStore(
+            kv, self._partition, key=_run_key, encode=_encode, decode=_decode
+        )
+        self._tries: RecordStore[str, _Try] = RecordStore(
+            kv, self._partition, key=_step_key, encode=_encode_try, decode=_decode_try
+        )
         self.index = RunIndex(kv, self._partition)
 
     def now(self) -> datetime:
@@ -131,7 +154,7 @@ class RunRecords:
 
     def find(self, key: str) -> RunRecord | None:
         """Return the run of that key, or None."""
-        return self._read(key, self._kv.get(self._partition, _RUN + run_branch(key).encode()))
+        return _checked(key, self._runs.get(run_branch(key)))
 
     def get(self, key: str) -> RunRecord:
         """Return the run of that key, or raise RunNotFoundError."""
@@ -166,45 +189,28 @@ class RunRecords:
         record it was given ends the update with nothing written.
         """
         refuse_writes(f"run {key!r}")
-        name = _RUN + run_branch(key).encode()
-        for attempt in range(_ATTEMPTS):
-            stored = self._kv.get(self._partition, name)
-            record = self._read(key, stored)
-            changed = change(record)
-            if changed is record:
-                return changed
-            new = replace(changed, updated=self._clock.now(), nonce=self._ids.unique())
-            predicate = ABSENT if stored is None else stored.predicate
-            self.index.prepare(record, new)
-            try:
-                self._kv.set_if(self._partition, name, _encode(new), predicate)
-            except PreconditionFailedError:
-                backoff(self._clock, self._ids, attempt)
-                continue
-            except OutcomeUnknownError:
-                now = self.find(key)
-                if now is None or now.nonce != new.nonce:
-                    continue
-            self.index.clear(record, new)
-            return new
-        raise ThrottledError(f"run {key!r} is busy: lost {_ATTEMPTS} races; try again")
+        before: RunRecord | None = None
 
-    @staticmethod
-    def _read(key: str, stored: Stored | None) -> RunRecord | None:
-        if stored is None:
-            return None
-        record = _decode(stored.value)
-        if record.key != key:
-            raise InvalidInputError(
-                f"run {key!r} and run {record.key!r} have one branch name ({record.branch}): "
-                "change the key"
-            )
-        return record
+        def changed(record: RunRecord | None) -> RunRecord:
+            nonlocal before
+            before = _checked(key, record)
+            new = change(before)
+            if new is before:
+                return new
+            new = replace(new, updated=self._clock.now(), nonce=self._ids.unique())
+            self.index.prepare(before, new)
+            return new
+
+        after = self._runs.update(
+            run_branch(key), changed, what=f"run {key!r}", clock=self._clock, ids=self._ids
+        )
+        if after is not before:
+            self.index.clear(before, after)
+        return after
 
     def find_branch(self, branch: str) -> RunRecord | None:
         """Return the run that has the branch, or None."""
-        stored = self._kv.get(self._partition, _RUN + branch.encode())
-        return None if stored is None else _decode(stored.value)
+        return self._runs.get(branch)
 
     def owner_of(self, branch: str) -> RunRecord | None:
         """Return the run that has the branch, or of whose steps one has it; None: no run's."""
@@ -247,27 +253,20 @@ class RunRecords:
         Raises:
             FencedError: A newer attempt of the run has started the step.
         """
-        name = _STEP + step_branch.encode()
-        for attempt in range(_ATTEMPTS):
-            stored = self._kv.get(self._partition, name)
-            last = _NO_TRY if stored is None else _decode_try(stored.value)
+
+        def counted(last: _Try | None) -> _Try:
+            last = last or _NO_TRY
             if last.attempt > run_attempt:
                 raise FencedError(
                     f"step {step_branch!r}: attempt {last.attempt} of the run has started it; "
                     f"this is attempt {run_attempt}"
                 )
-            new = _Try(run_attempt, last.number + 1, self._ids.unique())
-            predicate = ABSENT if stored is None else stored.predicate
-            value = encode_json(asdict(new))
-            try:
-                self._kv.set_if(self._partition, name, value, predicate)
-            except (PreconditionFailedError, OutcomeUnknownError):
-                backoff(self._clock, self._ids, attempt)  # a number that is skipped does no harm
-                continue
-            return new.number, new.fence
-        raise ThrottledError(f"step {step_branch!r} is busy: lost {_ATTEMPTS} races; try again")
+            return _Try(run_attempt, last.number + 1, self._ids.unique())
+
+        what = f"step {step_branch!r}"
+        new = self._tries.update(step_branch, counted, what=what, clock=self._clock, ids=self._ids)
+        return new.number, new.fence
 
     def last_try_fence(self, step_branch: str) -> str:
         """Return the fence of the newest try of a step, or ""."""
-        stored = self._kv.get(self._partition, _STEP + step_branch.encode())
-        return "" if stored is None else _decode_try(stored.value).fence
+        return (self._tries.get(step_branch) or _NO_TRY).fence

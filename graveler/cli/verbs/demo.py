@@ -15,7 +15,7 @@ from graveler.cli.verb import verb
 from graveler.errors import AlreadyExistsError, InvalidInputError
 
 if TYPE_CHECKING:
-    from graveler.demo.story import Progress
+    from graveler.progress import Progress
 
 __all__ = ["add_to"]
 

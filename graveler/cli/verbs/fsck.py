@@ -18,8 +18,8 @@ from graveler.errors import KVOutdatedError
 
 if TYPE_CHECKING:
     from graveler.fsck import FsckReport, Problem
-    from graveler.fsck.check import Progress
     from graveler.lake import Repository
+    from graveler.progress import Progress
 
 __all__ = ["add_to"]
 

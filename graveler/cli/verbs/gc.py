@@ -17,7 +17,7 @@ from graveler.cli.verb import verb
 if TYPE_CHECKING:
     from graveler.gc import Keep, Mark, Retention
     from graveler.gc.marks import Tally
-    from graveler.gc.reachability.trees import Progress
+    from graveler.progress import Progress
 
 __all__ = ["add_to"]
 
@@ -258,12 +258,10 @@ _MEASURE: Final = {"staging": "rows"}
 
 
 @contextmanager
-def _progress(session: Session) -> "Iterator[Progress]":
+def _progress(session: Session) -> "Iterator[Progress | None]":
     """Show a bar where a person watches."""
-    from graveler.gc.reachability.trees import tell_nobody  # noqa: PLC0415 - only when a verb needs it
-
     if session.as_json or not sys.stderr.isatty():
-        yield tell_nobody
+        yield None
         return
     from rich.console import Console  # noqa: PLC0415 - a person waits anyway
     from rich.progress import Progress as Bar  # noqa: PLC0415

@@ -18,12 +18,13 @@ from graveler.gc.reachability.graph import CommitGraph
 from graveler.gc.reachability.retention import Line, kept_commits
 from graveler.gc.reachability.roots import Roots, RunRoots
 from graveler.gc.reachability.scratch import ListedFile, Scratch
-from graveler.gc.reachability.trees import Progress, Trees
+from graveler.gc.reachability.trees import Trees
 from graveler.gc.rules import Keep, Retention
 from graveler.gc.store_clock import FOLDER, microseconds, store_now
 from graveler.identity import unix_us
 from graveler.objects.address import DATA
 from graveler.objects.store import ObjectInfo
+from graveler.progress import Progress, no_progress
 from graveler.refs import Refs
 from graveler.repository import Stores
 from graveler.repository.marker import MARKER, read_marker
@@ -74,12 +75,12 @@ class Survey:
         runs: RunRoots,
         *,
         grace: float,
-        progress: Progress,
+        progress: Progress | None = None,
         forsaken: Collection[str] = (),
     ) -> None:
         self._stores = stores
         self._scratch = scratch
-        self._progress = progress
+        self._progress = progress or no_progress
         self._grace = round(grace * 1e6)
         # refs of its own: those of the repository remember commits
         self._refs = Refs(stores.kv, stores.uid, clock=stores.clock, ids=stores.ids)

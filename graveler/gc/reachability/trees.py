@@ -1,7 +1,7 @@
 """From trees to ranges to addresses, each of them read once, where it is stored."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
@@ -13,16 +13,9 @@ from graveler.records import decode_entry, decode_range_info, decode_value
 from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
 
-__all__ = ["Progress", "Trees", "keys_of_entry", "tell_nobody"]
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being looked at, how many are done, and how many are known of."""
+__all__ = ["Trees", "keys_of_entry"]
 
 _WHAT: Final = "nothing is collected before it is mended: run `graveler fsck`"
-
-
-def tell_nobody(_what: str, _done: int, _known: int) -> None:
-    """Take no notice."""
 
 
 class Trees:

@@ -58,7 +58,7 @@ class Written:
             at is not None and at < len(self._changed) and self._changed[at][0].startswith(prefix)
         ):
             key, left = self._changed[at]
-            if _identity(get(self._stores.ranges, tree, key)) == left:
+            if value_identity(get(self._stores.ranges, tree, key)) == left:
                 return True
             at += 1
         return False
@@ -75,7 +75,7 @@ class Written:
         """The keys that the commit changed, in order, and what it left there."""
         before = self._stores.refs.commits.get(self._published.parents[0])
         return [
-            (change.key, _identity(change.right_value))
+            (change.key, value_identity(change.right_value))
             for change in diff(self._stores.ranges, before.metarange, self._published.metarange)
         ]
 
@@ -94,7 +94,3 @@ class Written:
             if commit.id == self._published.id:
                 return frozenset(since)
         return frozenset()
-
-
-def _identity(value: bytes | None) -> bytes | None:
-    return None if value is None else value_identity(value)

@@ -49,10 +49,6 @@ __all__ = ["Step", "find_step", "open_step"]
 _log = logging.getLogger(__name__)
 
 
-def _identity(value: bytes | None) -> bytes | None:
-    return None if value is None else value_identity(value)
-
-
 def find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | None:
     """Return the commit by which the step last joined the run, or None.
 
@@ -80,7 +76,8 @@ def _without(stores: Stores, tree: str, joined: Commit) -> str:
             change.left_value,
         )
         for change in diff(stores.ranges, base.metarange, head.metarange)
-        if _identity(get(stores.ranges, tree, change.key)) == _identity(change.right_value)
+        if value_identity(get(stores.ranges, tree, change.key))
+        == value_identity(change.right_value)
     )
     return apply(stores.ranges, tree, changes, stores.splitting).metarange
 
@@ -330,8 +327,8 @@ class Step(RunBranch):
         def settle(
             key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
         ) -> bytes | Literal[Unresolved.CONFLICT] | None:
-            taken_back = _identity(get(stores.ranges, self._start.metarange, key))
-            if taken_back != _identity(base) and taken_back == _identity(source):
+            taken_back = value_identity(get(stores.ranges, self._start.metarange, key))
+            if taken_back != value_identity(base) and taken_back == value_identity(source):
                 return dest  # somebody else has changed what we only took back
             return CONFLICT
 

@@ -17,6 +17,7 @@ from dagster import (
 
 from graveler.errors import InvalidInputError
 from graveler.lake import Origin
+from graveler.names import hour_folder
 
 __all__ = [
     "LOCATION",
@@ -174,7 +175,7 @@ def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
     """Return the folder of a partition: ``2013/01/01/05:00/`` (UTC) of a time, else ``<key>/``."""
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
         start = definition.time_window_for_partition_key(key).start
-        return f"{start.astimezone(UTC):%Y/%m/%d/%H:%M}/"
+        return f"{hour_folder(start)}/"
     if isinstance(definition, dg.MultiPartitionsDefinition):
         keys = definition.get_partition_key_from_str(key).keys_by_dimension
         return "".join(
