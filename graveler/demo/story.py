@@ -18,7 +18,7 @@ from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.lake import Repository
 from graveler.progress import Progress, no_progress
-from graveler.repository.diffing import range_reuse
+from graveler.repository.diffs import range_reuse
 from graveler.spark import session
 
 if TYPE_CHECKING:

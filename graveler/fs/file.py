@@ -12,7 +12,7 @@ from graveler.fs.errors import translated
 from graveler.model import Entry
 from graveler.objects.store import Body
 from graveler.repository import Stores
-from graveler.repository.verified import read_range, verifier_of
+from graveler.repository.reads.files import read_range, verifier_of
 
 __all__ = ["FileHost", "GravelerFile"]
 

@@ -16,8 +16,8 @@ from graveler.fs.reader import ReadOnlyFileSystem
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.repository import Branch
-from graveler.repository.verified import open_entry
-from graveler.repository.writing import check_writable
+from graveler.repository.reads.files import open_entry
+from graveler.repository.writes import check_writable
 
 __all__ = ["GravelerFileSystem"]
 

@@ -9,7 +9,7 @@ from graveler.names import check_path, path_key
 from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
 from graveler.repository import Branch, View
-from graveler.repository.listing import Scan, overlay
+from graveler.repository.reads.listing import Scan, overlay
 
 __all__ = ["OverlayView"]
 

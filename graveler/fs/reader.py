@@ -22,8 +22,8 @@ from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import value_identity
 from graveler.repository import Stores
-from graveler.repository.listing import first_key, list_entries
-from graveler.repository.verified import download, read_entry, read_range
+from graveler.repository.reads.files import download, read_entry, read_range
+from graveler.repository.reads.listing import first_key, list_entries
 
 __all__ = ["ReadOnlyFileSystem"]
 

@@ -19,7 +19,7 @@ from graveler.lake import Lake, Repository, Run
 from graveler.lake.shared import lake_at, location_of
 from graveler.model import Entry
 from graveler.repository import Branch, View
-from graveler.repository.listing import Scan
+from graveler.repository.reads.listing import Scan
 from graveler.runs import RunHandle
 
 __all__ = ["Batch", "TreeFileSystem"]

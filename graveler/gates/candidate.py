@@ -18,7 +18,7 @@ from graveler.gates.statistics import Statistics, brought, statistics
 from graveler.model import Change, ChangeKind, Commit, Entry
 from graveler.names import path_key
 from graveler.records import decode_entry
-from graveler.repository.listing import Scan
+from graveler.repository.reads.listing import Scan
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 

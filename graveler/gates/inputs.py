@@ -13,7 +13,7 @@ from graveler.gates.history import last_touch
 from graveler.identity import unix_us
 from graveler.names import path_key
 from graveler.records import encode_json
-from graveler.repository.listing import within
+from graveler.repository.reads.listing import within
 from graveler.repository.stores import Stores
 
 __all__ = ["content", "inputs"]

@@ -16,9 +16,9 @@ from graveler.gates.history import known, may_touch
 from graveler.gates.read_only import read_only
 from graveler.model import Commit
 from graveler.refs import is_ancestor, log
-from graveler.repository.ref import Ref
+from graveler.repository.reads.files import read_range
 from graveler.repository.stores import Stores
-from graveler.repository.verified import read_range
+from graveler.repository.view import Ref
 
 __all__ = ["AFTER", "BEFORE", "Difference", "Earlier", "Source", "StoreSource"]
 

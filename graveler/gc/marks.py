@@ -21,7 +21,7 @@ from graveler.kv.store import KVStore
 from graveler.limits import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json, from_unix_us
-from graveler.repository.borrowing import CONDEMNED
+from graveler.repository.links.borrowed import CONDEMNED
 
 __all__ = ["PAGE", "WAITING", "Kind", "Mark", "MarkState", "Marks", "Tally"]
 

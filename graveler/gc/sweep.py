@@ -23,7 +23,7 @@ from graveler.gc.store_clock import microseconds
 from graveler.identity import unix_us
 from graveler.refs.expired import Expired
 from graveler.repository import Stores
-from graveler.repository.borrowing import SPARED
+from graveler.repository.links.borrowed import SPARED
 
 __all__ = ["Sweep"]
 

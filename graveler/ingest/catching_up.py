@@ -10,9 +10,8 @@ from typing import Final
 from graveler.ingest.line import CAUGHT_UP, INGEST, TARGET
 from graveler.model import BranchRecord, Commit
 from graveler.refs import is_ancestor, line_outside
-from graveler.repository.bases import find_bases
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
-from graveler.repository.merging import merge_trees
+from graveler.repository.merge.merges import find_bases, merge_trees
 from graveler.repository.stores import Stores
 
 __all__ = ["FAR", "catch_up", "is_behind"]

@@ -29,10 +29,10 @@ from graveler.ingest.report import Hour, Release, Status, Tick
 from graveler.ingest.ticking import Ticker
 from graveler.model import Commit
 from graveler.names import check_branch, check_caller_pairs
-from graveler.repository import branching
+from graveler.repository import branches
 from graveler.repository.branch import Branch
-from graveler.repository.diffing import uncommitted
-from graveler.repository.merging import check_strategy
+from graveler.repository.diffs import uncommitted
+from graveler.repository.merge.merges import check_strategy
 from graveler.repository.stores import Stores
 
 __all__ = ["Ingestion"]
@@ -216,7 +216,7 @@ class Ingestion:
 
     def _ensure(self) -> None:
         if self._stores.refs.branches.find(self.name) is None:
-            branching.create_branch(self._stores, self.name, self.into, exist_ok=True)
+            branches.create_branch(self._stores, self.name, self.into, exist_ok=True)
 
     def _publisher(self, gates: tuple[Gate, ...]) -> Publisher:
         return Publisher(self._stores, self._records, self.into, gates)

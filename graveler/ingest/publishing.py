@@ -28,7 +28,7 @@ from graveler.ingest.records import IngestRecords
 from graveler.model import Commit
 from graveler.refs import is_ancestor
 from graveler.repository.landing import CommitSpec, Landed, Tip, land_judged
-from graveler.repository.merging import build_merge
+from graveler.repository.merge.merges import build_merge
 from graveler.repository.stores import Stores
 from graveler.retries import retry
 

@@ -22,9 +22,9 @@ from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import put_on, put_on_unless_changed, taken_off
 from graveler.model import BranchRecord, Commit
 from graveler.refs import is_ancestor, merge_bases, move
-from graveler.repository import branching
-from graveler.repository.bases import find_bases
+from graveler.repository import branches
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
+from graveler.repository.merge.merges import find_bases
 from graveler.repository.stores import Stores
 
 __all__ = ["Quarantines", "culprits"]
@@ -198,7 +198,7 @@ class Quarantines:
         """Take away the branch that we made of a quarantine that was released meanwhile."""
         kept = self._records.quarantine(name)
         if kept is not None and kept.released:
-            branching.drop_branch(
+            branches.drop_branch(
                 self._stores, name, lambda there: there.commit_id == kept.head and not there.fence
             )
 

@@ -28,8 +28,8 @@ from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import before
 from graveler.model import BranchRecord, Commit
 from graveler.refs import move
-from graveler.repository import branching, committing
-from graveler.repository.diffing import diff_commits
+from graveler.repository import branches, commits
+from graveler.repository.diffs import diff_commits
 from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 
@@ -164,7 +164,7 @@ class Releases:
             return None
         # what closes the branch, or takes it away, between two looks is another release
         with suppress(NoChangesError, FencedError, RefNotFoundError):
-            committing.commit(self.stores, kept.name, CommitSpec(f"{kept.name}: repaired"))
+            commits.commit(self.stores, kept.name, CommitSpec(f"{kept.name}: repaired"))
         record = self.stores.refs.branches.find(kept.name)
         return None if record is None else self.stores.refs.commits.get(record.commit_id)
 
@@ -212,5 +212,5 @@ class Releases:
             )
 
     def _drop(self, kept: Quarantine) -> None:
-        branching.drop_branch(self.stores, kept.name, lambda there: there.fence.startswith(_CLOSED))
+        branches.drop_branch(self.stores, kept.name, lambda there: there.fence.startswith(_CLOSED))
         self._marked(kept, releasing=False)

@@ -22,8 +22,8 @@ from graveler.ingest.records import IngestRecords
 from graveler.ingest.releasing import Releases
 from graveler.ingest.trees import before
 from graveler.model import Commit
-from graveler.repository import committing
-from graveler.repository.diffing import diff_commits
+from graveler.repository import commits
+from graveler.repository.diffs import diff_commits
 from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 
@@ -118,7 +118,7 @@ class Ticker:
             spec = CommitSpec(
                 f"{self.branch} {hour}", {**metadata, "hour": hour, INGEST: self.branch}
             )
-            return committing.commit(self.stores, self.branch, spec)
+            return commits.commit(self.stores, self.branch, spec)
         except NoChangesError:
             return None
 

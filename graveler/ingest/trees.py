@@ -6,7 +6,7 @@ from typing import Literal
 from graveler.committed import CONFLICT, Bases, BaseValues, Unresolved, get
 from graveler.committed.diff import same_content
 from graveler.model import Commit
-from graveler.repository.merging import merge_trees
+from graveler.repository.merge.merges import merge_trees
 from graveler.repository.stores import Stores
 
 __all__ = ["before", "put_on", "put_on_unless_changed", "taken_off"]

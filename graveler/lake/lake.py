@@ -36,10 +36,10 @@ from graveler.records import FORMAT, decode_json, encode_json, read_key
 from graveler.refs import Refs
 from graveler.refs.dump import read_dump
 from graveler.repository import Stores
-from graveler.repository.dumping import check_storage
-from graveler.repository.marker import Marker, Owner, read_marker
-from graveler.repository.watched_kv import WatchedKVStore
-from graveler.repository.witness import Witness
+from graveler.repository.dumps import check_storage
+from graveler.repository.witness.marker import Marker, Owner, read_marker
+from graveler.repository.witness.witness import Witness
+from graveler.repository.witness.witnessed_kv import WitnessedKVStore
 from graveler.staging import StagingArea
 
 __all__ = ["Lake"]
@@ -301,7 +301,7 @@ class Lake:
         low, high, raggedness = settings["splitting"]
         owner = Owner(settings["lake"], uid, name, self.location)
         witness = self._witness(owner, objects, check=check)
-        watched = self._kv if witness is None else WatchedKVStore(self._kv, witness.moving)
+        watched = self._kv if witness is None else WitnessedKVStore(self._kv, witness.moving)
         ranges = RangeStore(objects, self._cache, rescue=rescuer(self._kv, uid, self._clock))
 
         def has_tree(tree: str) -> bool:

@@ -45,17 +45,16 @@ from graveler.repository import (
     MergeResult,
     Ref,
     Stores,
-    branching,
-    diffing,
-    dumping,
-    merging,
-    preview,
-    reverting,
-    tracing,
-    undoing,
+    branches,
+    diffs,
+    dumps,
+    path_history,
+    reverts,
+    undo,
 )
 from graveler.repository.landing import CommitSpec
-from graveler.repository.witness import Witness
+from graveler.repository.merge import merges, preview
+from graveler.repository.witness.witness import Witness
 from graveler.runs import Run, Runs, RunTerms, Why
 
 if TYPE_CHECKING:
@@ -205,13 +204,13 @@ class Repository:
         """
         name, source = text(name, "name"), ref_text(source, "source")
         flag(exist_ok, "exist_ok"), flag(hidden, "hidden")
-        branching.create_branch(self.stores, name, source, exist_ok=exist_ok, hidden=hidden)
+        branches.create_branch(self.stores, name, source, exist_ok=exist_ok, hidden=hidden)
         return Branch(self.stores, name)
 
     def delete_branch(self, name: str | BranchLike) -> None:
         """Remove a branch and what is staged on it; its commits stay."""
         name = branch_text(name, "name")
-        branching.delete_branch(self.stores, name)
+        branches.delete_branch(self.stores, name)
 
     def branches(
         self, *, hidden: bool = False, limit: int | None = None, after: str = ""
@@ -277,7 +276,7 @@ class Repository:
             raise InvalidInputError(f"log of path {path!r} and prefix {prefix!r}: give one of them")
         start = self.commit(ref)
         if path or prefix:
-            history = tracing.trace(
+            history = path_history.trace(
                 self.stores, start, path=path, prefix=prefix, first_parent=first_parent
             )
         else:
@@ -291,7 +290,7 @@ class Repository:
         left, right = ref_text(left, "left"), ref_text(right, "right")
         prefix = prefix_text(prefix, "prefix")
         before, after = (resolve_to_read(self.stores.refs, ref) for ref in (left, right))
-        return diffing.diff_commits(self.stores, before, after, prefix=prefix)
+        return diffs.diff_commits(self.stores, before, after, prefix=prefix)
 
     @overload
     def merge(
@@ -346,7 +345,7 @@ class Repository:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
             ExpiredError: The tree of a merge base was removed by garbage collection.
         """
-        merging.check_strategy(strategy)
+        merges.check_strategy(strategy)
         source, into = ref_text(source, "source"), branch_text(into, "into")
         if source == into:
             raise InvalidInputError(
@@ -362,7 +361,7 @@ class Repository:
         commit = resolve_to_name(self.stores.refs, source)
         if dry_run:
             return preview.preview_merge(self.stores, commit, into, strategy=strategy)
-        return merging.merge_into(self.stores, commit, into, spec, strategy=strategy)
+        return merges.merge_into(self.stores, commit, into, spec, strategy=strategy)
 
     def revert(  # noqa: PLR0913 - the fields of a commit
         self,
@@ -398,8 +397,8 @@ class Repository:
         commit, on = ref_text(commit, "commit"), branch_text(on, "on")
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
-        merging.check_strategy(strategy)
-        return reverting.revert(
+        merges.check_strategy(strategy)
+        return reverts.revert(
             self.stores,
             on,
             resolve_to_name(self.stores.refs, commit),
@@ -444,8 +443,8 @@ class Repository:
         commit, onto = ref_text(commit, "commit"), branch_text(onto, "onto")
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
-        merging.check_strategy(strategy)
-        return reverting.cherry_pick(
+        merges.check_strategy(strategy)
+        return reverts.cherry_pick(
             self.stores,
             onto,
             resolve_to_name(self.stores.refs, commit),
@@ -495,7 +494,7 @@ class Repository:
         """
         branch = branch_text(branch, "branch")
         count(to, "to", least=1)
-        return undoing.undo(self.stores, branch, to)
+        return undo.undo(self.stores, branch, to)
 
     def dump_refs(self, file: str | Path) -> Contents:
         """Write branches, tags, protection, required gates and all commits they reach to a file.
@@ -509,7 +508,7 @@ class Repository:
         file = file_path(file, "file")
         storage = self.stores.storage
         own = storage == self.lake.default_storage(self.name)
-        return dumping.dump(self.stores, Path(file), storage="" if own else storage)
+        return dumps.dump(self.stores, Path(file), storage="" if own else storage)
 
     def restore_refs(self, file: str | Path) -> Contents:
         """Have all that a dump holds; what is there already stays.
@@ -524,7 +523,7 @@ class Repository:
             AlreadyExistsError: Branches or tags of the same names are elsewhere.
         """
         file = file_path(file, "file")
-        return dumping.restore(self.stores, Path(file))
+        return dumps.restore(self.stores, Path(file))
 
     def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
         """Return what stands behind a path: commit, run, step, gates and inputs.

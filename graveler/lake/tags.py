@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from graveler.arguments import RefLike, ref_text, text
 from graveler.model import Commit
 from graveler.refs import RefMove, resolve_to_name, tag_moves
-from graveler.repository import Stores, undoing
+from graveler.repository import Stores, undo
 
 __all__ = ["Tags"]
 
@@ -51,7 +51,7 @@ class Tags:
             RefNotFoundError: The log has no deleted tag of that name.
             AlreadyExistsError: There is a tag of that name.
         """
-        return undoing.undelete_tag(self._stores, text(name, "name"))
+        return undo.undelete_tag(self._stores, text(name, "name"))
 
     def moves(self, name: str) -> Iterator[RefMove]:
         """Yield when and by whom a tag was created and deleted, latest first."""

@@ -23,17 +23,10 @@ from graveler.limits import COMMITTER_BYTES, MESSAGE_BYTES
 from graveler.model import Change, Commit, Entry
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
-from graveler.repository import (
-    branching,
-    committing,
-    diffing,
-    patching,
-    reading,
-    resetting,
-    writing,
-)
+from graveler.repository import branches, commits, diffs, patches, writes
 from graveler.repository.landing import CommitSpec
-from graveler.repository.listing import Scan, first_key
+from graveler.repository.reads import staged
+from graveler.repository.reads.listing import Scan, first_key
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
@@ -72,16 +65,16 @@ class Branch(View, BranchLike):
 
     def find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""
-        return reading.find(self.repository, self._name, key)
+        return staged.find(self.repository, self._name, key)
 
     def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Give the head below `prefix`, and the writes that are staged on it."""
-        return reading.snapshot(self.repository, self._name, start, prefix)
+        return staged.snapshot(self.repository, self._name, start, prefix)
 
     def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`; no more than the first one is read."""
         first = first_key(prefix_text(prefix, "prefix"))
-        return reading.first_below(self.repository, self._name, first) is not None
+        return staged.first_below(self.repository, self._name, first) is not None
 
     def put(
         self,
@@ -112,7 +105,7 @@ class Branch(View, BranchLike):
         path, content_type = path_text(path, "path"), media_type(content_type)
         pairs(metadata, "metadata")
         flag(replace, "replace")
-        return writing.put(
+        return writes.put(
             self.repository,
             self._name,
             path,
@@ -138,7 +131,7 @@ class Branch(View, BranchLike):
         """
         path, content_type = path_text(path, "path"), media_type(content_type)
         pairs(metadata, "metadata")
-        return writing.upload(
+        return writes.upload(
             self.repository,
             self._name,
             path,
@@ -172,7 +165,7 @@ class Branch(View, BranchLike):
         path, address = path_text(path, "path"), text(address, "address")
         optional(count, size, "size")
         checksum = None if checksum is None else text(checksum, "checksum", empty=True)
-        return writing.link_one(
+        return writes.link_one(
             self.repository,
             self._name,
             path,
@@ -198,11 +191,11 @@ class Branch(View, BranchLike):
             ExpiredError: Garbage collection has just removed the bytes.
         """
         entries = each(entries, "entries", Entry, "a graveler.Entry")
-        return writing.link_entries(self.repository, self._name, entries, fence=self._fence)
+        return writes.link_entries(self.repository, self._name, entries, fence=self._fence)
 
     def _link_written(self, entries: Iterable[Entry]) -> int:
         """Stage entries of files that the caller has written below `new_address`, and listed."""
-        return writing.stage_written(self.repository, self._name, entries, fence=self._fence)
+        return writes.stage_written(self.repository, self._name, entries, fence=self._fence)
 
     def delete(self, path: PathText) -> None:
         """Stage the deletion of `path`; no error where it is not there."""
@@ -211,7 +204,7 @@ class Branch(View, BranchLike):
     def delete_many(self, paths: Iterable[PathText]) -> int:
         """Stage the deletion of many paths; return how many were named."""
         paths = paths_of(paths, "paths")
-        return writing.delete_paths(self.repository, self._name, paths, fence=self._fence)
+        return writes.delete_paths(self.repository, self._name, paths, fence=self._fence)
 
     def new_address(self) -> str:
         """Return a fresh key prefix, ``data/<unique>``, below which another program may write.
@@ -221,12 +214,12 @@ class Branch(View, BranchLike):
         Raises:
             ProtectedBranchError: The branch would not take the links.
         """
-        writing.check_writable(self.repository, self._name, self._fence)
-        return writing.new_address(self.repository)
+        writes.check_writable(self.repository, self._name, self._fence)
+        return writes.new_address(self.repository)
 
     def uncommitted(self) -> Iterator[Change]:
         """Yield what a commit would change, in byte order of the paths."""
-        return diffing.uncommitted(self.repository, self._name)
+        return diffs.uncommitted(self.repository, self._name)
 
     def commit(
         self,
@@ -246,7 +239,7 @@ class Branch(View, BranchLike):
             ProtectedBranchError: The branch takes no commits.
         """
         flag(allow_empty, "allow_empty")
-        return committing.commit(
+        return commits.commit(
             self.repository,
             self._name,
             self._spec(message, metadata, committer),
@@ -283,9 +276,9 @@ class Branch(View, BranchLike):
         spec = self._spec(message, metadata, committer)
         entries = each(entries, "entries", Entry, "a graveler.Entry")
         paths = paths_of(deleted, "deleted")
-        with writing.held_forms(self.repository, entries, paths) as writes:
-            return patching.commit_changes(
-                self.repository, self._name, spec, fence=self._fence, writes=writes
+        with writes.held_forms(self.repository, entries, paths) as changes:
+            return patches.commit_changes(
+                self.repository, self._name, spec, fence=self._fence, writes=changes
             )
 
     def _spec(self, message: str, metadata: Mapping[str, str] | None, committer: str) -> CommitSpec:
@@ -318,6 +311,6 @@ class Branch(View, BranchLike):
         """
         to = None if to is None else ref_text(to, "to")
         if to is None:
-            branching.reset(self.repository, self._name, fence=self._fence)
+            branches.reset(self.repository, self._name, fence=self._fence)
         else:
-            resetting.reset_hard(self.repository, self._name, to)
+            branches.reset_hard(self.repository, self._name, to)

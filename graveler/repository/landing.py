@@ -20,7 +20,7 @@ from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit
 from graveler.refs import advance
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence, owned
+from graveler.repository.writes import check_fence, owned
 from graveler.retries import retry
 
 __all__ = [

@@ -2,19 +2,20 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import BinaryIO
 
 from graveler.arguments import PathText, RefLike, instance, path_text, prefix_text, text
-from graveler.errors import ObjectNotFoundError
-from graveler.model import Entry, Prefix
+from graveler.committed import get, scan
+from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.model import Commit, Entry, Prefix
 from graveler.names import path_key
 from graveler.records import decode_entry
-from graveler.repository.listing import Scan, first_key, list_entries
+from graveler.repository.reads.files import open_entry, read_entry
+from graveler.repository.reads.listing import Scan, first_key, list_entries, within
 from graveler.repository.stores import Stores
-from graveler.repository.verified import open_entry, read_entry
 
-__all__ = ["View"]
+__all__ = ["Ref", "View"]
 
 
 class View(RefLike):
@@ -143,3 +144,58 @@ class View(RefLike):
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of an entry's file, for other programs."""
         return self.repository.uri(instance(entry, "entry", Entry, "an Entry").address)
+
+
+class Ref(View):
+    """A tree as one commit holds it; it never changes, whatever happens to the branch.
+
+    Attributes:
+        commit: The commit.
+    """
+
+    def __init__(self, repository: Stores, commit: Commit, *, name: str = "") -> None:
+        self.repository = repository
+        self.commit = commit
+        self._name = name or commit.id[:12]
+
+    def __repr__(self) -> str:
+        return f"<Ref {self._name} = {self.commit.id[:12]} of {self.repository.name}>"
+
+    @property
+    def name(self) -> str:
+        """The expression it was made of."""
+        return self._name
+
+    @property
+    def expression(self) -> str:
+        """Id of the commit: wherever a ref is wanted, it stands for what it shows."""
+        return self.commit.id
+
+    @property
+    def commit_id(self) -> str:
+        """Id of the commit."""
+        return self.commit.id
+
+    def find_value(self, key: bytes) -> bytes | None:
+        """Return the committed value record at the key, or None."""
+        with self._readable():
+            return get(self.repository.ranges, self.commit.metarange, key)
+
+    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Give the commit's tree below `prefix`; it never changes, so nothing is copied."""
+        del start
+        return nullcontext(lambda at: self._scan(at, prefix))
+
+    def _scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        with self._readable():
+            tree = scan(self.repository.ranges, self.commit.metarange, start)
+            yield from within(prefix, tree)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Tell a tree that garbage collection removes while it is read from a damaged one."""
+        try:
+            yield
+        except CorruptionError:
+            self.repository.refs.expired.check_readable(self.commit.id)
+            raise

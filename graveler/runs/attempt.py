@@ -13,9 +13,9 @@ from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.refs import resolve_to_read
 from graveler.repository.branch import Branch
-from graveler.repository.listing import Scan
-from graveler.repository.ref import Ref
+from graveler.repository.reads.listing import Scan
 from graveler.repository.stores import Stores
+from graveler.repository.view import Ref
 from graveler.runs import lifecycle
 from graveler.runs.inputs import Reads
 from graveler.runs.record import Input, RunHandle, RunRecord

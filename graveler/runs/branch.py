@@ -5,7 +5,7 @@ from dataclasses import replace
 from graveler.errors import AlreadyExistsError, ExpiredError, FencedError, RefNotFoundError
 from graveler.model import BranchRecord, Commit
 from graveler.refs import move
-from graveler.repository import branching
+from graveler.repository import branches
 from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 
@@ -115,7 +115,7 @@ def _is_of_this_round(commit: Commit, record: RunRecord) -> bool:
 
 def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
     """Remove a run's or a step's branch if it is of attempt `up_to` or an earlier one."""
-    branching.drop_branch(stores, name, lambda there: bool(there.fence) and there.attempt <= up_to)
+    branches.drop_branch(stores, name, lambda there: bool(there.fence) and there.attempt <= up_to)
 
 
 def drop_step_branches(stores: Stores, record: RunRecord, *, up_to: int) -> None:

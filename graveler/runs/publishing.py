@@ -24,11 +24,11 @@ from graveler.gates import (
 )
 from graveler.model import BranchRecord, Commit
 from graveler.refs import move
-from graveler.repository.diffing import uncommitted
+from graveler.repository.diffs import uncommitted
 from graveler.repository.landing import CommitSpec, Landed, Tip, land_judged
-from graveler.repository.merging import build_merge
+from graveler.repository.merge.merges import build_merge
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence, owned
+from graveler.repository.writes import check_fence, owned
 from graveler.retries import retry
 from graveler.runs.branch import drop_branches, frozen
 from graveler.runs.inputs import encode_inputs

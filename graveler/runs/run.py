@@ -13,7 +13,7 @@ from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
 from graveler.limits import RUN_KEY_BYTES
 from graveler.model import Commit
-from graveler.repository.merging import check_strategy
+from graveler.repository.merge.merges import check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.inputs import encode_inputs

@@ -30,7 +30,7 @@ from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
 from graveler.limits import MESSAGE_BYTES, RUN_KEY_BYTES
 from graveler.model import Commit
-from graveler.repository.merging import check_strategy
+from graveler.repository.merge.merges import check_strategy
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt

@@ -16,7 +16,7 @@ from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
 from graveler.repository import Branch
-from graveler.repository.writing import stage_written
+from graveler.repository.writes import stage_written
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 

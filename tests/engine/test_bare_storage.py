@@ -8,7 +8,7 @@ import pytest
 import graveler
 from graveler.config import CONFIG_NAME
 from graveler.errors import BackendUnavailableError
-from graveler.repository.marker import read_marker
+from graveler.repository.witness.marker import read_marker
 from tests.harness.commands import cli  # noqa: F401 - a fixture
 
 
@@ -81,7 +81,8 @@ def test_a_count_of_somebody_else_between_two_looks_is_no_alarm(location, monkey
         witness: Any = lake.repository("flights")._witness
         found = [None, read_marker(witness._objects)]
         monkeypatch.setattr(
-            "graveler.repository.witness.read_marker", lambda _: found.pop(0) if found else None
+            "graveler.repository.witness.witness.read_marker",
+            lambda _: found.pop(0) if found else None,
         )
         witness.check()
         assert found == []

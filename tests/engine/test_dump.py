@@ -215,13 +215,13 @@ def test_a_restore_that_was_ended_by_a_fault_is_repeated(fault, tmp_path):
 def test_a_branch_that_moves_while_a_dump_is_restored_stays(full, tmp_path, monkeypatch):
     full.dump_refs(tmp_path / "refs")
     fresh = ScriptedWorld().repo(scripted=False)
-    monkeypatch.setattr("graveler.repository.dumping.check_storage", lambda *_: None)
+    monkeypatch.setattr("graveler.repository.dumps.check_storage", lambda *_: None)
 
     def moved_then_restored(refs, contents, path):
         commit(fresh.branch("main"), "quicker", a="1")
         restore_refs(refs, contents, path)
 
-    monkeypatch.setattr("graveler.repository.dumping.restore_refs", moved_then_restored)
+    monkeypatch.setattr("graveler.repository.dumps.restore_refs", moved_then_restored)
     with pytest.raises(AlreadyExistsError, match="was moved while the dump was restored"):
         fresh.restore_refs(tmp_path / "refs")
     assert fresh.commit("main").message == "quicker"

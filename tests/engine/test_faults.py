@@ -26,7 +26,7 @@ from graveler.lake.settings import Protection
 from graveler.lake.tags import Tags
 from graveler.model import Entry
 from graveler.repository import Branch
-from graveler.repository.committing import _seal
+from graveler.repository.commits import _seal
 from graveler.runs import Run, Runs, Step
 from graveler.testing.faults import ProcessDied
 from tests.engine import test_undo_faults as undo

@@ -19,8 +19,8 @@ from graveler.errors import (
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import KVStore
 from graveler.lake.lake import Lake
-from graveler.repository.marker import MARKER, read_marker
-from graveler.repository.watched_kv import WatchedKVStore
+from graveler.repository.witness.marker import MARKER, read_marker
+from graveler.repository.witness.witnessed_kv import WitnessedKVStore
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.commands import cli  # noqa: F401 - a fixture
 from tests.harness.servers.postgres import for_libpq
@@ -219,7 +219,7 @@ def test_a_lake_that_is_as_it_was_is_never_named(place):
     assert committed(folder, "again").message == "again"
 
 
-class CountingKV(WatchedKVStore):
+class CountingKV(WitnessedKVStore):
     """Counts the calls that reach it."""
 
     def __init__(self, store):
@@ -339,7 +339,7 @@ def test_a_count_of_another_process_between_two_looks_is_no_alarm(world, monkeyp
             other._witness._count()
         return found
 
-    monkeypatch.setattr("graveler.repository.witness.read_marker", interrupted)
+    monkeypatch.setattr("graveler.repository.witness.witness.read_marker", interrupted)
     for number in range(5):
         counting = [1]
         repo._witness.check()
@@ -385,7 +385,7 @@ def test_a_marker_of_the_future_is_refused_and_stays(world):
 
 def test_the_watching_store_passes_every_call_on():
     port = {name for name, value in vars(KVStore).items() if callable(value) and name[0] != "_"}
-    assert port <= set(vars(WatchedKVStore))
+    assert port <= set(vars(WitnessedKVStore))
 
 
 def test_a_storage_is_marked_when_its_repository_is_made(tmp_path):

@@ -19,7 +19,7 @@ from graveler.identity import record_id
 from graveler.model import Commit, Entry
 from graveler.records import encode_entry
 from graveler.refs import advance
-from graveler.repository.committing import MOST_SEALED, _seal  # what a commit does before it dies
+from graveler.repository.commits import MOST_SEALED, _seal  # what a commit does before it dies
 from tests.harness.worlds import SMALL, ScriptedWorld, interleave, tree
 
 

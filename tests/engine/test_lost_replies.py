@@ -10,7 +10,7 @@ from graveler.errors import (
     OutcomeUnknownError,
     PreconditionFailedError,
 )
-from graveler.repository.committing import _Committer, _seal, _Wish
+from graveler.repository.commits import _Committer, _seal, _Wish
 from graveler.repository.landing import CommitSpec
 from graveler.testing.faults import FaultyKVStore, Script
 from tests.harness.worlds import ScriptedWorld, tree

@@ -20,7 +20,7 @@ from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError
 from graveler.lake.factory import connect
 from graveler.model import Entry, Prefix
-from graveler.repository import writing
+from graveler.repository import writes
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.world import link_unseen
 from tests.engine.conftest import LAKES, kv_uri, storage
@@ -175,7 +175,7 @@ def told(lake, clock, seed, splitting):
     clock.restart()
     repo = lake.create_repository(f"flights-{seed}", splitting=SPLITTINGS[splitting])
     record, ids, numbers = [], [], count(1)
-    with patch.object(writing, "new_address", lambda _: f"data/file-{next(numbers)}"):
+    with patch.object(writes, "new_address", lambda _: f"data/file-{next(numbers)}"):
         for number, (name, given) in enumerate(history(seed), 1):
             clock.tick()
             record.append((name, given, said(repo, name, given)))

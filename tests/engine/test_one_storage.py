@@ -16,7 +16,7 @@ from graveler.errors import (
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.objects.memory import MemoryStore
-from graveler.repository.marker import MARKER, read_marker
+from graveler.repository.witness.marker import MARKER, read_marker
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.commands import cli  # noqa: F401 - a fixture
 
@@ -301,7 +301,7 @@ def test_a_storage_whose_maker_died_before_it_was_marked_is_marked_by_the_next(
     tmp_path, monkeypatch, where
 ):
     with monkeypatch.context() as patch, graveler.init(tmp_path / "lake") as lake:
-        patch.setattr(f"graveler.repository.witness.Witness.{where}", _dies)
+        patch.setattr(f"graveler.repository.witness.witness.Witness.{where}", _dies)
         with pytest.raises(SystemExit):
             lake.create_repository("flights")
     with graveler.open(tmp_path / "lake") as lake:

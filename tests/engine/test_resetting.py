@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import FencedError, ProtectedBranchError, RefNotFoundError, RunStateError
-from graveler.repository.committing import _seal
+from graveler.repository.commits import _seal
 
 
 def commit(branch, message="c", **files):

@@ -51,8 +51,8 @@ from graveler.refs.moves import _decode_life, _tag_line
 from graveler.refs.protection import PROTECTION
 from graveler.refs.requirements import LINK_PLACES, REQUIRED_GATES
 from graveler.refs.tags import _commit_id
-from graveler.repository.marker import Marker, Owner, decode_marker, encode_marker
-from graveler.repository.witness import decode_known
+from graveler.repository.witness.marker import Marker, Owner, decode_marker, encode_marker
+from graveler.repository.witness.witness import decode_known
 from graveler.runs.index import _read_due, _read_opened
 from graveler.runs.record import RunHandle
 from graveler.runs.records import _decode as decode_run

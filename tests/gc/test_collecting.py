@@ -22,8 +22,8 @@ from graveler.gc.reachability.survey import Survey
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.records import stage_entry
-from graveler.repository.committing import _seal
-from graveler.repository.marker import MARKER, Marker, Owner, encode_marker
+from graveler.repository.commits import _seal
+from graveler.repository.witness.marker import MARKER, Marker, Owner, encode_marker
 from graveler.runs import RunState
 from graveler.testing.clock import FakeClock
 from graveler.testing.faults import ProcessDied, dies

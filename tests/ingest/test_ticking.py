@@ -6,7 +6,7 @@ import pytest
 
 from graveler.errors import FencedError, InvalidInputError, ProtectedBranchError
 from graveler.ingest import HourState, hours_told
-from graveler.repository import committing
+from graveler.repository import commits
 from graveler.testing.faults import unavailable
 from tests.harness.judges import no_bad_file
 from tests.harness.worlds import tree
@@ -265,14 +265,14 @@ def test_a_rollback_beside_a_tick_is_found_by_the_next_one(repo, holding, monkey
     holding.branch.put(path(5), b"5")
     published_by = holding.tick(FIVE).published
     holding.branch.put(path(6), b"6")
-    commit = committing.commit
+    commit = commits.commit
 
     def roll_back_first(*given):
         monkeypatch.undo()
         repo.revert(published_by.id, parent=1)
         return commit(*given)
 
-    monkeypatch.setattr(committing, "commit", roll_back_first)
+    monkeypatch.setattr(commits, "commit", roll_back_first)
     holding.tick(SIX)
     for number in range(3):  # commits that are no tick's, so that the branch's line is longer
         holding.branch.put("other", b"%d" % number)

@@ -10,7 +10,7 @@ from graveler.errors import (
     InvalidInputError,
     RunNotFoundError,
 )
-from graveler.repository.branching import drop_branch
+from graveler.repository.branches import drop_branch
 from graveler.runs import RunHandle, RunState
 from graveler.testing.faults import unavailable
 from tests.harness.worlds import ScriptedWorld

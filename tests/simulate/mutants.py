@@ -3,7 +3,7 @@
 from tests.simulate.mutating import Edit, Mutant
 
 _PRESENT = '__import__("graveler.kv.store").kv.store.PRESENT'
-_COMMIT = "repository.committing:_Committer"
+_COMMIT = "repository.commits:_Committer"
 
 
 def _one(name: str, where: str, old: str, new: str, *scenarios: str) -> Mutant:
@@ -14,21 +14,21 @@ MUTANTS: tuple[Mutant, ...] = (
     # writers
     _one(
         "a writer is content with any token at its second look",
-        "repository.writing:stage",
+        "repository.writes:stage",
         "if record.staging_token == token:",
         "if record.staging_token:",
         "write-commit",
     ),
     _one(
         "a write is acknowledged before the second look",
-        "repository.writing:stage",
+        "repository.writes:stage",
         "        record = _branch(stores, name, fence)\n        if record",
         "        return\n        if record",
         "write-commit",
     ),
     _one(
         "a writer repeats its write under the dead token",
-        "repository.writing:stage",
+        "repository.writes:stage",
         "token = record.staging_token",
         "token = token if attempt else record.staging_token",
         "write-commit",
@@ -36,7 +36,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # readers
     _one(
         "a reader does not look again",
-        "repository.reading:find",
+        "repository.reads.staged:find",
         "return settled(stores, name, read)",
         "return read(stores.refs.branches.get(name))",
         "sealed-left",
@@ -44,14 +44,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a lister does not look again",
-        "repository.reading:snapshot",
+        "repository.reads.staged:snapshot",
         "settled(stores, name, copy)",
         "copy(stores.refs.branches.get(name))",
         "write-commit-list",
     ),
     _one(
         "a listing settles each row by itself",
-        "repository.reading:snapshot",
+        "repository.reads.staged:snapshot",
         "        yield rows\n",
         """
         def settled_rows(position):
@@ -70,14 +70,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "the second look is the first record",
-        "repository.reading:settled",
+        "repository.reads.staged:settled",
         "now = stores.refs.branches.get(name)",
         "now = record",
         "write-commit-read",
     ),
     _one(
         "the second look sees the live token only",
-        "repository.reading:settled",
+        "repository.reads.staged:settled",
         "(now.staging_token, now.sealed_tokens, now.commit_id) == (\n"
         "            record.staging_token,\n"
         "            record.sealed_tokens,\n"
@@ -89,14 +89,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a reader asks the oldest token first",
-        "repository.reading:newest_first",
+        "repository.reads.staged:newest_first",
         "[record.staging_token, *reversed(record.sealed_tokens)]",
         "[*record.sealed_tokens, record.staging_token]",
         "sealed-left",
     ),
     _one(
         "a staged deletion shows what was committed",
-        "repository.reading:find",
+        "repository.reads.staged:find",
         "if write is not None:",
         "if write is not None and staged_value(write) is not None:",
         "delete-committed",
@@ -104,21 +104,21 @@ MUTANTS: tuple[Mutant, ...] = (
     # sealing
     _one(
         "nothing is sealed",
-        "repository.committing:_seal",
+        "repository.commits:_seal",
         "staging_token=stores.ids.unique()",
         "staging_token=live",
         "write-commit",
     ),
     _one(
         "sealing forgets what was sealed before",
-        "repository.committing:_seal",
+        "repository.commits:_seal",
         "(*record.sealed_tokens, live)",
         "(live,)",
         "sealed-left",
     ),
     _one(
         "sealing puts the newest token first",
-        "repository.committing:_seal",
+        "repository.commits:_seal",
         "(*record.sealed_tokens, live)",
         "(live, *record.sealed_tokens)",
         "sealed-left",
@@ -267,12 +267,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a reset keeps the live token",
         (
             Edit(
-                "repository.branching:reset",
+                "repository.branches:reset",
                 "dropped = (record.staging_token, *record.sealed_tokens)",
                 "dropped = record.sealed_tokens",
             ),
             Edit(
-                "repository.branching:reset",
+                "repository.branches:reset",
                 "staging_token=token, sealed_tokens=()",
                 "sealed_tokens=()",
             ),
@@ -283,17 +283,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "a reset leaves what is sealed",
         (
             Edit(
-                "repository.branching:reset",
+                "repository.branches:reset",
                 "dropped = (record.staging_token, *record.sealed_tokens)",
                 "dropped = (record.staging_token,)",
             ),
-            Edit("repository.branching:reset", ", sealed_tokens=()", ""),
+            Edit("repository.branches:reset", ", sealed_tokens=()", ""),
         ),
         ("reset-sealed",),
     ),
     _one(
         "a reset writes without a condition",
-        "repository.branching:reset",
+        "repository.branches:reset",
         "move(stores.refs, name, change,",
         f"stores.refs.branches.replace(change(stores.refs.branches.get(name)), {_PRESENT})\n"
         "        (lambda *_, **__: None)(stores.refs, name, change,",
@@ -308,7 +308,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "what is staged on a deleted branch stays",
-        "repository.branching:drop_branch",
+        "repository.branches:drop_branch",
         "for token in dropped:",
         "for token in ():",
         "delete-branch",
@@ -330,14 +330,14 @@ MUTANTS: tuple[Mutant, ...] = (
     # merging
     _one(
         "the base of a merge is the target's head",
-        "repository.merging:build_merge",
+        "repository.merge.merges:build_merge",
         "bases = merge_start(stores, source, dest)",
         "bases = Bases.one(dest.metarange)",
         "two-merges",
     ),
     _one(
         "a merge starts from one of several bases",
-        "repository.bases:find_bases",
+        "repository.merge.merges:find_bases",
         "Bases(best, history.bases)",
         "Bases(best[:1], history.bases)",
         "criss-cross",
@@ -375,7 +375,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # reverts and hard resets
     _one(
         "a revert gives back the tree from before",
-        "repository.reverting:_land",
+        "repository.reverts:_land",
         "base=base.metarange",
         "base=tip.head.metarange",
         "revert-commit",
@@ -391,12 +391,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a hard reset keeps the live token",
         (
             Edit(
-                "repository.resetting:reset_hard",
+                "repository.branches:reset_hard",
                 "(done.tip.record.staging_token, *done.tip.record.sealed_tokens)",
                 "done.tip.record.sealed_tokens",
             ),
             Edit(
-                "repository.resetting:reset_hard",
+                "repository.branches:reset_hard",
                 "staging_token=token, sealed_tokens=()",
                 "sealed_tokens=()",
             ),
@@ -407,11 +407,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "a hard reset leaves what is sealed",
         (
             Edit(
-                "repository.resetting:reset_hard",
+                "repository.branches:reset_hard",
                 "(done.tip.record.staging_token, *done.tip.record.sealed_tokens)",
                 "(done.tip.record.staging_token,)",
             ),
-            Edit("repository.resetting:reset_hard", ", sealed_tokens=()", ""),
+            Edit("repository.branches:reset_hard", ", sealed_tokens=()", ""),
         ),
         ("hard-reset-sealed",),
     ),
@@ -464,12 +464,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "borrowed bytes are not guarded",
         (
             Edit(
-                "repository.borrowing:confirm",
+                "repository.links.borrowed:confirm",
                 "lost = _lost(stores, {row.borrowed: epoch.number for row in rows if row.borrowed})",
                 "lost = set()",
             ),
             Edit(
-                "repository.committing:_Committer._applied",
+                "repository.commits:_Committer._applied",
                 "self._borrowed.check(tokens)",
                 "pass",
             ),
@@ -478,7 +478,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a borrower does not read the epoch again",
-        "repository.borrowing:confirm",
+        "repository.links.borrowed:confirm",
         "lost = _lost(stores, {row.borrowed: epoch.number for row in rows if row.borrowed})",
         "lost = set()",
         "sweep-borrow",
@@ -486,21 +486,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a borrower trusts a sweep that is under way",
-        "repository.borrowing:_lost",
+        "repository.links.borrowed:_lost",
         "if not now.sweeping and not changed:",
         "if not changed:",
         "sweep-borrow",
     ),
     _one(
         "a borrower trusts a sweep that is over",
-        "repository.borrowing:_lost",
+        "repository.links.borrowed:_lost",
         "if key not in there}",
         "if key in doomed}",
         "sweep-borrow",
     ),
     _one(
         "a sweep need not look again",
-        "repository.borrowing:_doomed",
+        "repository.links.borrowed:_doomed",
         "return None if stores.refs.epochs.look_again(now) is None else set()",
         "return set()",
         "sweep-borrow",
@@ -539,7 +539,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a commit does not check what its rows borrow",
-        "repository.committing:_Committer._applied",
+        "repository.commits:_Committer._applied",
         "self._borrowed.check(tokens)",
         "pass",
         "sweep-borrow-commit+1",
@@ -547,7 +547,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a commit of changes holds nothing",
-        "repository.borrowing:held",
+        "repository.links.borrowed:held",
         "stores.staging.set_many(token, [(row.key, row.value) for row in borrowed])",
         "pass",
         "sweep-patch",

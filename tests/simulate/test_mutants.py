@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.repository import committing
+from graveler.repository import commits
 from tests.simulate.mutants import MUTANTS
 from tests.simulate.mutating import Edit, Mutant, OutdatedMutantError, mutated
 from tests.simulate.mutation import hunt
@@ -21,10 +21,10 @@ def test_the_mutants_are_many_and_differ():
 @pytest.mark.parametrize(
     ("where", "old"),
     [
-        ("repository.writing:_stage", "what was there once"),
-        ("repository.writing:gone", "x"),
-        ("repository.committing:_Committer.gone", "x"),
-        ("repository.committing:_Committer", "x"),
+        ("repository.writes:_stage", "what was there once"),
+        ("repository.writes:gone", "x"),
+        ("repository.commits:_Committer.gone", "x"),
+        ("repository.commits:_Committer", "x"),
     ],
 )
 def test_a_mutant_that_does_not_fit_the_code_any_more_fails(where, old):
@@ -34,9 +34,9 @@ def test_a_mutant_that_does_not_fit_the_code_any_more_fails(where, old):
 
 
 def test_afterwards_the_code_is_as_it_was():
-    before = committing.overlap.__code__
-    edit = Edit("repository.committing:overlap", "return ()", "return mine")
+    before = commits.overlap.__code__
+    edit = Edit("repository.commits:overlap", "return ()", "return mine")
     with mutated(Mutant("m", (edit,), ())):
-        assert committing.overlap(("a",), ("b",)) == ("a",)
-    assert committing.overlap.__code__ is before
-    assert committing.overlap(("a",), ("b",)) == ()
+        assert commits.overlap(("a",), ("b",)) == ("a",)
+    assert commits.overlap.__code__ is before
+    assert commits.overlap(("a",), ("b",)) == ()

@@ -120,7 +120,7 @@ def _get(
             while piece := stream.read(_PIECE_BYTES):
                 session.out.data(piece)
         return
-    from graveler.repository.verified import download  # noqa: PLC0415 - only when a verb needs it
+    from graveler.repository.reads.files import download  # noqa: PLC0415 - only when a verb needs it
 
     try:
         download(view.repository, entry, target)

@@ -13,7 +13,7 @@ from graveler.cli.verb import verb
 from graveler.cli.verbs.changes import change_line
 from graveler.errors import ExpiredError
 from graveler.model import Change, Commit
-from graveler.repository.diffing import range_reuse
+from graveler.repository.diffs import range_reuse
 
 __all__ = ["add_to"]
 

@@ -22,8 +22,8 @@ from graveler.gates.source import Difference, Earlier, Source
 from graveler.names import path_key
 from graveler.objects.verified import Verifier, verified_stream
 from graveler.records import decode_entry
+from graveler.repository.reads.files import refusal
 from graveler.repository.stores import Stores
-from graveler.repository.verified import refusal
 
 __all__ = ["AskingSource"]
 

@@ -27,7 +27,7 @@ from graveler.objects.store import ObjectInfo
 from graveler.progress import Progress, no_progress
 from graveler.refs import Refs
 from graveler.repository import Stores
-from graveler.repository.marker import MARKER, read_marker
+from graveler.repository.witness.marker import MARKER, read_marker
 
 __all__ = ["Survey"]
 

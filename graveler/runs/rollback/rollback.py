@@ -14,7 +14,7 @@ from graveler.errors import (
 from graveler.model import Commit, Conflict
 from graveler.names import check_caller_pairs
 from graveler.refs import is_ancestor, log
-from graveler.repository import reverting
+from graveler.repository import reverts
 from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 from graveler.runs.lifecycle import settle_publish
@@ -181,7 +181,7 @@ def _revert(
         },
     )
     try:
-        return reverting.revert(stores, record.into, published, spec, parent=1, strategy=None)
+        return reverts.revert(stores, record.into, published, spec, parent=1, strategy=None)
     except MergeConflictError as error:
         shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
         more = error.count - _NAMED

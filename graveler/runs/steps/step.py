@@ -32,11 +32,11 @@ from graveler.model import BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
 from graveler.records import value_identity
 from graveler.refs import move
-from graveler.repository import branching
+from graveler.repository import branches
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
-from graveler.repository.merging import merge_trees
+from graveler.repository.merge.merges import merge_trees
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence, owned
+from graveler.repository.writes import check_fence, owned
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch
 from graveler.runs.inputs import encode_inputs
@@ -236,7 +236,7 @@ class Step(RunBranch):
 
     def discard(self) -> None:
         """Drop the step's branch; nothing of this try remains."""
-        branching.drop_branch(self.repository, self._name, lambda there: there.fence == self._fence)
+        branches.drop_branch(self.repository, self._name, lambda there: there.fence == self._fence)
 
     def undo(self) -> Commit | None:
         """Join with nothing written: what the step's earlier success did is taken back.

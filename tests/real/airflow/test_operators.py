@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import graveler
 from airflow.sdk import DAG
 from graveler.errors import ThrottledError
-from graveler.repository.branching import drop_branch
+from graveler.repository.branches import drop_branch
 from graveler_airflow import (
     GravelerCloseRunOperator, GravelerGateOperator, GravelerPublishRunOperator,
     GravelerReapOperator, GravelerRollbackOperator, graveler_run, graveler_task,

@@ -14,7 +14,7 @@ from graveler.errors import (
     RepositoryNotFoundError,
 )
 from graveler.gates import gate
-from graveler.repository.branching import drop_branch
+from graveler.repository.branches import drop_branch
 
 parts = dg.StaticPartitionsDefinition(["x", "hour é 05:00 / ~^@ \N{SNOWMAN}"])
 

@@ -27,7 +27,7 @@ from graveler.records import staged_changes
 from graveler.refs import move
 from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence, owned
+from graveler.repository.writes import check_fence, owned
 from graveler.staging import laid_token
 
 __all__ = ["commit_changes"]

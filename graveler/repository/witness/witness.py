@@ -48,7 +48,13 @@ from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.objects.store import ObjectStore
 from graveler.records import decode_json, encode_json
-from graveler.repository.marker import MARKER, Marker, Owner, encode_marker, read_marker
+from graveler.repository.witness.marker import (
+    MARKER,
+    Marker,
+    Owner,
+    encode_marker,
+    read_marker,
+)
 
 __all__ = ["Known", "Witness", "decode_known"]
 

@@ -7,8 +7,8 @@ from graveler.committed import CONFLICT, RawConflict, Unresolved
 from graveler.errors import MergeConflictError
 from graveler.model import ChangedBy, Commit, Conflict, Entry
 from graveler.records import decode_entry
+from graveler.repository.path_history import last_changes
 from graveler.repository.stores import Stores
-from graveler.repository.tracing import last_changes
 
 __all__ = ["conflict_error", "describe"]
 

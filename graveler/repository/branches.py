@@ -13,16 +13,19 @@ from graveler.errors import (
     RefNotFoundError,
     ThrottledError,
 )
-from graveler.model import BranchRecord, Commit
+from graveler.model import BranchRecord, Commit, Move
 from graveler.names import check_users_branch
 from graveler.refs import move, resolve_to_name
+from graveler.repository.landing import Tip, land
+from graveler.repository.merge.merges import refuse_unpublished
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence, owned
+from graveler.repository.writes import check_fence, owned
 from graveler.retries import backoff
 
-__all__ = ["begun_from", "create_branch", "delete_branch", "drop_branch", "reset"]
+__all__ = ["begun_from", "create_branch", "delete_branch", "drop_branch", "reset", "reset_hard"]
 
 _ATTEMPTS: Final = 200
+_RESET: Final = "reset"
 
 
 def create_branch(
@@ -145,3 +148,46 @@ def reset(stores: Stores, name: str, *, fence: str = "") -> None:
         move(stores.refs, name, change, landed=landed)
     for token in dropped:
         stores.staging.drop(token)
+
+
+def reset_hard(stores: Stores, name: str, to: str) -> Commit:
+    """Put the branch at the commit that `to` names and discard what is staged, in one step.
+
+    The step replaces the live token as well: a write that was acknowledged before it is gone
+    with it, and a writer that looks at the branch after it writes again.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        to: A ref expression, resolved against the branch as it is when it moves.
+
+    Raises:
+        ProtectedBranchError: The branch may not be moved so.
+        FencedError: The branch belongs to a run.
+        RunStateError: The commit is work of a run that was not published.
+        GateFailedError: A gate that the branch requires refuses; it did not move.
+    """
+    token = ""
+    seen: Move | None = None
+    target: Commit | None = None
+
+    def build(tip: Tip) -> BranchRecord:
+        nonlocal token, seen, target
+        seen = tip.record.moves[-1] if tip.record.moves else None
+        target = resolve_to_name(stores.refs, to)
+        refuse_unpublished(stores, target, tip.head)
+        token = stores.ids.unique()
+        return replace(tip.at(target), staging_token=token, sealed_tokens=())
+
+    def landed(now: BranchRecord) -> bool:
+        # the log tells, whatever others did since; where the head stayed, our token does
+        since = now.moves.index(seen) + 1 if seen in now.moves else 0
+        return token in (now.staging_token, *now.sealed_tokens) or any(
+            target is not None and (later.action, later.commit) == (_RESET, target.id)
+            for later in now.moves[since:]
+        )
+
+    done = land(stores, name, _RESET, build, guard="reset", landed=landed)
+    for old in (done.tip.record.staging_token, *done.tip.record.sealed_tokens):
+        stores.staging.drop(old)
+    return done.commit or done.tip.head

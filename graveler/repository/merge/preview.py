@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from graveler.committed import RawChange, RawConflict, merge_changes
 from graveler.committed.merge import SHOWN
 from graveler.model import Change, ChangeKind, Commit, Conflict
-from graveler.repository.conflicts import describe
-from graveler.repository.diffing import change_of
+from graveler.repository.diffs import change_of
 from graveler.repository.landing import look
-from graveler.repository.merging import merge_start, refuse_unpublished
+from graveler.repository.merge.conflicts import describe
+from graveler.repository.merge.merges import merge_start, refuse_unpublished
 from graveler.repository.stores import Stores
 
 __all__ = ["MergePreview", "preview_merge"]

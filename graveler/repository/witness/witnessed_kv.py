@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 
 from graveler.kv.store import KVStore, Predicate, Stored
 
-__all__ = ["WatchedKVStore"]
+__all__ = ["WitnessedKVStore"]
 
 
-class WatchedKVStore(KVStore):
+class WitnessedKVStore(KVStore):
     """Another store, with a call before each conditional write or deletion.
 
     Args:

@@ -17,8 +17,8 @@ from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, stage_entry
-from graveler.repository.borrowing import confirm, held, rows_of
-from graveler.repository.linking import linked
+from graveler.repository.links.borrowed import confirm, held, rows_of
+from graveler.repository.links.links import linked
 from graveler.repository.stores import Stores
 from graveler.retries import backoff
 

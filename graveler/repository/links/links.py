@@ -13,7 +13,7 @@ from graveler.objects.address import AddressBook, is_own
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import check_declared
 from graveler.refs import Epoch
-from graveler.repository.lookup import look_up
+from graveler.repository.links.lookup import look_up
 from graveler.repository.stores import Stores
 
 __all__ = ["linked"]

@@ -13,7 +13,7 @@ from graveler.errors import (
 )
 from graveler.model import BranchRecord, Commit, Move
 from graveler.refs import moves_ago, tag_moves
-from graveler.repository.branching import begun_from
+from graveler.repository.branches import begun_from
 from graveler.repository.landing import Tip, land
 from graveler.repository.stores import Stores
 

@@ -11,7 +11,7 @@ from graveler.committed import same_records
 from graveler.errors import InternalError, InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
-from graveler.repository.merging import merge_trees, refuse_unpublished
+from graveler.repository.merge.merges import merge_trees, refuse_unpublished
 from graveler.repository.stores import Stores
 
 __all__ = ["cherry_pick", "revert"]

@@ -29,10 +29,10 @@ from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit, Summary
 from graveler.records import staged_changes
 from graveler.refs import move
-from graveler.repository.borrowing import Borrowed
 from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
+from graveler.repository.links.borrowed import Borrowed
 from graveler.repository.stores import Stores
-from graveler.repository.writing import check_fence, owned
+from graveler.repository.writes import check_fence, owned
 from graveler.staging import is_laid
 
 __all__ = ["MOST_SEALED", "commit", "overlap"]

@@ -1,15 +1,15 @@
 """Merge: a three-way merge of trees, then one compare-and-set of the destination."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from graveler.committed import Bases, Earlier, Resolve, merge
+from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Resolve, merge
 from graveler.errors import ConflictError, InvalidInputError, RunStateError
 from graveler.model import BranchRecord, Commit
 from graveler.refs import line_outside, merge_bases
-from graveler.repository.bases import find_bases
-from graveler.repository.conflicts import conflict_error, describe
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
+from graveler.repository.merge.conflicts import conflict_error, describe
 from graveler.repository.stores import Stores
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "MergeResult",
     "build_merge",
     "check_strategy",
+    "find_bases",
     "merge_into",
     "merge_start",
     "merge_trees",
@@ -199,3 +200,33 @@ def merge_into(
 
     landed = land(stores, into, "merge", build, guard="merge")
     return MergeResult(landed.commit or landed.tip.head, already=landed.commit is None)
+
+
+def find_bases(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
+    """Return the bases of a merge of the two, or None where they have no history in common.
+
+    Raises:
+        ExpiredError: Garbage collection removed the tree of one that must be read.
+    """
+    history = _History(stores, (source, dest))
+    best = history.bases((source.id,), dest.id)
+    return Bases(best, history.bases) if best else None
+
+
+class _History:
+    """The commits that one merge looks at; each is looked up once among the expired ones."""
+
+    def __init__(self, stores: Stores, sides: Iterable[Commit]) -> None:
+        self._stores = stores
+        # nothing of a base is opened where a side has its tree, and that one's is there
+        self._trees = {EMPTY_METARANGE, *(side.metarange for side in sides)}
+
+    def bases(self, commits: tuple[str, ...], other: str) -> tuple[Base, ...]:
+        found = merge_bases(self._stores.refs.commits, commits, other)
+        return tuple(self._base(commit) for commit in found)
+
+    def _base(self, commit: Commit) -> Base:
+        if commit.metarange not in self._trees:
+            self._stores.refs.expired.check_readable(commit.id)
+            self._trees.add(commit.metarange)
+        return Base(commit.id, commit.metarange)

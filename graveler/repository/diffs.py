@@ -8,7 +8,7 @@ from graveler.committed.metarange import read as read_metarange
 from graveler.model import BranchRecord, Change, ChangeKind, Commit
 from graveler.names import path_key
 from graveler.records import decode_entry, is_replacement, staged_value
-from graveler.repository.reading import newest_first, settled
+from graveler.repository.reads.staged import newest_first, settled
 from graveler.repository.stores import Stores
 
 __all__ = ["change_of", "diff_commits", "range_reuse", "uncommitted"]

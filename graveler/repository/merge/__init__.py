@@ -1,0 +1,1 @@
+"""Merges: bases, three-way merges, conflicts as data, previews."""

@@ -1,0 +1,1 @@
+"""Reads: entries, listings and verified files."""

@@ -1,0 +1,1 @@
+"""The witness: whether the key-value store and the storage belong together."""
