@@ -7,10 +7,9 @@ import pytest
 
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
+from graveler.demo.history import read_history
+from graveler.demo.pictures import Axis
 from graveler.demo.report import render_report, write_report
-from graveler.demo.report_axis import Axis
-from graveler.demo.report_history import read_history
-from graveler.demo.report_markup import Markup, tag
 from graveler.demo.story import DemoResult, HourResult
 from graveler.errors import GateFailedError
 from graveler.gates import Verdict
@@ -263,12 +262,3 @@ def test_the_file_is_written_and_written_again(day, tmp_path):
     first = file.read_text("utf-8")
     write_report(day.repository, day.result(), file)
     assert file.read_text("utf-8") == first
-
-
-def test_markup_is_escaped_once():
-    inner = tag("b", "<&\"'>")
-    assert inner == "<b>&lt;&amp;&quot;&#x27;&gt;</b>"
-    assert tag("i", inner, 1, class_='"x"', stroke_width=2.0, rx=None) == (
-        f'<i class="&quot;x&quot;" stroke-width="2">{inner}1</i>'
-    )
-    assert tag("meta", charset="utf-8") == Markup('<meta charset="utf-8">')

@@ -40,7 +40,8 @@ def test_the_wheel_holds_every_module_of_the_tree_and_the_licence(wheel):
     modules = {
         file.relative_to(package.parent).as_posix()
         for package in tree
-        for file in package.rglob("*.py")
+        for pattern in ("*.py", "*.html", "*.properties")
+        for file in package.rglob(pattern)
     }
     held = set(wheel.namelist())
     assert sorted(modules - held) == []
