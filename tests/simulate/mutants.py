@@ -418,14 +418,14 @@ MUTANTS: tuple[Mutant, ...] = (
     # garbage collection
     _one(
         "collection does not look at sealed tokens",
-        "gc.roots:_tokens",
+        "gc.reachability.roots:_tokens",
         "(record.staging_token, *record.sealed_tokens)",
         "(record.staging_token,)",
         "mark-staged",
     ),
     _one(
         "collection does not look at staged writes",
-        "gc.roots:Roots._settle",
+        "gc.reachability.roots:Roots._settle",
         "self._scratch.add_addresses(self._staged(token))",
         "pass",
         "mark-staged",
@@ -440,14 +440,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a sweep deletes a table that it has not taken",
-        "gc.sweeping:Sweep._delete_table",
+        "gc.sweep:Sweep._delete_table",
         "elif condemned:",
         "elif False:",
         "sweep-write",
     ),
     _one(
         "a sweep deletes again what one that died has deleted",
-        "gc.sweeping:Sweep._delete_table",
+        "gc.sweep:Sweep._delete_table",
         "left = True if taken else self._is_left(identifier)",
         "left = True",
         "half-swept-write",
@@ -508,8 +508,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a sweep decides whatever was named while it looked",
         "refs.epochs:Epochs.decide",
-        "lambda now: now == seen",
-        "lambda now: now.mark == seen.mark",
+        "self._raise(seen, replace(seen, spared=spared))",
+        "self._raise(now := self.read(), replace(now, spared=spared))",
         "sweep-borrow",
     ),
     Mutant(
@@ -532,9 +532,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "the end of a sweep takes the epoch back",
-        "refs.epochs:Epochs._raise",
+        "refs.epochs:Epochs._raised",
         "number=now.number + 1",
-        "number=now.number + (1 if change(now).mark else -1)",
+        "number=now.number + (1 if new.mark else -1)",
         "sweep-borrow",
     ),
     _one(
@@ -554,7 +554,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "collection does not look at holds",
-        "gc.roots:Roots.look_at_holds",
+        "gc.reachability.roots:Roots.look_at_holds",
         "if token.startswith(HOLD):",
         "if False:",
         "sweep-patch",
