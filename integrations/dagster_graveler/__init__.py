@@ -4,8 +4,9 @@ Names are loaded when they are first used: ``dagster_graveler.pipes`` serves pro
 no Dagster.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from graveler_common.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dagster_graveler.commit_sensor import build_commit_sensor
@@ -22,23 +23,30 @@ if TYPE_CHECKING:
     from dagster_graveler.resource import GravelerResource
     from dagster_graveler.rollback import build_rollback_job
 
-_HOMES = {
-    "GravelerComponent": "component",
-    "GravelerIOManager": "io_managers.base",
-    "GravelerPandasIOManager": "io_managers.pandas",
-    "GravelerPolarsIOManager": "io_managers.polars",
-    "GravelerResource": "resource",
-    "GravelerSparkIOManager": "io_managers.spark",
-    "build_commit_sensor": "commit_sensor",
-    "build_ingest_asset": "ingestion",
-    "build_ingest_schedule": "ingestion",
-    "build_lifecycle_sensors": "lifecycle",
-    "build_publish_asset": "publish",
-    "build_reaper_sensor": "lifecycle",
-    "build_rollback_job": "rollback",
-    "graveler_definitions": "definitions",
-    "graveler_gates": "gates",
-}
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "commit_sensor": ("build_commit_sensor",),
+        "component": ("GravelerComponent",),
+        "definitions": ("graveler_definitions",),
+        "gates": ("graveler_gates",),
+        "ingestion": (
+            "build_ingest_asset",
+            "build_ingest_schedule",
+        ),
+        "io_managers.base": ("GravelerIOManager",),
+        "io_managers.pandas": ("GravelerPandasIOManager",),
+        "io_managers.polars": ("GravelerPolarsIOManager",),
+        "io_managers.spark": ("GravelerSparkIOManager",),
+        "lifecycle": (
+            "build_lifecycle_sensors",
+            "build_reaper_sensor",
+        ),
+        "publish": ("build_publish_asset",),
+        "resource": ("GravelerResource",),
+        "rollback": ("build_rollback_job",),
+    },
+)
 
 __all__ = [
     "GravelerComponent",
@@ -57,16 +65,3 @@ __all__ = [
     "graveler_definitions",
     "graveler_gates",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'dagster_graveler' has no attribute {name!r}")
-    value = getattr(import_module(f"dagster_graveler.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

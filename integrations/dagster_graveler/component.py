@@ -1,4 +1,4 @@
-"""A repository, and the publishing of assets to it, as a component for ``dg``."""
+"""A repository, and the assets that are published to it, as a component for ``dg``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,6 @@ from dagster.components.resolved.core_models import (
 
 from dagster_graveler.definitions import surround
 from dagster_graveler.io_managers.base import GravelerIOManager
-from dagster_graveler.io_managers.pandas import GravelerPandasIOManager
-from dagster_graveler.io_managers.polars import GravelerPolarsIOManager
-from dagster_graveler.io_managers.spark import GravelerSparkIOManager
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
@@ -29,11 +26,11 @@ from graveler.gates.gate import Check
 
 __all__ = ["GravelerComponent"]
 
-_MANAGERS: Final[Mapping[str, type[GravelerIOManager]]] = {
-    "bytes": GravelerIOManager,
-    "pandas": GravelerPandasIOManager,
-    "polars": GravelerPolarsIOManager,
-    "spark": GravelerSparkIOManager,
+_MANAGERS: Final[Mapping[str, str]] = {  # by name: a library is loaded only if it is used
+    "bytes": "GravelerIOManager",
+    "pandas": "GravelerPandasIOManager",
+    "polars": "GravelerPolarsIOManager",
+    "spark": "GravelerSparkIOManager",
 }
 
 _Partitions = Annotated[
@@ -51,27 +48,27 @@ _Partitions = Annotated[
 
 @dataclass
 class GravelerComponent(dg.Component, dg.Resolvable):
-    """A repository of a lake: its resource, an IO manager, and what publishes assets to it.
+    """A repository of a lake: its resource, an IO manager, and the publishing of assets to it.
 
     Attributes:
         lake: The lake's folder, or a ``graveler.toml``.
-        repository: Name of the repository.
+        repository: The name of the repository.
         into: The branch that runs publish to.
-        ui: Address of Dagster's web server; commits then link back to their run.
-        name: What names start with.
-        io_manager: What keeps assets: for ``bytes`` and text, or for frames of ``pandas``,
-            ``polars`` or ``spark``.
-        prefix: What all paths start with.
-        layout: An asset's folder, of ``{asset}`` and ``{partition}``.
-        assets: Keys of the assets that a run publishes together. None: there is the resource,
-            and what sees to runs that end unpublished.
-        partitions: That of the assets.
+        ui: The address of Dagster's web server; commits then link to their runs.
+        name: The prefix of all names.
+        io_manager: The kind of assets: ``bytes`` and text, or frames of ``pandas``, ``polars``
+            or ``spark``.
+        prefix: The beginning of all paths.
+        layout: An asset's folder, with ``{asset}`` and ``{partition}``.
+        assets: Keys of the assets that a run publishes together. Without any, the component has
+            the resource and the sensors that end unpublished runs.
+        partitions: The partitions of the assets.
         single_run: A backfill is one run, and one commit; the assets must have that policy.
-        gates: What must hold of main, as ``package.module:NAME``: a gate or several.
-        publish_adhoc: Publish what assets made that somebody picked by hand.
-        on_failure: ``park`` keeps what a failed run has committed, ``drop`` does not.
+        gates: Checks on what main would become, as ``package.module:NAME``: one gate or several.
+        publish_adhoc: Publish assets that were selected by hand.
+        on_failure: ``park`` keeps the commits of a failed run, ``drop`` does not.
         lease_seconds: How long a run may be silent before it counts as dead.
-        ttl_days: How long a run that was set aside is kept.
+        ttl_days: How long a parked run is kept.
     """
 
     lake: str
@@ -102,9 +99,10 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             lease_seconds=self.lease_seconds,
             ttl_days=self.ttl_days,
         )
-        manager = _MANAGERS[self.io_manager](
-            graveler=graveler, prefix=self.prefix, layout=self.layout
+        manager_type: type[GravelerIOManager] = getattr(
+            import_module("dagster_graveler"), _MANAGERS[self.io_manager]
         )
+        manager = manager_type(graveler=graveler, prefix=self.prefix, layout=self.layout)
         gates = [gate for name in self.gates for gate in _load_gates(name)]
         if self.assets:
             return surround(
@@ -129,7 +127,7 @@ class GravelerComponent(dg.Component, dg.Resolvable):
 
 
 def _load_gates(name: str) -> Iterable[Gate | Check]:
-    """Return the gates that ``package.module:NAME`` names."""
+    """Return the gates with the name ``package.module:NAME``."""
     module, colon, attribute = name.partition(":")
     if not colon:
         raise InvalidInputError(f"gate {name!r}: name it as `package.module:NAME`")

@@ -30,30 +30,30 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     pool: str | None = PUBLISH_POOL,
     name: str = "graveler",
 ) -> dg.Definitions:
-    """Return definitions by which each run of the assets is published as one, or not at all.
+    """Return definitions that publish each run of the assets as a whole, or not at all.
 
     Beside the assets they hold ``<name>_publish``, the asset that publishes; ``<name>_job``, the
-    job of all of them; a schedule for it where partitions are times; the gates as blocking checks
-    that wait for every asset; the sensors that set failed and silent runs aside; and
-    ``<name>_rollback``, the job that takes a published run back.
+    job of all of them, with a schedule if partitions are times; the gates as blocking checks
+    that wait for every asset; the sensors that park failed and silent runs; and
+    ``<name>_rollback``, the job that rolls a published run back.
 
     Args:
-        assets: What a run makes. Those that others make, as an ``AssetSpec``, are defined
-            beside them and not published.
+        assets: The assets that a run makes. An ``AssetSpec`` is defined beside them as an asset
+            that others make, and is not published.
         graveler: The repository; also the resource ``graveler`` of the assets.
-        gates: What must hold of main before it moves, one or several; publishing asks them,
-            whatever the checks said.
+        gates: Checks on what main would become, one or several; publishing judges them, whatever
+            the asset checks found.
         asset_checks: More checks; a blocking one stops publishing.
-        partitions_def: That of the assets.
-        io_manager: Keeps what assets return; a ``GravelerSparkIOManager`` where not given.
+        partitions_def: The partitions of the assets.
+        io_manager: The IO manager of the assets; a ``GravelerSparkIOManager`` if not given.
         resources: More resources.
-        publish_adhoc: Publish what assets made that somebody picked by hand, behind the same
-            gates; otherwise it is parked.
+        publish_adhoc: Publish assets that were selected by hand, behind the same gates; otherwise
+            their run is parked.
         pool: Dagster's pool of the publishing asset.
-        name: What the names start with.
+        name: The prefix of all names.
 
     Raises:
-        InvalidInputError: No assets that a run makes.
+        InvalidInputError: There is no asset that a run makes.
     """
     made = [each for each in assets if isinstance(each, dg.AssetsDefinition) and each.is_executable]
     if not made:
@@ -100,20 +100,20 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
     pool: str | None = PUBLISH_POOL,
     name: str = "graveler",
 ) -> dg.Definitions:
-    """Return what goes with assets that are defined elsewhere; see ``graveler_definitions``.
+    """Return the definitions around assets that are defined elsewhere.
 
     Args:
         keys: The assets.
         graveler: The repository.
-        last: Those of them that no other waits for.
-        gates: What must hold of main, one or several.
-        partitions_def: That of the assets.
-        backfill_policy: That of the assets.
-        io_manager: Keeps what assets return.
+        last: The assets that no other waits for.
+        gates: Checks on what main would become, one or several.
+        partitions_def: The partitions of the assets.
+        backfill_policy: The backfill policy of the assets.
+        io_manager: The IO manager of the assets.
         resources: More resources.
-        publish_adhoc: Publish what was picked by hand.
-        pool: Of the publishing asset.
-        name: What the names start with.
+        publish_adhoc: Publish assets that were selected by hand.
+        pool: Dagster's pool of the publishing asset.
+        name: The prefix of all names.
     """
     gates, keys = (gates,) if callable(gates) else tuple(gates), set(keys)
     leaf, *others = sorted(last, key=dg.AssetKey.to_user_string)
@@ -157,7 +157,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
 
 
 def _common_policy(assets: Sequence[dg.AssetsDefinition]) -> dg.BackfillPolicy | None:
-    """Return the policy that all the assets have: publishing must be in the same run as they."""
+    """Return the policy of all the assets, which must be in one run with the publishing."""
     policies = {asset.backfill_policy for asset in assets}
     if len(policies) > 1:
         raise InvalidInputError(

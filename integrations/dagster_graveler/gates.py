@@ -1,4 +1,4 @@
-"""Gates as blocking asset checks: shown in Dagster, before publishing asks again."""
+"""Gates as blocking asset checks: Dagster shows their verdicts before publishing judges again."""
 
 import re
 import warnings
@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import dagster as dg
 
+from dagster_graveler.display.metadata import final_failure
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.run.context import step_of
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
 
-__all__ = ["graveler_gates", "verdict_table"]
+__all__ = ["graveler_gates"]
 
 _SEVERITIES: Final[Mapping[str, dg.AssetCheckSeverity]] = {
     "error": dg.AssetCheckSeverity.ERROR,
@@ -29,22 +30,22 @@ def graveler_gates(
     deps: Iterable[dg.AssetKey | str] = (),
     name: str = "graveler_gates",
 ) -> dg.AssetChecksDefinition:
-    """Return the checks that ask the gates what main would become if the run published now.
+    """Return the checks that judge what main would become if the run published now.
 
-    One step asks them all. A gate that refuses blocks what is downstream of `asset`, unless it
-    only warns. The resource ``graveler`` is needed. Publishing asks the gates for itself: give
-    them to it too. Executed without any asset the checks fail: such a Dagster run has nothing to
-    publish, and what was said of the last one that had shall not be hidden by it.
+    One step runs all of them. A gate that refuses blocks everything downstream of `asset`, unless
+    its severity is ``warn``. They need the resource ``graveler``. Publishing judges by itself:
+    give it the same gates. A Dagster run that executes the checks without any asset has nothing to
+    publish: the checks fail, so that they do not hide the verdicts of the last publish.
 
     Args:
         gates: Gates, or functions of a ``graveler.Candidate``.
         asset: The asset that shows the checks.
-        partitions_def: The asset's own; without it Dagster runs checks for no partition.
+        partitions_def: The partitions of the asset; without it Dagster runs the checks for none.
         deps: Other assets that the gates wait for.
-        name: Of the step.
+        name: The name of the step.
 
     Raises:
-        InvalidInputError: Two gates would be one check, Dagster's names being narrower.
+        InvalidInputError: Two gates have the same name as checks, which allow fewer characters.
     """
     by_check: dict[str, Gate] = {}
     for gate in as_gates(gates):
@@ -58,11 +59,10 @@ def graveler_gates(
         context: dg.AssetCheckExecutionContext, graveler: GravelerResource
     ) -> Iterator[dg.AssetCheckResult]:
         if not step_of(context).job_def.asset_layer.executable_asset_keys:
-            raise dg.Failure(
-                description="gates judge what a run is about to publish, and this Dagster run makes "
-                "no asset: there is nothing to judge; run the job again, or ask "
-                "`graveler gates show` what they said",
-                allow_retries=False,
+            raise final_failure(
+                "gates judge what a run is about to publish, and this Dagster run makes no asset: "
+                "there is nothing to judge; run the job again, or see the last verdicts with "
+                "`graveler gates show`"
             )
         run = graveler.run(context)
         verdicts = {verdict.gate: verdict for verdict in run.judge(by_check.values())}
@@ -80,7 +80,7 @@ def graveler_gates(
             )
 
     with warnings.catch_warnings():
-        # Dagster calls partitions of checks a preview; without them the check is for none
+        # Dagster marks partitioned checks as a preview
         warnings.filterwarnings("ignore", "Specifying a partitions_def", dg.PreviewWarning)
         specs = [
             dg.AssetCheckSpec(
@@ -97,39 +97,10 @@ def graveler_gates(
 
 
 def _facts(verdict: Verdict) -> Mapping[str, Any]:
-    """Return what a gate has reported, and how long it took, for Dagster's metadata."""
+    """Return the facts that a gate reported, and how long it took, as Dagster's metadata."""
     facts = {f"graveler/facts/{name}": value for name, value in verdict.facts.items()}
     plain = {
         name: value if isinstance(value, int | float | str) else dg.MetadataValue.json(value)
         for name, value in facts.items()
     }
     return {"graveler/seconds": verdict.seconds, **plain}
-
-
-def verdict_table(verdicts: Iterable[Verdict]) -> dg.TableMetadataValue:
-    """Return verdicts as Dagster shows them."""
-    return dg.MetadataValue.table(
-        [
-            dg.TableRecord(
-                {
-                    "gate": verdict.gate,
-                    "passed": verdict.passed,
-                    "severity": verdict.severity,
-                    "reason": verdict.reason,
-                    "died": verdict.died,
-                    "seconds": round(verdict.seconds, 3),
-                }
-            )
-            for verdict in verdicts
-        ],
-        schema=dg.TableSchema(
-            [
-                dg.TableColumn("gate"),
-                dg.TableColumn("passed", "bool"),
-                dg.TableColumn("severity"),
-                dg.TableColumn("reason"),
-                dg.TableColumn("died", "bool", description="it could not say anything"),
-                dg.TableColumn("seconds", "float"),
-            ]
-        ),
-    )

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_graveler.display.changes import change_metadata, changes_of
+from dagster_graveler.display.metadata import change_metadata, final_failure
 from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.run.context import step_metadata
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.ingest import HourState, Tick
+from graveler_common.changes import changes_of
+from graveler_common.rows import tick_row
 
 if TYPE_CHECKING:
     from dagster._core.definitions.partitions.partitioned_schedule import (
@@ -41,19 +43,19 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
 ) -> dg.AssetsDefinition:
     """Return the asset that commits, judges and publishes an ingestion branch, hour by hour.
 
-    It needs the resource ``graveler``, and publishes to its ``into``. What materializes it has
-    published the hour, or found nothing to publish; its data version is the commit. Where
-    publishing is held it fails, without a retry: mend it on the branch and materialize the
-    partition again. An hour that is set aside materializes it with a warning, and with the
-    branches in its metadata (``graveler/quarantined``).
+    It needs the resource ``graveler``, and publishes to its ``into``. A materialization means that
+    the hour is published, or that there was nothing to publish; its data version is the commit.
+    If publishing is held, the asset fails without a retry: fix the branch and materialize the
+    partition again. For a quarantined hour it succeeds with a warning, and its metadata name the
+    quarantine branches (``graveler/quarantined``).
 
     Args:
-        name: Of the asset.
-        branch: The ingestion branch; made where it is not there.
-        gates: Who judges, beside the gates that the target requires.
+        name: The asset's name.
+        branch: The ingestion branch; created if it does not exist.
+        gates: Gates beside those that the target requires.
         on_refusal: ``hold`` or ``quarantine``.
-        partitions_def: The hours, as ``dg.HourlyPartitionsDefinition``; without it each tick is
-            that of the last full hour.
+        partitions_def: The hours, a ``dg.HourlyPartitionsDefinition``; without it each tick is
+            for the last full hour.
         group_name: Dagster's group.
         pool: Dagster's pool.
     """
@@ -77,10 +79,8 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
         metadata = _metadata(graveler, tick)
         reason = "" if tick.refused is None else tick.refused.reason
         if tick.state is HourState.HELD:
-            raise dg.Failure(
-                description=f"{branch} is held: {reason}; mend it there, then run this again",
-                metadata=metadata,
-                allow_retries=False,
+            raise final_failure(
+                f"{branch} is held: {reason}; fix it there, then run this again", metadata
             )
         if tick.state is HourState.QUARANTINED:
             context.log.warning(
@@ -102,10 +102,11 @@ def build_ingest_schedule(
     """Return the schedule that materializes an ingestion's asset once an hour.
 
     Args:
-        asset: As `build_ingest_asset` returns it.
-        name: Of the schedule; made of the asset's where not given. Its job is ``<name>_job``.
-        minute: Past the hour, so that files which are a little late are not.
-        status: ``RUNNING`` starts it by itself.
+        asset: The result of `build_ingest_asset`.
+        name: The schedule's name; by default it derives from the asset's. Its job is
+            ``<name>_job``.
+        minute: Minutes past the hour, to include files that arrive a little late.
+        status: ``RUNNING`` starts it by default.
     """
     chosen = name or f"{asset.key.to_python_identifier()}_schedule"
     job = dg.define_asset_job(f"{chosen}_job", selection=dg.AssetSelection.assets(asset))
@@ -123,22 +124,22 @@ def _hour(context: dg.AssetExecutionContext) -> datetime | None:
 
 
 def _metadata(graveler: GravelerResource, tick: Tick) -> Mapping[str, Any]:
-    """Return what Dagster shows of a tick."""
-    shown: dict[str, Any] = {
-        "graveler/hour": tick.hour,
-        "graveler/state": str(tick.state),
+    """Return Dagster's metadata of a tick."""
+    row = tick_row(tick)
+    metadata: dict[str, Any] = {
+        "graveler/hour": row["hour"],
+        "graveler/state": row["state"],
         "graveler/into": graveler.into,
     }
-    if tick.late:
-        shown["graveler/late"] = dg.MetadataValue.json(list(tick.late))
-    if tick.refused is not None:
-        shown["graveler/refused"] = tick.refused.reason
-    if tick.quarantined:
-        shown["graveler/quarantined"] = dg.MetadataValue.json(list(tick.quarantined))
+    for name in ("late", "refused", "quarantined"):
+        if value := row[name]:
+            metadata[f"graveler/{name}"] = (
+                value if isinstance(value, str) else dg.MetadataValue.json(value)
+            )
     if tick.published is None:
-        return shown
+        return metadata
     return {
-        **shown,
+        **metadata,
         "graveler/commit": tick.published.id,
         **graveler.links(tick.published.id),
         **change_metadata(changes_of(graveler.repo(), tick.published)),

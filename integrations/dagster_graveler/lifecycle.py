@@ -1,9 +1,9 @@
-"""Sensors that end a graveler run when its Dagster run has ended, and clear up where none does.
+"""Sensors that end graveler runs: one for each way a Dagster run ends, and a reaper.
 
-They are for order, not for safety: the target moves by publishing alone, and the next run of
-the same work takes the branch over whether it was parked or not. But hooks and resources do
-not run where a process was killed, and sensors do; and where a whole machine is gone, Dagster
-holds its runs for running, and the reaper does not.
+They keep order and are not needed for safety: only publishing moves the target, and the next
+run of the same key takes the branch over, parked or not. Hooks and resources do not run in a
+process that was killed; sensors do. If a whole machine is lost, Dagster considers its runs
+still running; the reaper does not.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,6 +17,7 @@ from graveler.errors import FencedError, GateFailedError, MergeConflictError, Ru
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.lake import Run, RunState
+from graveler_common.rows import reaped_row
 
 __all__ = ["build_lifecycle_sensors", "build_reaper_sensor"]
 
@@ -31,28 +32,28 @@ def build_lifecycle_sensors(
     assets: Iterable[dg.AssetKey] | None = None,
     minimum_interval_seconds: int | None = None,
 ) -> Sequence[dg.SensorDefinition]:
-    """Return three sensors: of Dagster runs that failed, were canceled, or did not publish.
+    """Return three sensors: for Dagster runs that failed, were canceled, or did not publish.
 
-    They need the resource ``graveler`` and watch every job of their code location. A run that a
-    newer one has taken over is left alone, and so is one that makes other assets only.
+    They need the resource ``graveler`` and watch every job of their code location. They ignore
+    runs that a newer one has superseded, and runs that make only other assets.
 
     Args:
-        name: What their names start with.
-        publish_adhoc: Publish what a run made that succeeded without the publishing asset, as
-            one does whose assets were picked by hand; otherwise it is parked.
-        gates: What such a publish asks.
-        assets: Those that the gates are for: a run that makes any other is not published, but
-            parked. All that there are where not given.
-        minimum_interval_seconds: How often they look; Dagster's default where not given.
+        name: The prefix of their names.
+        publish_adhoc: Publish a run that succeeded without the publishing asset, such as one of
+            assets selected by hand; otherwise it is parked.
+        gates: The gates of such a publish.
+        assets: The assets that the gates are for: a run that makes any other is parked, not
+            published. All assets if not given.
+        minimum_interval_seconds: Seconds between two evaluations; Dagster's default if not given.
     """
-    asked = tuple(gates)
+    gates = tuple(gates)
     ours = None if assets is None else frozenset(assets)
 
     def watch(status: dg.DagsterRunStatus, ending: str, does: str) -> dg.SensorDefinition:
         @dg.run_status_sensor(
             run_status=status,
             name=f"{name}_{does}_{ending}",
-            description=f"Sees to the branch of a run that ended {ending}.",
+            description=f"Ends the graveler run of a Dagster run that ended {ending}.",
             minimum_interval_seconds=minimum_interval_seconds,
             default_status=dg.DefaultSensorStatus.RUNNING,
         )
@@ -62,13 +63,15 @@ def build_lifecycle_sensors(
                 reason = f"{reason}: {message}"
             made = _assets_of(context.instance, context.dagster_run)
             if ours is not None and made and ours.isdisjoint(made):
-                said = "it makes assets of another pipeline"
+                outcome = "it makes assets of another pipeline"
             else:
                 whole = ours is None or (made and ours.issuperset(made))
-                gates = asked if does == "publish" and whole else None
-                said = _end(graveler, context.dagster_run, reason, gates, ours)
-            # nothing is returned: after a reason to skip Dagster would look at no other run
-            context.log.info("%s: %s", reason, said)
+                publish = does == "publish" and whole
+                outcome = _end(
+                    graveler, context.dagster_run, reason, gates if publish else None, ours
+                )
+            # no SkipReason is returned: after one, Dagster would evaluate no other run
+            context.log.info("%s: %s", reason, outcome)
 
         return sensor
 
@@ -82,33 +85,35 @@ def build_lifecycle_sensors(
 def build_reaper_sensor(
     name: str = "graveler_reaper", *, minimum_interval_seconds: int = 300
 ) -> dg.SensorDefinition:
-    """Return the sensor that sets aside runs whose processes are gone, and drops those kept long.
+    """Return the sensor that parks runs whose lease is over, and drops runs parked for too long.
 
-    It needs the resource ``graveler``, and goes by lease and time to live alone: a run whose
-    machine died stays started for Dagster, and is parked here once its lease is over.
+    It needs the resource ``graveler``, and considers only lease and time to live: a run whose
+    machine died stays started in Dagster, and is parked here once its lease is over.
 
     Args:
-        name: Of the sensor.
-        minimum_interval_seconds: How often it looks.
+        name: The sensor's name.
+        minimum_interval_seconds: Seconds between two evaluations.
     """
 
     @dg.sensor(
         name=name,
-        description="Parks runs whose lease is over, and drops those parked for long.",
+        description="Parks runs whose lease is over, and drops runs parked for too long.",
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def reaper(context: dg.SensorEvaluationContext, graveler: GravelerResource) -> dg.SkipReason:
-        done = graveler.repo().runs.reap(dry_run=False, limit=_REAPED)
-        for one in done:
-            context.log.info("%s: %s -> %s: %s", one.key, one.from_state, one.to_state, one.reason)
-        return dg.SkipReason(f"reaped {len(done)} runs")
+        rows = [
+            reaped_row(each) for each in graveler.repo().runs.reap(dry_run=False, limit=_REAPED)
+        ]
+        for row in rows:
+            context.log.info("%(key)s: %(from)s -> %(to)s: %(reason)s", row)
+        return dg.SkipReason(f"reaped {len(rows)} runs")
 
     return reaper
 
 
 def _assets_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[dg.AssetKey]:
-    """Return the assets that a Dagster run makes, or was to make."""
+    """Return the assets that a Dagster run has made or was to make."""
     if run.asset_selection:
         return run.asset_selection
     if not run.execution_plan_snapshot_id:
@@ -125,18 +130,18 @@ def _end(
     gates: Iterable[Gate | Check] | None,
     assets: Collection[dg.AssetKey] | None,
 ) -> str:
-    """End the graveler run of a Dagster run, and return what became of it.
+    """End the graveler run of a Dagster run, and return the outcome.
 
     Args:
         graveler: The repository.
-        dagster_run: It is over.
+        dagster_run: A run that is over.
         reason: Why the run ends.
-        gates: What publishing it asks; None parks it.
-        assets: Those that may be published; None: all.
+        gates: The gates of its publish; None parks it.
+        assets: The assets that may be published; None for all.
     """
     record = graveler.record(dagster_run)
     if record is None:
-        return "it has no branch, or a newer run has taken it over"
+        return "it has no branch, or a newer run has superseded it"
     if record.state not in (RunState.OPEN, RunState.PUBLISHING):
         return f"run {record.key!r} is {record.state}"
     try:

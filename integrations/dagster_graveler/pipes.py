@@ -1,6 +1,6 @@
-"""Programs that Dagster starts by Pipes, as spark-submit, in a step of the graveler run.
+"""Programs that Dagster starts by Pipes, such as spark-submit, in a step of the graveler run.
 
-The asset hands the run on: ``client.run(context=context, command=[...],
+The asset passes the run: ``client.run(context=context, command=[...],
 extras=graveler.extras(context))``. The program writes::
 
     with open_dagster_pipes() as pipes, open_graveler_step(pipes) as step:
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
-from dagster_graveler.run.lakes import open_lake
+from dagster_graveler.run.process import open_lake
 from dagster_graveler.run.steps import start_step
 from graveler.errors import InvalidInputError
 from graveler.lake import RunHandle, Step
@@ -22,34 +22,34 @@ from graveler.lake import RunHandle, Step
 __all__ = ["EXTRA", "Pipes", "open_graveler_step", "pack"]
 
 EXTRA: Final = "graveler"
-"""Name of the extra that the run travels in."""
+"""The name of the extra that carries the run."""
 
 
 class Pipes(Protocol):
-    """What is used of Dagster's ``PipesContext``."""
+    """The part of Dagster's ``PipesContext`` that is used here."""
 
     @property
     def extras(self) -> Mapping[str, Any]:
-        """What the asset handed on."""
+        """The extras that the asset passed."""
 
     @property
     def is_asset_step(self) -> bool:
-        """Whether an asset is made."""
+        """Whether the step makes an asset."""
 
     @property
     def asset_keys(self) -> Any:
-        """Those that are made."""
+        """The assets that the step makes."""
 
     def report_asset_materialization(
         self, metadata: Any = None, data_version: Any = None, asset_key: Any = None
     ) -> None:
-        """Tell Dagster that an asset was made."""
+        """Report to Dagster that an asset was made."""
 
 
 def pack(
     handle: RunHandle, step: str, *, try_number: int, metadata: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the extras by which another process works in a step of the run; no secrets."""
+    """Return the extras by which another process works in a step of the run; they hold no secret."""
     return {
         EXTRA: {
             "run": json.loads(handle.to_json()),
@@ -62,23 +62,23 @@ def pack(
 
 @contextmanager
 def open_graveler_step(pipes: Pipes, *, lake: str = "", report: bool = True) -> Iterator[Step]:
-    """Open the step that the asset handed on, in another program, for a ``with`` block.
+    """Open the step that the asset passed to this program, for a ``with`` block.
 
-    Leaving the block commits, an exception leaves nothing. The run's lease is renewed meanwhile.
+    Leaving the block commits; an exception drops the step. The run's lease is renewed meanwhile.
 
     Args:
-        pipes: What ``open_dagster_pipes()`` gives.
-        lake: Where the lake is for this program; where the asset has it if not given.
-        report: Tell Dagster that the assets of the step were made, and in which commit.
+        pipes: The result of ``open_dagster_pipes()``.
+        lake: The lake's location for this program; the asset's location if not given.
+        report: Report to Dagster that the assets of the step were made, and in which commit.
 
     Raises:
-        InvalidInputError: The asset handed no run on, or the same step to two programs.
-        FencedError: The Dagster run is over, or a newer one has taken its work over.
+        InvalidInputError: The asset passed no run, or passed the same step to two programs.
+        FencedError: The Dagster run is over, or a newer one has superseded it.
     """
     extra = pipes.extras.get(EXTRA)
     if not isinstance(extra, Mapping) or not {"run", "step", "try", "metadata"} <= set(extra):
         raise InvalidInputError(
-            "no graveler run was handed on to this program: start it with "
+            "no graveler run was passed to this program: start it with "
             "`client.run(..., extras=graveler.extras(context))`"
         )
     handle = RunHandle.from_json(json.dumps(extra["run"]))

@@ -1,4 +1,4 @@
-"""The lake as a Dagster resource: from any context to the graveler run of its Dagster run."""
+"""The repository as a Dagster resource: from any context to the graveler run of its Dagster run."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -18,9 +18,8 @@ from dagster_graveler.run.context import (
     step_metadata,
     step_of,
 )
-from dagster_graveler.run.lakes import open_lake
-from dagster_graveler.run.leases import shared
-from dagster_graveler.run.resume_check import check_forerunner
+from dagster_graveler.run.process import open_lake, shared_run
+from dagster_graveler.run.resume_check import check_resume
 from dagster_graveler.run.steps import start_step
 from dagster_graveler.run.window import window_metadata
 from graveler.errors import RunNotFoundError
@@ -32,21 +31,20 @@ __all__ = ["GravelerResource"]
 class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it has no value but itself
     """A repository of a lake, for assets, checks and sensors.
 
-    It keeps nothing: which graveler run belongs to a Dagster run is told by the Dagster run's
-    id, so that every step, in whatever process, finds the same branch.
+    It has no state: the id of the Dagster run identifies its graveler run, so that every step
+    finds the same branch in any process.
 
     Attributes:
         lake: The lake's folder, or a ``graveler.toml``.
         repository: Name of the repository.
         into: The branch that runs publish to.
-        ui: Address of Dagster's web server; commits then link back to their run.
+        ui: The address of Dagster's web server; commits then link to their runs.
         lease_seconds: How long a run may be silent before it counts as dead. A process that works
-            in a run renews it by itself.
-        ttl_days: How long a run that was set aside is kept.
-        on_failure: ``park`` keeps what a failed run has committed for the next one, ``drop`` does
-            not.
-        commit_url: Where a commit can be looked at, of ``{repository}`` and ``{commit}``;
-            Dagster's pages then link there.
+            in a run renews the lease.
+        ttl_days: How long a parked run is kept.
+        on_failure: ``park`` keeps the commits of a failed run for the next one, ``drop`` does not.
+        commit_url: The address of a commit's page, with ``{repository}`` and ``{commit}``;
+            Dagster's pages then link to it.
     """
 
     lake: str
@@ -62,32 +60,32 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         """Return the repository.
 
         Raises:
-            BackendUnavailableError: The lake is not there, or not now.
+            BackendUnavailableError: There is no lake, or it cannot be reached now.
             RepositoryNotFoundError: The lake has no such repository.
         """
         return open_lake(self.lake).repository(self.repository)
 
     def run(self, context: RunContext) -> Run:
-        """Return the graveler run of the Dagster run that `context` is of.
+        """Return the graveler run of the Dagster run of `context`.
 
-        The first step that asks opens it, all others get the same attempt. A re-execution, or
-        another Dagster run for the same partition, goes on from what its forerunner committed.
+        The first step opens it, the others attach to the same attempt. A re-execution, or
+        another Dagster run for the same partition, resumes from the commits of the earlier one.
 
         Raises:
-            FencedError: The Dagster run is over, or a newer one has taken its work over.
-            RunStateError: The work is under way for another code location; or steps are skipped,
-                and what they wrote is not on the branch any more.
+            FencedError: The Dagster run is over, or a newer one has superseded it.
+            RunStateError: The run belongs to another code location; or the Dagster run skips
+                steps whose work is no longer on the branch.
         """
         run = self._attached(context)
         if isinstance(context, DagsterRun):
-            return run  # a sensor asks, which does not work in it
+            return run  # a sensor does not work in the run
         instance, run_id = step_of(context).instance, run_of(context).run_id
 
         def is_finished() -> bool:
-            there = instance.get_run_by_id(run_id)
-            return there is None or there.is_finished
+            found = instance.get_run_by_id(run_id)
+            return found is None or found.is_finished
 
-        return shared(run, is_finished)
+        return shared_run(run, is_finished)
 
     def _attached(self, context: RunContext) -> Run:
         run = run_of(context)
@@ -99,23 +97,23 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             on_failure=self.on_failure,
             lease=timedelta(seconds=self.lease_seconds),
             ttl=timedelta(days=self.ttl_days),
-            accepts=lambda record: check_forerunner(record, context),
+            accepts=lambda record: check_resume(record, context),
         )
 
     def step(self, context: StepContext | OutputContext, name: str = "") -> Step:
         """Return a step of the run, to write in; use it in a ``with`` block.
 
-        Leaving the block commits; a retry replaces what the try before it wrote.
+        Leaving the block commits; a retry replaces the work of the earlier try.
 
         Args:
-            context: The context of the asset, op or check; an IO manager's of an output.
-            name: Needed only where one function has several steps; the tries of a step share it.
+            context: The context of the asset, op, check or output.
+            name: The name of the step, for a function with several steps; all tries share it.
 
         Raises:
-            InvalidInputError: A second step of the same name, which would take back the first.
+            InvalidInputError: A second step of the same name, which would undo the first.
         """
         run = self.run(context)
-        run.renew()  # keeps what was read
+        run.renew()  # stores what was read
         return start_step(
             run,
             _step_name(context, name),
@@ -123,30 +121,30 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             metadata=step_metadata(context, ui=self.ui),
         )
 
-    def take_back(self, context: OutputContext) -> None:
-        """Take back what an earlier try or run of the same key wrote for an output."""
+    def undo(self, context: OutputContext) -> None:
+        """Undo what an earlier try or run of the same key wrote for an output."""
         dagster_run = run_of(context)
         try:
             record = self.repo().runs.get(run_key(dagster_run))
         except RunNotFoundError:
-            return  # nobody wrote in it, and nobody has to
+            return  # no step has written
         if record.state is RunState.PUBLISHED and record.owner == dagster_run.run_id:
-            return  # what comes after publishing has written nothing
+            return  # outputs after the publish wrote nothing
         step = self.step(context)
         if step.earlier is None:
             step.discard()
             return
         with step:
-            pass  # joining takes the earlier work back
+            pass  # joining without changes undoes the earlier work
 
     def extras(self, context: StepContext, name: str = "") -> dict[str, Any]:
         """Return the extras by which a program started by Pipes writes in a step of the run.
 
-        There, ``dagster_graveler.pipes.open_graveler_step`` opens it.
+        The program opens the step with ``dagster_graveler.pipes.open_graveler_step``.
 
         Args:
             context: The context of the asset or op.
-            name: Needed only where one function starts several programs, one each.
+            name: The name of the step, for a function that starts several programs.
         """
         return pack(
             self.run(context).handle,
@@ -156,7 +154,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         )
 
     def view(self, context: RunContext) -> Run | Ref:
-        """Return what a step of the Dagster run is to read: its branch, then what it published."""
+        """Return what the steps of a Dagster run read: its branch, or its commit once published."""
         run = self.run(context)
         record = run.record
         if record.state is RunState.PUBLISHED:
@@ -164,25 +162,25 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         return run
 
     def at(self, ref: str = "") -> Ref:
-        """Return the commit that a ref names now, to read; later commits do not show.
+        """Return the commit that a ref names now, to read; it does not show later commits.
 
         Args:
-            ref: A branch, tag or commit id, with ``~N`` and the like; the target where not given.
+            ref: A ref expression, such as ``main~1``; the target if not given.
         """
         return self.repo().ref(ref or self.into)
 
     def links(self, commit: str) -> Mapping[str, Any]:
-        """Return where a commit is, for Dagster's metadata."""
-        found: dict[str, Any] = {
+        """Return the addresses of a commit, for Dagster's metadata."""
+        links: dict[str, Any] = {
             "graveler/address": dg.MetadataValue.path(f"grav://{self.repository}/{commit}/")
         }
         if self.commit_url:
             page = self.commit_url.format(repository=self.repository, commit=commit)
-            found["graveler/page"] = dg.MetadataValue.url(page)
-        return found
+            links["graveler/page"] = dg.MetadataValue.url(page)
+        return links
 
     def record(self, context: RunContext) -> RunRecord | None:
-        """Return the record of the Dagster run's attempt; None if it has none, or no more."""
+        """Return the record of the Dagster run's attempt; None if it has none or is superseded."""
         run = run_of(context)
         try:
             record = self.repo().runs.get(run_key(run))

@@ -1,9 +1,9 @@
-"""Assets: what a DAG can be scheduled on, ``grav://repository/ref/prefix``."""
+"""What a DAG can be scheduled on: assets, ``grav://repository/ref/prefix``, and hours."""
 
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, quote, urlsplit
 
-from airflow.sdk import Asset, AssetWatcher
+from airflow.sdk import Asset, AssetWatcher, CronPartitionTimetable
 
 from graveler.errors import InvalidInputError
 from graveler.names import check_branch, check_repository
@@ -17,6 +17,7 @@ __all__ = [
     "create_asset",
     "graveler_asset",
     "graveler_partitions",
+    "hourly",
     "sanitize_uri",
 ]
 
@@ -34,22 +35,22 @@ def graveler_asset(  # noqa: PLR0913 - all but two have a default
     poll_interval: float = 30.0,
     graveler_conn_id: str = GravelerHook.default_conn_name,
 ) -> Asset:
-    """Return the asset of what a branch has below a prefix; DAGs can be scheduled on it.
+    """Return the asset of the files of a branch below a prefix, to schedule DAGs on.
 
-    With `watch`, every commit that changes it is an event of the asset, whoever made it; see
-    `GravelerCommitTrigger`. Without, the tasks that have it as an outlet say when it changed.
+    With `watch`, every commit that changes them is an event of the asset, whatever made it; see
+    `GravelerCommitTrigger`. Without it, events come from the tasks that have it as an outlet.
 
     Args:
-        name: Of the asset.
+        name: The asset's name.
         repo: The repository.
         ref: A branch.
-        prefix: Only what is below it; everything where not given.
+        prefix: Only files below it; all files if not given.
         watch: Watch the branch from the triggerer.
         poll_interval: Seconds between two looks.
-        graveler_conn_id: The connection that says where the lake is.
+        graveler_conn_id: The connection of the lake.
 
     Raises:
-        InvalidInputError: There can be no such repository or branch.
+        InvalidInputError: The repository or branch has an invalid name.
     """
     watchers = []
     if watch:
@@ -77,21 +78,21 @@ def graveler_partitions(
     *,
     graveler_conn_id: str = GravelerHook.default_conn_name,
 ) -> Asset:
-    """Return the same as an asset of partitions: a DAG can have one run for each hour of it.
+    """Return the same files as an asset of partitions: a DAG can have one run for each hour.
 
     Make it an outlet of `GravelerPartitionsOperator`, and schedule on
-    ``PartitionedAssetTimetable(assets=…)``. It is an asset of its own: in Airflow an event has
-    a partition or none, and those of a watcher have none.
+    ``PartitionedAssetTimetable(assets=…)``. It is a separate asset because the events of a
+    watcher have no partition.
 
     Args:
-        name: Of the asset.
+        name: The asset's name.
         repo: The repository.
         ref: A branch.
-        prefix: Only what is below it; everything where not given.
-        graveler_conn_id: The connection that says where the lake is.
+        prefix: Only files below it; all files if not given.
+        graveler_conn_id: The connection of the lake.
 
     Raises:
-        InvalidInputError: There can be no such repository or branch.
+        InvalidInputError: The repository or branch has an invalid name.
     """
     uri = _uri(repo, ref, prefix, conn_id=graveler_conn_id)
     return Asset(name=name, uri=f"{uri}?{_BY_PARTITION}")
@@ -100,7 +101,7 @@ def graveler_partitions(
 def create_asset(
     *, repo: str, ref: str = "main", prefix: str = "", extra: dict[str, Any] | None = None
 ) -> Asset:
-    """Return an asset for Airflow's record of what a hook read and wrote."""
+    """Return an asset for Airflow's record of what a hook reads and writes."""
     return Asset(uri=_uri(repo, ref, prefix), extra=extra)
 
 
@@ -111,7 +112,7 @@ def _uri(repo: str, ref: str, prefix: str, *, conn_id: str = GravelerHook.defaul
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
-    """Return a ``grav://`` address in its one form, or raise: Airflow asks at parse time.
+    """Return the canonical form of a ``grav://`` address; Airflow calls it when it parses a DAG.
 
     Raises:
         ValueError: It names no repository and ref.
@@ -134,10 +135,22 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 
 def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
-    """Return the dataset that OpenLineage knows an asset as."""
+    """Return the OpenLineage dataset of an asset."""
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - only with it
         Dataset,
     )
 
     parts = urlsplit(asset.uri)
     return Dataset(namespace=f"grav://{parts.netloc}", name=parts.path.lstrip("/"))
+
+
+def hourly() -> CronPartitionTimetable:
+    """Return a schedule with one run for each hour, about the hour that has just ended.
+
+    The run of 16:00 has the partition ``2026-11-20T15:00``, and its tasks the ``hour`` 15:00. A
+    cron string alone would make the run about 16:00, because Airflow 3 gives it no interval; and
+    a key with ``/`` in it breaks backfills.
+    """
+    return CronPartitionTimetable(
+        "0 * * * *", timezone="UTC", run_offset=-1, key_format="%Y-%m-%dT%H:%M"
+    )

@@ -1,4 +1,4 @@
-"""``airflow graveler``: the runs of a lake, and clearing up after those that nobody ends."""
+"""``airflow graveler``: lists the runs of a lake, and reaps those that nobody ended."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ __all__ = ["commands", "reap", "runs"]
 
 def commands() -> list[Any]:
     """Return the commands that the provider adds to ``airflow``."""
-    # Airflow loads this module for every command of its own: nothing else until it is ours
+    # Airflow loads this module for each of its commands: import nothing heavy
     from airflow.cli.cli_config import (  # noqa: PLC0415
         ARG_OUTPUT,
         ActionCommand,
@@ -26,8 +26,14 @@ def commands() -> list[Any]:
     make: Callable[..., Any] = Arg
     connection = make(("--conn-id",), help="Connection of the lake", default="graveler_default")
     repository = make(("--repo",), help="Repository; the connection's if not given", default="")
-    state = make(("--state",), help="Only runs in it: open, parked, published, …", default="")
-    apply = make(("--apply",), help="Do it; else only say what would be done", action="store_true")
+    state = make(
+        ("--state",), help="Only runs in this state: open, parked, published, …", default=""
+    )
+    apply = make(
+        ("--apply",),
+        help="Do it; without it the command only lists what it would do",
+        action="store_true",
+    )
     return [
         GroupCommand(
             name="graveler",
@@ -35,14 +41,14 @@ def commands() -> list[Any]:
             subcommands=(
                 ActionCommand(
                     name="runs",
-                    help="List the runs, and where they stand",
+                    help="List the runs and their states",
                     func=lazy_load_command("graveler_airflow.cli.runs"),
                     args=(connection, repository, state, ARG_OUTPUT),
                 ),
                 ActionCommand(
                     name="reap",
-                    help="Set aside runs that gave no sign of life, remove parked ones whose "
-                    "time to live is over",
+                    help="Park runs whose lease is over, remove parked runs whose time to live "
+                    "is over",
                     func=lazy_load_command("graveler_airflow.cli.reap"),
                     args=(connection, repository, apply, ARG_OUTPUT),
                 ),
@@ -71,26 +77,19 @@ def runs(args: "Namespace") -> None:
 
 
 def reap(args: "Namespace") -> None:
-    """Reap, or say what would be reaped."""
+    """Reap, or list what would be reaped."""
+    from graveler_common.rows import reaped_row  # noqa: PLC0415
+
     with _repository(args) as repository:
-        rows = [
-            {
-                "key": each.key,
-                "branch": each.branch,
-                "from": str(each.from_state),
-                "to": str(each.to_state),
-                "reason": each.reason,
-            }
-            for each in repository.runs.reap(dry_run=not args.apply)
-        ]
+        rows = [reaped_row(reaped) for reaped in repository.runs.reap(dry_run=not args.apply)]
     _print(rows, args.output)
     if rows and not args.apply and args.output == "table":
-        raise SystemExit("Nothing was done: say --apply to do it")
+        raise SystemExit("Nothing was done: add --apply to do it")
 
 
 @contextmanager
 def _repository(args: "Namespace") -> Iterator["Repository"]:
-    """Open what the arguments name; what is wrong with it ends the command in one line."""
+    """Open the repository of the arguments; an error ends the command with one line."""
     from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415
 
     from graveler.errors import GravelerError  # noqa: PLC0415

@@ -5,15 +5,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from graveler_airflow.dag.context import step_name, task_metadata
 from graveler_airflow.dag.error_policy import final_failures
-from graveler_airflow.dag.handles import TaskStep, attached, connection_of, find_handle
-from graveler_airflow.dag.xcom_state import tell
-from graveler_airflow.lineage.links import LINKS, point_to
+from graveler_airflow.dag.handles import TaskStep, connection_of, find_handle, working_step
+from graveler_airflow.dag.xcom_state import push_joined
+from graveler_airflow.links import LINKS, point_to
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
@@ -44,15 +43,25 @@ class _GravelerTask(DecoratedOperator, PythonOperator):
         }
         super().__init__(kwargs_to_upstream=called, **called, **kwargs)
         self._working = False
-        self._told_to_stop = False
+        self._stopping = False
 
     def execute(self, context: Context) -> Any:
-        with final_failures(), _Steps(context) as steps:
-            self.op_args = [steps.bind(value) for value in self.op_args]
-            self.op_kwargs = {name: steps.bind(value) for name, value in self.op_kwargs.items()}
-            if not steps.bound:
+        steps: list[tuple[str, TaskStep]] = []  # each with the connection of its run
+        with final_failures(), ExitStack() as stack:
+
+            def bind(value: Any) -> Any:
+                """Return a step in place of a run, anything else as it is."""
+                if find_handle(value) is None:
+                    return value
+                step = stack.enter_context(working_step(value, context))
+                steps.append((connection_of(value), step))
+                return step
+
+            self.op_args = [bind(value) for value in self.op_args]
+            self.op_kwargs = {name: bind(value) for name, value in self.op_kwargs.items()}
+            if not steps:
                 raise AirflowFailException(
-                    f"{self.task_id} was called without a run: give it what "
+                    f"{self.task_id} was called without a run: pass what "
                     "`with graveler_run(...) as run` gives"
                 )
             self._working = True
@@ -60,57 +69,28 @@ class _GravelerTask(DecoratedOperator, PythonOperator):
                 result = super().execute(context)
             finally:
                 self._working = False
-            if self._told_to_stop:
+            if self._stopping:
                 raise self._stopped()
-        tell(context, [step for _, step in steps.bound])
-        steps.point(self)
+        push_joined(context, [step for _, step in steps])
+        conn_id, first = steps[0]
+        if first.result is not None:
+            point_to(self, conn_id=conn_id, repo=first.repository.name, commit=first.result)
         return result
 
     def on_kill(self) -> None:
-        """Stop the function: after SIGTERM Airflow would let it end, and call that a success.
+        """Stop the function: after SIGTERM Airflow would let it finish and call that a success.
 
-        Airflow calls this from its signal handler, so that what is raised here is raised where
-        the function is. Should the function swallow it, nothing of it is kept all the same.
+        Airflow calls this from its signal handler, so that the error is raised inside the
+        function. If the function swallows it, its work is dropped nevertheless.
         """
-        self._told_to_stop = True
+        self._stopping = True
         super().on_kill()
         if self._working:
             self._working = False
             raise self._stopped()
 
     def _stopped(self) -> AirflowException:
-        return AirflowException(f"{self.task_id} was told to stop: nothing of it is kept")
-
-
-class _Steps(ExitStack):
-    """The steps of a task, one for each run that it was called with; each joins its own."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__()
-        self.bound: list[tuple[str, TaskStep]] = []
-        self._context = context
-
-    def bind(self, value: Any) -> Any:
-        """Return a step in place of a run, anything else as it is."""
-        if find_handle(value) is None:
-            return value
-        run = self.enter_context(attached(value))
-        self.enter_context(run.renewing())
-        step = run.step(
-            step_name(self._context),
-            try_number=self._context["ti"].try_number,
-            metadata=task_metadata(self._context),
-        )
-        bound = self.enter_context(TaskStep.of(step, self._context))
-        self.bound.append((connection_of(value), bound))
-        return bound
-
-    def point(self, operator: BaseOperator) -> None:
-        """Let the task's links lead to the commit by which its first step joined the run."""
-        conn_id, step = self.bound[0]
-        if step.result is not None:
-            repo = step.repository.name
-            point_to(operator, conn_id=conn_id, repo=repo, commit=step.result)
+        return AirflowException(f"{self.task_id} was told to stop: its work is dropped")
 
 
 def graveler_task(
@@ -120,13 +100,13 @@ def graveler_task(
 ) -> "TaskDecorator":
     """Make a task of a function that works in a step of a run: ``@task.graveler``.
 
-    Where the function is called with the run that ``graveler_run`` gives, it gets a
-    `TaskStep`. Tasks side by side do not see each other's unfinished work, and a retry
-    replaces what an earlier try did.
+    In place of the run that ``graveler_run`` gives, the function receives a `TaskStep`.
+    Parallel tasks do not see each other's unfinished work, and a retry replaces the work of an
+    earlier try.
 
     Args:
         python_callable: The function.
-        multiple_outputs: As of any ``@task``.
+        multiple_outputs: As for any ``@task``.
         **kwargs: Arguments of the operator: ``retries``, ``execution_timeout``, ``pool``, …
     """
     return task_decorator_factory(

@@ -1,6 +1,6 @@
-"""``ObjectStoragePath("grav://repository/ref/path")``: files of a lake as Airflow's own.
+"""``ObjectStoragePath("grav://repository/ref/path")``: files of a lake as paths of Airflow.
 
-``grav://connection@repository/ref/path`` takes the lake of another connection than the default.
+``grav://connection@repository/ref/path`` uses another connection than the default.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ def get_fs(
     """Return the filesystem of a connection's lake; Airflow calls it.
 
     Args:
-        conn_id: The connection; the default one where not given.
-        storage_options: For the filesystem; ``lake`` in it takes the place of the connection.
+        conn_id: The connection; the default one if not given.
+        storage_options: Options of the filesystem; ``lake`` in it replaces the connection.
     """
     from graveler.fs import GravelerFileSystem  # noqa: PLC0415 - fsspec, only where it is used
 

@@ -13,21 +13,21 @@ from graveler_airflow.operators.gate import GravelerGateOperator
 
 __all__ = ["TaskGate", "graveler_gate"]
 
-_OF_A_GATE: Final = {field.name for field in fields(Gate)} - {"name", "check"}
-_NO_ID: Final = re.compile(r"[^\w.-]+", re.ASCII)
+_GATE_OPTIONS: Final = {field.name for field in fields(Gate)} - {"name", "check"}
+_NOT_IN_ID: Final = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskGate(Gate):
-    """A gate that becomes a task where it is called with a run.
+    """A gate that becomes a task when it is called with a run.
 
-    ``no_empty_hours(run)`` inside a ``graveler_run`` block makes the task, which shows early
-    and in a square of its own what the gate says. It is no guard by itself, for `main` may move
-    after it: so the merge judges the gate, too, on exactly what it publishes. In the ``gates`` of
+    ``no_empty_hours(run)`` inside a ``graveler_run`` block creates the task, which shows the
+    verdict early, in a square of its own. The task alone is no guard, because `main` may move
+    after it: the merge judges the gate again, on exactly what it publishes. In the ``gates`` of
     ``graveler_run`` it is a gate of the merge alone.
 
     Attributes:
-        options: Of the task: ``task_id``, ``pool``, ``execution_timeout``, …
+        options: Options of the task: ``task_id``, ``pool``, ``execution_timeout``, …
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -39,15 +39,15 @@ class TaskGate(Gate):
     def __call__(self, run: Any, /) -> XComArg: ...
 
     def __call__(self, run: Any, /) -> Any:
-        """Make the task, of the run that ``graveler_run`` gives; or judge a candidate."""
+        """Create the task for the run that ``graveler_run`` gives; or judge a candidate."""
         if isinstance(run, Candidate):
             return self.check(run)
-        options = {"task_id": _NO_ID.sub("_", self.name), **self.options}
+        options = {"task_id": _NOT_IN_ID.sub("_", self.name), **self.options}
         return GravelerGateOperator(run=run, gates=[self], **options).output
 
     def override(self, **options: Any) -> Self:
-        """Return the gate with other options of its task, or of its own, as any ``@task`` has."""
-        own = {name: options.pop(name) for name in _OF_A_GATE & {*options}}
+        """Return the gate with other options, of its task or of its own, as for any ``@task``."""
+        own = {name: options.pop(name) for name in _GATE_OPTIONS & {*options}}
         return replace(self, options={**self.options, **options}, **own)
 
 
@@ -62,7 +62,7 @@ def graveler_gate(name: str | None = None, /, **options: Any) -> Callable[[Check
 def graveler_gate(
     name: Check | str | None = None, /, **options: Any
 ) -> TaskGate | Callable[[Check], TaskGate]:
-    """Make a gate of a function, and a task where it is called: ``@task.graveler_gate``.
+    """Make a gate of a function, and a task of each call: ``@task.graveler_gate``.
 
     ::
 
@@ -74,18 +74,14 @@ def graveler_gate(
             curate(run) >> no_empty_hours(run)
 
     Args:
-        name: The gate's name; the function's where not given.
-        **options: Those of ``graveler.gate`` (``prefix``, ``severity``, ``timeout``, …), and
-            those of the task (``task_id``, ``pool``, …).
+        name: The gate's name; the function's if not given.
+        **options: Options of ``graveler.gate`` (``prefix``, ``severity``, ``timeout``, …) and
+            of the task (``task_id``, ``pool``, …).
     """
-    own = {name: options.pop(name) for name in _OF_A_GATE & {*options}}
+    own = {name: options.pop(name) for name in _GATE_OPTIONS & {*options}}
 
     def make(check: Check, /) -> TaskGate:
-        called = name if isinstance(name, str) else _called(check)
-        return TaskGate(called, check, **own, options=options)
+        default = str(getattr(check, "__name__", type(check).__name__))
+        return TaskGate(name if isinstance(name, str) else default, check, **own, options=options)
 
     return make(name) if callable(name) else make
-
-
-def _called(check: Check) -> str:
-    return str(getattr(check, "__name__", type(check).__name__))

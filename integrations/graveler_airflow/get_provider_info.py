@@ -1,4 +1,4 @@
-"""What Airflow is told of this provider; it imports nothing of Airflow."""
+"""The metadata of this provider for Airflow; it imports nothing of Airflow."""
 
 from typing import Any
 
@@ -8,22 +8,16 @@ _INTEGRATION = "Graveler"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's metadata, as the entry point ``apache_airflow_provider`` asks."""
+    """Return the provider's metadata, for the entry point ``apache_airflow_provider``."""
     return {
-        "package-name": "graveler",  # the distribution's name: with another one Airflow stops
+        "package-name": "graveler",  # must be the distribution's name
         "name": "Graveler",
         "description": "Git for a data lake: each run on its own branch, main moves in one step",
         "integrations": [{"integration-name": _INTEGRATION, "tags": ["software"]}],
         "hooks": [_modules("graveler_airflow.hook")],
-        "operators": [
-            _modules(
-                "graveler_airflow.operators",
-                "graveler_airflow.operators.partitions",
-                "graveler_airflow.ingesting",
-            )
-        ],
-        "sensors": [_modules("graveler_airflow.sensors", "graveler_airflow.ingesting")],
-        "triggers": [_modules("graveler_airflow.triggers", "graveler_airflow.ingest_trigger")],
+        "operators": [_modules("graveler_airflow.operators")],
+        "sensors": [_modules("graveler_airflow.sensors")],
+        "triggers": [_modules("graveler_airflow.triggers")],
         "filesystems": ["graveler_airflow.filesystem"],
         "asset-uris": [
             {
@@ -46,7 +40,7 @@ def get_provider_info() -> dict[str, Any]:
                 "conn-fields": {
                     "repo": {
                         "label": "Default repository",
-                        "description": "Used where a DAG names none",
+                        "description": "Used if a DAG names none",
                         "schema": {"type": ["string", "null"]},
                     },
                     "lease_minutes": {
@@ -56,7 +50,7 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "ttl_days": {
                         "label": "Time to live (days)",
-                        "description": "A parked run is kept so long for a newer attempt",
+                        "description": "How long a parked run is kept for a newer attempt",
                         "schema": {"type": ["number", "null"], "exclusiveMinimum": 0},
                     },
                 },
@@ -67,23 +61,22 @@ def get_provider_info() -> dict[str, Any]:
             {"name": "graveler_gate", "class-name": "graveler_airflow.gates.graveler_gate"},
         ],
         "extra-links": [
-            "graveler_airflow.lineage.links.GravelerCommitLink",
-            "graveler_airflow.lineage.links.GravelerDiffLink",
-            "graveler_airflow.lineage.links.GravelerRunLink",
+            "graveler_airflow.links.GravelerCommitLink",
+            "graveler_airflow.links.GravelerDiffLink",
+            "graveler_airflow.links.GravelerRunLink",
         ],
         "notifications": ["graveler_airflow.notifier.GravelerNotifier"],
         "cli": ["graveler_airflow.cli.commands"],
         "config": {
             "graveler": {
-                "description": "Runs on branches of their own, by graveler.",
+                "description": "Runs of graveler, each on a branch of its own.",
                 "options": {
                     "lease_minutes": {
                         "description": (
-                            "A run that gives no sign of life for so long counts as dead: the "
-                            "next run that is opened, or ``airflow graveler reap``, sets it "
-                            "aside. Working tasks give signs all the time, so this is the "
-                            "longest that a DAG run may wait between two of its tasks, for a "
-                            "slot or for a retry."
+                            "A run that is silent for longer counts as dead: the next run that "
+                            "is opened, or ``airflow graveler reap``, parks it. Running tasks "
+                            "renew the lease, so this is the longest time that a DAG run may "
+                            "wait between two of its tasks, for a slot or for a retry."
                         ),
                         "version_added": None,
                         "type": "float",
@@ -92,8 +85,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "ttl_days": {
                         "description": (
-                            "A run that failed is kept for so long, for a newer attempt to go "
-                            "on from and for a look; then its branch is removed."
+                            "How long a failed run is kept, for a newer attempt and for "
+                            "inspection; then its branch is removed."
                         ),
                         "version_added": None,
                         "type": "float",

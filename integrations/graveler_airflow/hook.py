@@ -1,11 +1,10 @@
-"""The connection: where the lake is, and on which terms runs are opened there."""
+"""The connection: the lake's location and the default terms of its runs."""
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
@@ -13,7 +12,7 @@ from airflow.sdk.configuration import conf
 from graveler.config import lake_path
 from graveler.errors import InvalidInputError
 from graveler.lake import Lake, Repository
-from graveler_airflow.lakes import open_lake
+from graveler_common.lakes import open_lake
 
 __all__ = ["GravelerHook"]
 
@@ -21,14 +20,13 @@ __all__ = ["GravelerHook"]
 class GravelerHook(BaseHook):
     """Opens the lake of a connection of type ``graveler``.
 
-    The connection's host is what ``graveler.open`` takes: the folder of the lake or the path
-    of a ``graveler.toml``. In its extra, ``repo`` names the repository to use where none is
-    named, and ``lease_minutes`` and ``ttl_days`` go before the settings of the same names in
-    Airflow's section ``[graveler]``. Credentials of an object store are the workers' own
-    (environment, instance role).
+    The connection's host is the folder of the lake or the path of a ``graveler.toml``, as for
+    ``graveler.open``. In its extra, ``repo`` is the default repository; ``lease_minutes`` and
+    ``ttl_days`` override the settings of the same names in Airflow's section ``[graveler]``.
+    Credentials of an object store come from the workers (environment, instance role).
 
     Args:
-        graveler_conn_id: Id of the connection.
+        graveler_conn_id: The id of the connection.
     """
 
     conn_name_attr = "graveler_conn_id"
@@ -47,18 +45,18 @@ class GravelerHook(BaseHook):
 
     @property
     def location(self) -> str:
-        """Where the lake is.
+        """The lake's location.
 
         Raises:
-            InvalidInputError: The connection does not say, or names a URI.
+            InvalidInputError: The connection names none, or a URI.
         """
         return self._location_of(self.connection)
 
     async def aget_location(self) -> str:
-        """Return where the lake is, for a trigger, which must not wait for the answer.
+        """Return the lake's location, for a trigger, which must not block.
 
         Raises:
-            InvalidInputError: The connection does not say, or names a URI.
+            InvalidInputError: The connection names none, or a URI.
         """
         return self._location_of(await self.aget_connection(self.graveler_conn_id))
 
@@ -82,7 +80,7 @@ class GravelerHook(BaseHook):
 
     @property
     def lease(self) -> timedelta:
-        """How long a run may be silent, between two tasks say, before it counts as dead."""
+        """How long a run may be silent, as between two tasks, before it counts as dead."""
         return timedelta(minutes=self._number("lease_minutes"))
 
     @property
@@ -98,8 +96,8 @@ class GravelerHook(BaseHook):
             number = 0
         if not 0 < number < 1e6:
             raise InvalidInputError(
-                f"{name} {given!r} of {self.graveler_conn_id!r} or of the section [graveler]: "
-                "give a number above 0"
+                f"{name} {given!r} of connection {self.graveler_conn_id!r} or of the section "
+                "[graveler]: give a number above 0"
             )
         return number
 
@@ -107,56 +105,53 @@ class GravelerHook(BaseHook):
         """Open the lake; the caller closes it.
 
         Raises:
-            BackendUnavailableError: There is none, or not now.
+            BackendUnavailableError: There is none, or it cannot be reached now.
         """
         return open_lake(self.location)
 
     def get_conn(self) -> Lake:
-        """Open the lake, under the name that Airflow's hooks have for it."""
+        """Open the lake; the name is that of all Airflow hooks."""
         return self.get_lake()
 
     async def aget_conn(self) -> Lake:
-        """Open the lake, for a trigger, which must not wait; the caller closes it."""
+        """Open the lake, for a trigger, which must not block; the caller closes it."""
         return await asyncio.to_thread(open_lake, await self.aget_location())
 
     @contextmanager
     def repository(self, name: str = "") -> Iterator[Repository]:
-        """Open a repository of the lake (the connection's where not named) for a ``with`` block.
+        """Open a repository of the lake, by default the connection's, for a ``with`` block.
 
         Raises:
             InvalidInputError: Neither the call nor the connection names one.
             RepositoryNotFoundError: There is none of that name.
-            BackendUnavailableError: There is no lake, or not now.
+            BackendUnavailableError: There is no lake, or it cannot be reached now.
         """
         name = name or self.default_repository
         if not name:
             raise InvalidInputError(
-                f"no repository: name one, or set the extra 'repo' of {self.graveler_conn_id!r}"
+                f"no repository: name one, or set the extra 'repo' of connection "
+                f"{self.graveler_conn_id!r}"
             )
         with self.get_lake() as lake:
             yield lake.repository(name)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether the lake, its repository and its store can be reached, and what is there.
+        """Return whether the lake and the default repository can be read, and a message.
 
-        What the button of that name in the form asks for. Nothing is made or changed.
+        Airflow calls it for the button "Test" of a connection. It changes nothing.
         """
         try:
             with self.get_lake() as lake:
-                found = lake.repositories()
                 if name := self.default_repository:
-                    _look_at(lake.repository(name))
-                self._check_terms()
-                there = ", ".join(found) or "no repository yet"
-                return True, f"{lake.location}: {there}"
-        except Exception as error:  # noqa: BLE001 - whatever it is, the form shall say it
+                    _check_readable(lake.repository(name))
+                _ = self.lease, self.ttl  # an invalid setting raises
+                names = ", ".join(lake.repositories()) or "no repository yet"
+                return True, f"{lake.location}: {names}"
+        except Exception as error:  # noqa: BLE001 - the form shows every error
             return False, f"{type(error).__name__}: {error}"
 
-    def _check_terms(self) -> tuple[Any, ...]:
-        return self.lease, self.ttl
 
-
-def _look_at(repository: Repository) -> None:
-    """Read something from the key-value store and something from the object store."""
+def _check_readable(repository: Repository) -> None:
+    """Read from the key-value store and from the object store."""
     next(repository.branches(), None)
     next(iter(repository.stores.objects.list("data/")), None)

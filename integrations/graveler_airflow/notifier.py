@@ -1,4 +1,4 @@
-"""Telling people what became of a run."""
+"""Messages about the outcome of runs."""
 
 import json
 import urllib.request
@@ -12,8 +12,8 @@ from graveler.errors import GravelerError, InvalidInputError
 from graveler.ingest import Ingestion
 from graveler.lake import Repository, RunRecord, RunState
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.ingesting import GravelerIngestOperator
-from graveler_airflow.lineage.pages import dag_run_page
+from graveler_airflow.operators.ingestion import GravelerIngestOperator
+from graveler_airflow.pages import dag_run_page
 
 __all__ = ["GravelerNotifier"]
 
@@ -21,22 +21,22 @@ _TIMEOUT = 30
 
 
 class GravelerNotifier(BaseNotifier):
-    """Says what became of the graveler runs of a DAG run: their branches, why they were refused.
+    """Reports the graveler runs of a DAG run: their states, branches and refusals.
 
-    Of a DAG with a `GravelerIngestOperator` it says what is held or in quarantine as well.
+    For a DAG with a `GravelerIngestOperator` it also reports what is held or in quarantine.
 
     ::
 
         @dag(on_failure_callback=GravelerNotifier(repo="flights", webhook="{{ var.value.chat }}"))
 
-    It is for telling only: nothing depends on it, and where the lake cannot be asked it says
-    that. Without `send` and `webhook` it writes to the log.
+    Nothing depends on it: if the lake cannot be read, the message says so. Without `send` and
+    `webhook` it writes to the log.
 
     Args:
-        repo: The repository; the connection's where not given.
-        send: A function that takes the text to wherever people read it.
+        repo: The repository; the connection's if not given.
+        send: A function that delivers the text.
         webhook: An address that takes ``{"text": "…"}`` by POST, as chat programs do.
-        graveler_conn_id: The connection that says where the lake is.
+        graveler_conn_id: The connection of the lake.
     """
 
     template_fields: Sequence[str] = ("repo", "webhook")
@@ -56,7 +56,7 @@ class GravelerNotifier(BaseNotifier):
         self.graveler_conn_id = graveler_conn_id
 
     def notify(self, context: Any) -> None:
-        """Say it."""
+        """Send the message."""
         text = self.text(context)
         if self.send is not None:
             self.send(text)
@@ -66,25 +66,25 @@ class GravelerNotifier(BaseNotifier):
             self.log.warning("%s", text)
 
     def text(self, context: Any) -> str:
-        """Return what there is to say of the DAG run's graveler runs."""
-        # the least that Airflow gives to the callback of a DAG
+        """Return the message about the DAG run's graveler runs."""
+        # the callback of a DAG has a reduced context: these are always in it
         dag_id, run_id = context["dag"].dag_id, context["run_id"]
         lines = [f"{dag_id}, run {run_id}"]
         hook = GravelerHook(self.graveler_conn_id)
         mine = {"airflow.dag_id": dag_id, "airflow.run_id": run_id}
         try:
             with hook.repository(self.repo) as repository:
-                told = [
+                report = [
                     line
                     for record in repository.runs.list()
                     if mine.items() <= record.metadata.items()
-                    for line in _told(record, repository.name)
+                    for line in _run_report(record, repository.name)
                 ]
                 for ingestion in _ingestions(context, hook, repository):
-                    told += _kept_back(ingestion)
-            lines += told or ["It has opened no graveler run"]
+                    report += _unpublished(ingestion)
+            lines += report or ["It has opened no graveler run"]
         except (GravelerError, AirflowException) as error:
-            lines.append(f"The lake cannot be asked what became of it: {error}")
+            lines.append(f"The lake cannot be read: {error}")
         if url := dag_run_page(dag_id, run_id):
             lines.append(url)
         return "\n".join(lines)
@@ -93,9 +93,9 @@ class GravelerNotifier(BaseNotifier):
 def _ingestions(context: Any, hook: GravelerHook, repository: Repository) -> Iterator[Ingestion]:
     """Yield the ingestion branches of the repository that tasks of the DAG tick.
 
-    A name that is a template is not known here: the callback of a DAG has no task's context.
+    Names that are templates are skipped: the callback of a DAG cannot render them.
     """
-    named = {
+    names = {
         (task.branch, task.into)
         for task in context["dag"].tasks
         if isinstance(task, GravelerIngestOperator)
@@ -104,7 +104,7 @@ def _ingestions(context: Any, hook: GravelerHook, repository: Repository) -> Ite
         and _is_plain(task.branch)
         and _is_plain(task.into)
     }
-    for branch, into in sorted(named):
+    for branch, into in sorted(names):
         yield repository.ingestion(branch, into=into)
 
 
@@ -112,7 +112,7 @@ def _is_plain(name: Any) -> bool:
     return isinstance(name, str) and "{" not in name
 
 
-def _kept_back(ingestion: Ingestion) -> Iterator[str]:
+def _unpublished(ingestion: Ingestion) -> Iterator[str]:
     for hour in ingestion.pending():
         if hour.refused is not None:
             yield f"{ingestion.name} is held, {ingestion.into} has not moved: {hour.refused.reason}"
@@ -121,7 +121,7 @@ def _kept_back(ingestion: Ingestion) -> Iterator[str]:
         yield f"In quarantine on branch {kept.name}: {kept.refusal.reason}"
 
 
-def _told(record: RunRecord, repository: str) -> list[str]:
+def _run_report(record: RunRecord, repository: str) -> list[str]:
     where = f"{repository}, attempt {record.attempt}"
     if record.state is RunState.PUBLISHED:
         return [f"Published to {record.into} of {where}: {record.commit}"]
@@ -136,7 +136,7 @@ def _told(record: RunRecord, repository: str) -> list[str]:
 def _post(address: str, text: str) -> None:
     if not address.startswith(("https://", "http://")):
         raise InvalidInputError("webhook: give an http or https address")
-    request = urllib.request.Request(  # noqa: S310 - looked at above
+    request = urllib.request.Request(  # noqa: S310 - the scheme is checked above
         address,
         data=json.dumps({"text": text}).encode(),
         headers={"Content-Type": "application/json"},

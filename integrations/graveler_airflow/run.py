@@ -22,9 +22,9 @@ from graveler_airflow.operators import (
 
 __all__ = ["graveler_run"]
 
-# what a second try cannot mend fails at once: these are for a busy or absent store
+# for a store that is busy or unreachable; errors that a retry cannot mend fail at once
 _RETRIES: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
-# setting a run aside must not wait behind the work of others
+# parking a run must not wait behind other tasks
 _URGENT: Final[dict[str, Any]] = {"priority_weight": 1000, "weight_rule": "absolute"}
 
 
@@ -47,43 +47,42 @@ def graveler_run(  # noqa: PLR0913 - each has a default
 
     The block becomes a task group: ``open_run``, then the block's tasks, then ``merge``, which
     asks the gates about what `into` would become and moves it in one step. ``close_run`` is
-    the teardown: where the DAG run did not get as far as publishing, it sets the run aside, and
-    `into` has not moved. The merge decides whether the DAG run succeeded.
+    the teardown: if the DAG run has not published, it parks the run, and `into` has not moved.
+    The merge decides whether the DAG run succeeded.
 
     ::
 
         with graveler_run("flights", gates=[no_empty_hours]) as run:
             ingest(run) >> transform(run)
 
-    The merge waits for every task of the block. One that fails keeps it from running, also
-    where a task behind it has a ``trigger_rule`` that lets it run all the same; one that is
-    skipped does not.
+    The merge waits for every task of the block. A failed task prevents it, even if a downstream
+    task has a ``trigger_rule`` that ignores the failure; a skipped task does not.
 
     Args:
-        repo: The repository; the connection's where not given.
+        repo: The repository; the connection's if not given.
         into: The branch to publish to.
         gates: Checks on what it would become; functions of a ``graveler.Candidate``. Gates that
-            are tasks of the block (``@task.graveler_gate``) are among them without being named.
-        on_failure: ``park`` keeps what was committed for the next attempt of the same DAG run
-            and for a look, ``drop`` removes it.
-        lease: How long the run may give no sign of life, between two tasks say, before it
-            counts as dead; the connection's, or that of the section ``[graveler]``, where not
-            given. Tasks that work give signs of life.
-        ttl: How long a parked run is kept; the same.
-        strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
-        asset: An asset, or several, of which publishing makes an event that names the commit.
-        pool: Of the merge: a pool of one slot lets runs publish one after the other.
-        group_id: Name of the task group; the repository's where not given. It is part of the
+            are tasks of the block (``@task.graveler_gate``) are added automatically.
+        on_failure: ``park`` keeps the commits for the next attempt of the same DAG run and for
+            inspection, ``drop`` removes them.
+        lease: How long the run may be silent, as between two tasks, before it counts as dead.
+            By default it is the connection's, or that of the section ``[graveler]``. Running
+            tasks renew it.
+        ttl: How long a parked run is kept; same default.
+        strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
+        asset: An asset, or several: publishing makes an event that names the commit.
+        pool: The pool of the merge; with one slot, runs publish one after the other.
+        group_id: The name of the task group; the repository's if not given. It is part of the
             run's key, so that a DAG may have several runs in one repository.
-        graveler_conn_id: The connection that says where the lake is.
+        graveler_conn_id: The connection of the lake.
 
     Yields:
-        The run, to call ``@task.graveler`` functions with: what `GravelerOpenRunOperator` will
-        have returned, and what the function will find a `TaskStep` in the place of. To call
-        one after the block is refused when Airflow has read the file.
+        The run, the argument of ``@task.graveler`` functions: the output of
+        `GravelerOpenRunOperator`, in whose place the function receives a `TaskStep`. A call
+        after the block is refused when Airflow parses the file.
 
     Raises:
-        InvalidInputError: The DAG has ``fail_fast``, which makes its failures green.
+        InvalidInputError: The DAG has ``fail_fast``, which turns its failures into successes.
     """
     usual = repo or "graveler"
     with TaskGroup(group_id or usual) as group:
@@ -106,8 +105,8 @@ def graveler_run(  # noqa: PLR0913 - each has a default
         _warn_of_timeout(opened)
         with closing:
             yield opened.output
-            # what others set up and tear down in the block is not work, and a gate of a run around
-            # this one judges when this one has published
+            # setups and teardowns in the block are not work, and a gate of an enclosing run judges
+            # after this run has published
             work = [
                 task
                 for task in group.iter_tasks()
@@ -121,20 +120,20 @@ def graveler_run(  # noqa: PLR0913 - each has a default
                 gates=_merged(gates, checks),
                 strategy=strategy,
                 outlets=_listed(asset),
-                trigger_rule=TriggerRule.ALL_SUCCESS,  # whatever the default_args say
+                trigger_rule=TriggerRule.ALL_SUCCESS,  # overrides the default_args
                 **({"pool": pool} if pool else {}),
                 **_RETRIES,
             )
             merge.set_upstream(watched(work))
             if work:
                 merge.trigger_rule = TriggerRule.NONE_FAILED
-        merge.set_downstream(closing)  # which a block inside this one makes Airflow forget
-        loosen(opened, [*work, merge])  # leaving the block may have set the merge behind it
+        merge.set_downstream(closing)  # Airflow drops it when blocks are nested
+        loosen(opened, [*work, merge])  # leaving the block may have put the merge after it
         closing.watch(opened, merge, checks)
 
 
 def _opening(gate: Any) -> Any:
-    """Return the task that opens the run that a task is a gate of, None if it is none."""
+    """Return the task that opens the run of a gate, None for tasks that are no gates."""
     if not isinstance(gate, GravelerGateOperator):
         return None
     return getattr(gate.run, "operator", None)
@@ -146,7 +145,7 @@ def _is_gate_of_outer(task: Any, group: TaskGroup) -> bool:
 
 
 def _order(checks: list[Any], others: list[Any]) -> None:
-    """Let a gate that was given no place judge when all is there."""
+    """Let a gate without a place of its own judge after all other tasks."""
     ids = {task.task_id for task in others}
     for check in checks:
         opens = (isinstance(task, GravelerOpenRunOperator) for task in check.upstream_list)
@@ -155,7 +154,7 @@ def _order(checks: list[Any], others: list[Any]) -> None:
 
 
 def _merged(gates: Iterable[Gate | Check], checks: list[Any]) -> list[Gate]:
-    """Return the gates of the merge: those that were named, and those that are tasks."""
+    """Return the gates of the merge: those given, and those that are tasks."""
     named = list(as_gates(gates))
     for gate in (gate for check in checks for gate in check.gates):
         if gate not in named:
@@ -172,9 +171,9 @@ def _listed(asset: Any) -> list[Any]:
 def _check_failures_fail(dag: Any) -> None:
     if dag.fail_fast:
         raise InvalidInputError(
-            f"DAG {dag.dag_id!r} has fail_fast: Airflow skips the rest when a task has failed, and "
-            "a DAG run whose last task was skipped is a success, with nothing published: leave it "
-            "off; tasks behind a failed one do not run anyway"
+            f"DAG {dag.dag_id!r} has fail_fast: Airflow skips the other tasks when one has failed, "
+            "and a DAG run whose last task was skipped is a success, with nothing published: leave "
+            "it off; tasks downstream of a failed one do not run anyway"
         )
 
 
@@ -182,7 +181,7 @@ def _warn_of_timeout(opened: GravelerOpenRunOperator) -> None:
     dag = opened.dag
     if dag.dagrun_timeout is not None:
         warnings.warn(
-            f"DAG {dag.dag_id!r} has a dagrun_timeout: when it strikes, Airflow skips "
+            f"DAG {dag.dag_id!r} has a dagrun_timeout: when it expires, Airflow skips "
             "teardowns, and the run stays open until its next attempt; give the tasks an "
             "execution_timeout instead",
             stacklevel=4,  # the with statement in the DAG's file

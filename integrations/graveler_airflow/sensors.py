@@ -1,108 +1,42 @@
-"""Sensors: tasks that wait for commits, or for files."""
+"""Sensors: tasks that wait for commits, for files, or for an hour of an ingestion branch."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
-from airflow.sdk.configuration import conf
+from airflow.sdk import Context
 
-from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
+from graveler.errors import InvalidInputError
 from graveler.lake import Repository
-from graveler_airflow.dag.error_policy import final_failures
+from graveler_airflow.dag.context import run_hour
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.waiting.commits import beginning, commits_since
-from graveler_airflow.waiting.objects import find_objects
+from graveler_airflow.waiting.commits import commits_since, starting_point
+from graveler_airflow.waiting.files import find_files, published_hour
+from graveler_airflow.waiting.sensor import LakeSensor
 
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger
 
-__all__ = ["GravelerCommitSensor", "GravelerObjectSensor", "LakeSensor"]
-
-
-class LakeSensor(BaseSensorOperator):
-    """Waits in a worker, in turns with others (``mode="reschedule"``), or in the triggerer.
-
-    It keeps nothing between two looks, so that all three see the same.
-    """
-
-    ui_color = "#e0ecf4"
-
-    def __init__(
-        self,
-        *,
-        repo: str,
-        ref: str,
-        deferrable: bool | None,
-        graveler_conn_id: str,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.repo = repo
-        self.ref = ref
-        self.graveler_conn_id = graveler_conn_id
-        self.deferrable = (
-            conf.getboolean("operators", "default_deferrable", fallback=False)
-            if deferrable is None
-            else deferrable
-        )
-
-    @abstractmethod
-    def look(self, repository: Repository, context: Context) -> dict[str, Any] | None:
-        """Return what was waited for, or None where it is not there."""
-
-    @abstractmethod
-    def trigger(self, context: Context) -> "BaseTrigger":
-        """Return what goes on waiting in the triggerer."""
-
-    def poke(self, context: Context) -> PokeReturnValue:
-        """Look once."""
-        found = None
-        with final_failures():
-            try:
-                with GravelerHook(self.graveler_conn_id).repository(self.repo) as repository:
-                    found = self.look(repository, context)
-            except (RefNotFoundError, RepositoryNotFoundError) as error:
-                self.log.info("Not there yet: %s", error)
-        return PokeReturnValue(is_done=found is not None, xcom_value=found)
-
-    def execute(self, context: Context) -> Any:
-        """Wait, and return what was waited for."""
-        if not self.deferrable:
-            return super().execute(context)
-        looked = self.poke(context)
-        if not looked.is_done:
-            self.defer(
-                trigger=self.trigger(context),
-                method_name="execute_complete",
-                timeout=timedelta(seconds=self.timeout),
-            )
-        return looked.xcom_value
-
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Return what the trigger found."""
-        return event
+__all__ = ["GravelerCommitSensor", "GravelerIngestSensor", "GravelerObjectSensor"]
 
 
 class GravelerCommitSensor(LakeSensor):
-    """Waits until a ref has gained commits, and returns which: a range of history.
+    """Waits until a ref has gained commits, and returns them as a range of history.
 
-    What it returns has ``since`` and ``to``, the ids between which the commits are, so that a
-    reader takes all of them and each once: ``repo.diff(since, to)`` is what they changed, and
-    ``to`` is the ``since`` of the next time. Commits go along first parents: a run that is
-    published is one.
+    The result has ``since`` and ``to``, the ids of the commits at both ends, so that a reader
+    processes every commit once: ``repo.diff(since, to)`` is what they changed, and ``to`` is the
+    next ``since``. It follows first parents: a published run is one commit.
 
     Args:
-        repo: The repository; it need not be there yet.
+        repo: The repository; it need not exist yet.
         ref: A branch, or any ref expression.
         prefix: Only commits that changed something below it.
-        since: A ref expression, best a commit's id: commits after it count. Where not given,
-            those after the DAG run began, by the branch's log: none is missed because the
-            sensor started late, or was rescheduled.
-        deferrable: Wait in the triggerer; as Airflow is configured where not given.
-        graveler_conn_id: The connection that says where the lake is.
-        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and what else a sensor takes.
+        since: A ref expression, preferably a commit id: commits after it count. Without it,
+            commits after the start of the DAG run, by the branch's log: a sensor that starts
+            late or is rescheduled misses none.
+        deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
+        graveler_conn_id: The connection of the lake.
+        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
     """
 
     template_fields: Sequence[str] = ("repo", "ref", "prefix", "since")
@@ -129,13 +63,13 @@ class GravelerCommitSensor(LakeSensor):
         self.since = since
 
     def look(self, repository: Repository, context: Context) -> dict[str, Any] | None:
-        """Return the range, or None where nothing came."""
-        since = beginning(repository, self.ref, since=self.since, at=self._begun(context))
+        """Return the range, or None if there is no new commit."""
+        since = starting_point(repository, self.ref, since=self.since, at=self._begun(context))
         found = commits_since(repository, self.ref, since, prefix=self.prefix)
-        return found.told(self.repo, self.ref, self.prefix) if found.commits else None
+        return found.row(self.repo, self.ref, self.prefix) if found.commits else None
 
     def trigger(self, context: Context) -> "BaseTrigger":
-        """Return a trigger that goes on from the same commit."""
+        """Return a trigger that starts from the same commit."""
         from graveler_airflow.triggers import GravelerCommitTrigger  # noqa: PLC0415 - late
 
         return GravelerCommitTrigger(
@@ -155,19 +89,19 @@ class GravelerCommitSensor(LakeSensor):
 
 
 class GravelerObjectSensor(LakeSensor):
-    """Waits until a ref has files below a prefix, and returns which, and in which commit.
+    """Waits until a ref has files below a prefix, and returns their paths and the commit.
 
-    Read from that commit (``repo.ref(found["commit"])``), and what comes later does not show.
+    Read from that commit (``repo.ref(found["commit"])``): it does not show later changes.
 
     Args:
-        repo: The repository; it need not be there yet.
-        prefix: Of their paths; a whole path is one, too.
-        ref: A branch, of which what is committed counts, or any ref expression.
-        since: A ref expression: only files that were added or changed since then count.
-        at_least: How many there must be.
-        deferrable: Wait in the triggerer; as Airflow is configured where not given.
-        graveler_conn_id: The connection that says where the lake is.
-        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and what else a sensor takes.
+        repo: The repository; it need not exist yet.
+        prefix: The beginning of their paths; a whole path is one, too.
+        ref: A branch, whose committed files count, or any ref expression.
+        since: A ref expression: only files added or changed since then count.
+        at_least: The number of files to wait for.
+        deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
+        graveler_conn_id: The connection of the lake.
+        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
     """
 
     template_fields: Sequence[str] = ("repo", "ref", "prefix", "since")
@@ -198,8 +132,8 @@ class GravelerObjectSensor(LakeSensor):
         self.at_least = at_least
 
     def look(self, repository: Repository, context: Context) -> dict[str, Any] | None:
-        """Return the files, or None where they are too few."""
-        return find_objects(
+        """Return the files, or None if there are too few."""
+        return find_files(
             repository, self.ref, self.prefix, since=self.since, at_least=self.at_least
         )
 
@@ -216,3 +150,63 @@ class GravelerObjectSensor(LakeSensor):
             poll_interval=self.poke_interval,
             graveler_conn_id=self.graveler_conn_id,
         )
+
+
+class GravelerIngestSensor(LakeSensor):
+    """Waits until an hour of an ingestion branch is published, and returns its commit.
+
+    An hour without files counts as published, with the ``commit`` None, unless it is held behind
+    an earlier one. The sensor waits for an hour that is held or in quarantine.
+
+    Args:
+        repo: The repository; it need not exist yet.
+        branch: The ingestion branch.
+        into: The branch it is published to.
+        hour: A time; the hour of the DAG run if not given.
+        deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
+        graveler_conn_id: The connection of the lake.
+        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
+    """
+
+    template_fields: Sequence[str] = ("repo", "ref", "branch", "hour")
+
+    def __init__(
+        self,
+        *,
+        repo: str,
+        branch: str = "ingest",
+        into: str = "main",
+        hour: str = "",
+        deferrable: bool | None = None,
+        graveler_conn_id: str = GravelerHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            repo=repo,
+            ref=into,
+            deferrable=deferrable,
+            graveler_conn_id=graveler_conn_id,
+            **kwargs,
+        )
+        self.branch = branch
+        self.hour = hour
+
+    def look(self, repository: Repository, context: Context) -> dict[str, Any] | None:
+        """Return the hour and the commit, or None until it is published."""
+        return published_hour(repository, self.branch, self.ref, self._wanted(context))
+
+    def trigger(self, context: Context) -> "BaseTrigger":
+        """Return a trigger that waits for the same hour."""
+        from graveler_airflow.triggers import GravelerIngestTrigger  # noqa: PLC0415 - late
+
+        return GravelerIngestTrigger(
+            self.repo,
+            self._wanted(context),
+            branch=self.branch,
+            into=self.ref,
+            poll_interval=self.poke_interval,
+            graveler_conn_id=self.graveler_conn_id,
+        )
+
+    def _wanted(self, context: Context) -> str:
+        return self.hour or run_hour(context).isoformat()

@@ -6,7 +6,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"graveler", "graveler_airflow", "dagster_graveler"}
+PACKAGES = {"graveler", "graveler_common", "graveler_airflow", "dagster_graveler"}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def wheel(tmp_path_factory):
         yield opened
 
 
-def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel):
+def test_the_wheel_holds_its_packages_and_nothing_else(wheel):
     top = {name.partition("/")[0] for name in wheel.namelist()}
     assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
 

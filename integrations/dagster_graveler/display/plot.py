@@ -1,11 +1,13 @@
-"""A small drawing of what changed where, that fits into Dagster's metadata."""
+"""A bar chart of the changes in each folder, as an image inside Dagster's metadata."""
 
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
-from typing import Final, NamedTuple
+from typing import Final
 
-__all__ = ["Bar", "plot"]
+from graveler_common.changes import Folder
+
+__all__ = ["plot"]
 
 _ROWS: Final = 12
 _NAME: Final = 44
@@ -14,60 +16,47 @@ _COLORS: Final = {"added": "#2e9e5b", "changed": "#d9a514", "removed": "#cf4b3f"
 _FONT: Final = "font-family='ui-monospace,Menlo,monospace' font-size='12'"
 
 
-class Bar(NamedTuple):
-    """The files of a folder that differ."""
-
-    folder: str
-    added: int
-    changed: int
-    removed: int
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.added + self.changed + self.removed
-
-
-def plot(bars: Sequence[Bar], *, more: bool = False) -> str:
-    """Return Markdown with a drawing: a bar a folder, the largest ones, in colours by kind.
+def plot(folders: Sequence[Folder], *, more: bool = False) -> str:
+    """Return Markdown with an image: one bar for each of the largest folders, coloured by kind.
 
     Args:
-        bars: Folders in the order to draw them.
-        more: Whether not all files were counted.
+        folders: The folders, in the order of their bars.
+        more: Whether some files were not counted.
     """
-    drawing = _draw(_folded(bars), more=more).encode()
+    drawing = _draw(_largest(folders), more=more).encode()
     return f"![files changed, by folder](data:image/svg+xml;base64,{b64encode(drawing).decode()})"
 
 
-def _folded(bars: Sequence[Bar]) -> list[Bar]:
-    """Keep the folders with the most files and make one bar of all others."""
-    if len(bars) <= _ROWS:
-        return list(bars)
-    largest = {bar.folder for bar in sorted(bars, key=lambda bar: -bar.total)[: _ROWS - 1]}
-    rest = [bar for bar in bars if bar.folder not in largest]
+def _largest(folders: Sequence[Folder]) -> list[Folder]:
+    """Return the folders with the most files, and the sum of all others as one."""
+    if len(folders) <= _ROWS:
+        return list(folders)
+    by_size = sorted(folders, key=lambda folder: -folder.files)
+    largest = {folder.path for folder in by_size[: _ROWS - 1]}
+    rest = [folder for folder in folders if folder.path not in largest]
     return [
-        *(bar for bar in bars if bar.folder in largest),
-        Bar(
+        *(folder for folder in folders if folder.path in largest),
+        Folder(
             f"{len(rest)} other folders",
-            sum(bar.added for bar in rest),
-            sum(bar.changed for bar in rest),
-            sum(bar.removed for bar in rest),
+            sum(folder.added for folder in rest),
+            sum(folder.changed for folder in rest),
+            sum(folder.removed for folder in rest),
         ),
     ]
 
 
-def _draw(bars: Sequence[Bar], *, more: bool) -> str:
-    longest = max((bar.total for bar in bars), default=1) or 1
-    height = _TOP + _ROW * len(bars) + (20 if more else 6)
+def _draw(folders: Sequence[Folder], *, more: bool) -> str:
+    longest = max((folder.files for folder in folders), default=1) or 1
+    height = _TOP + _ROW * len(folders) + (20 if more else 6)
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_LEFT + _WIDE + 60}' height='{height}'>",
         "<rect width='100%' height='100%' fill='#ffffff'/>",
         *_legend(),
     ]
-    for number, bar in enumerate(bars):
-        parts.extend(_row(bar, _TOP + number * _ROW, longest))
+    for number, folder in enumerate(folders):
+        parts.extend(_row(folder, _TOP + number * _ROW, longest))
     if more:
-        parts.append(_text(8, height - 6, "… and more than could be counted"))
+        parts.append(_text(8, height - 6, "… and more that were not counted"))
     return "".join((*parts, "</svg>"))
 
 
@@ -80,20 +69,20 @@ def _legend() -> list[str]:
     return parts
 
 
-def _row(bar: Bar, top: int, longest: int) -> list[str]:
-    name = bar.folder or "/"
+def _row(folder: Folder, top: int, longest: int) -> list[str]:
+    name = folder.path or "/"
     short = name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"
     parts = [_text(_LEFT - 8, top + 13, short, anchor="end")]
     left = float(_LEFT)
     for kind, color in _COLORS.items():
-        wide = _WIDE * getattr(bar, kind) / longest
+        wide = _WIDE * getattr(folder, kind) / longest
         if wide:
             parts.append(
                 f"<rect x='{left:.1f}' y='{top + 2}' width='{max(wide, 1.5):.1f}' "
                 f"height='{_ROW - 7}' fill='{color}'/>"
             )
         left += wide
-    parts.append(_text(round(left) + 6, top + 13, str(bar.total)))
+    parts.append(_text(round(left) + 6, top + 13, str(folder.files)))
     return parts
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final, get_args, get_origin
 
 import dagster as dg
 
-from dagster_graveler.io_managers.partition_rows import Belongs
+from dagster_graveler.io_managers.partition_rows import PartitionRows
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.run.context import output_name, partition_folder
 from graveler.errors import InvalidInputError, ObjectNotFoundError
@@ -20,16 +20,16 @@ _COLUMN: Final = "partition_expr"
 
 
 class BaseGravelerIOManager(dg.ConfigurableIOManager):
-    """Where assets lie, which step writes them and which commit they are read from.
+    """Determines the folder of an asset, the step that writes it and the commit it is read from.
 
-    What a value is as files is said by the classes that inherit: ``write``, ``read`` and, where
-    they can, ``combine``, ``split`` and ``describe``.
+    Subclasses define the files of a value: ``write``, ``read`` and optionally ``combine``,
+    ``split`` and ``describe``.
 
     Attributes:
         graveler: The repository.
-        prefix: What all paths start with.
-        layout: An asset's folder below the prefix, of ``{asset}`` (its key, joined by slashes)
-            and ``{partition}`` (``2013/01/01/05:00``, UTC, of a time; else the key).
+        prefix: The beginning of all paths.
+        layout: An asset's folder below the prefix, with ``{asset}`` (its key, joined by slashes)
+            and ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key).
     """
 
     graveler: dg.ResourceDependency[GravelerResource]
@@ -37,20 +37,20 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
     layout: str = "{asset}/{partition}"
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
-        """Write `obj` in a step of the run; a retry replaces what the try before it wrote.
+        """Write `obj` in a step of the run; a retry replaces the work of the earlier try.
 
-        In a run for several partitions `obj` is a mapping by partition key; or, if the manager
-        keeps frames and the asset's metadata name a column in ``partition_expr``, a frame. None
-        writes nothing, and takes back what an earlier run of the same key wrote for the output.
+        In a run for several partitions `obj` is a mapping by partition key, or a frame, if the
+        manager keeps frames and the asset's metadata name a column in ``partition_expr``. None
+        writes nothing, and undoes what an earlier run of the same key wrote for the output.
         """
-        if obj is None:  # the asset wrote for itself, or there is nothing
-            self.graveler.take_back(context)
+        if obj is None:  # the asset wrote its files itself, or there are none
+            self.graveler.undo(context)
             return
         values = self._by_folder(context, obj)
         with self.graveler.step(context) as step:
             for folder, value in values.items():
                 self.write(step, folder, value, context)
-            written = Branch(step.repository, step.name)  # what is looked at is no input
+            written = Branch(step.repository, step.name)  # this listing is no input of the run
             paths = [entry.path for folder in values for entry in written.entries(folder)]
         run = self.graveler.run(context)
         commit = step.result or run.head
@@ -65,7 +65,7 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         )
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """Read from the run's branch; outside a run from the target, at one commit."""
+        """Read from the run's branch; outside a run, from the present commit of the target."""
         view = self.graveler.view(context) if _is_in_run(context) else self.graveler.at()
         folders = self._input_folders(context)
         if not isinstance(folders, Mapping):
@@ -83,23 +83,25 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
 
     def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a value below `folder`."""
-        raise NotImplementedError  # each class that inherits has its own
+        raise NotImplementedError
 
     def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
         """Return the value below `folder`."""
-        raise NotImplementedError  # as above
+        raise NotImplementedError
 
     def combine(self, found: Mapping[str, Any]) -> Any:
-        """Return what an input of several partitions is: a dictionary by partition key."""
+        """Return the value of an input of several partitions: a dictionary by partition key."""
         return dict(found)
 
-    def split(self, obj: object, column: str, belongs: Mapping[str, Belongs]) -> Mapping[str, Any]:
+    def split(
+        self, obj: object, column: str, rows: Mapping[str, PartitionRows]
+    ) -> Mapping[str, Any]:
         """Return the parts of a value, by partition key.
 
         Args:
             obj: What the asset returned for all partitions.
-            column: Names what a row's partition is told by.
-            belongs: What is true of that column in the rows of a partition.
+            column: The column that tells the partition of a row.
+            rows: The rows of each partition.
         """
         raise InvalidInputError(
             f"{type(obj).__name__} cannot be split by column {column!r}: return a mapping by "
@@ -107,7 +109,7 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         )
 
     def describe(self, obj: object) -> Mapping[str, Any]:
-        """Return what else Dagster shall show of a value."""
+        """Return more metadata of a value for Dagster."""
         return {}
 
     def _by_folder(self, context: dg.OutputContext, obj: object) -> Mapping[str, Any]:
@@ -122,18 +124,22 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         if len(keys) == 1 and not isinstance(obj, Mapping):
             values: Mapping[str, Any] = {keys[0]: obj}
             if column is not None and _has_rows(definition, obj):
-                self.split(obj, column, {keys[0]: Belongs.of(definition, keys[0])})  # or refuses
+                self.split(
+                    obj, column, {keys[0]: PartitionRows.of(definition, keys[0])}
+                )  # raises if rows do not belong
         elif isinstance(obj, Mapping) or column is None:
             values = _mapped(context.asset_key, obj, keys)
         else:
-            values = self.split(obj, column, {key: Belongs.of(definition, key) for key in keys})
+            values = self.split(
+                obj, column, {key: PartitionRows.of(definition, key) for key in keys}
+            )
         return {
             self._folder(parts, partition_folder(definition, key)): value
             for key, value in values.items()
         }
 
     def _input_folders(self, context: dg.InputContext) -> str | Mapping[str, str]:
-        """Return the folder of an input, or those of its partitions by key."""
+        """Return the folder of an input, or the folders of its partitions by key."""
         if not context.has_asset_key:
             upstream = context.upstream_output
             if upstream is None:
@@ -151,8 +157,8 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
     def _folder(self, parts: Sequence[str], partition: str = "") -> str:
         if partition and "{partition}" not in self.layout:
             raise InvalidInputError(
-                f"layout {self.layout!r} has no {{partition}}, and the asset has partitions: one "
-                "would overwrite the other"
+                f"layout {self.layout!r} has no {{partition}}, and the asset has partitions, which "
+                "would overwrite each other"
             )
         try:
             path = self.layout.format(asset="/".join(parts), partition=partition)
@@ -183,7 +189,7 @@ class GravelerIOManager(BaseGravelerIOManager):
 
 
 def value_type(context: dg.InputContext) -> Any:
-    """Return the annotated type of an input; of one value, where it is a dictionary by partition."""
+    """Return the annotated type of an input; of one value, for a dictionary by partition."""
     annotated = context.dagster_type.typing_type
     if get_origin(annotated) is dict and context.has_asset_key and context.has_asset_partitions:
         return get_args(annotated)[1]
@@ -191,24 +197,24 @@ def value_type(context: dg.InputContext) -> Any:
 
 
 def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the value of each partition, where the asset has returned a mapping of just them."""
-    named = f"asset {asset.to_user_string()}: a run for {len(keys)} partitions"
+    """Return the value of each partition, from a mapping with exactly these keys."""
+    subject = f"asset {asset.to_user_string()}: a run for {len(keys)} partitions"
     if not isinstance(obj, Mapping):
         raise InvalidInputError(
-            f"{named} returned one {type(obj).__name__}: return a mapping by partition key, or "
+            f"{subject} returned one {type(obj).__name__}: return a mapping by partition key, or "
             f"name the column that tells the partition of a row: metadata={{{_COLUMN!r}: ...}}"
         )
     if set(obj) != set(keys):
         wrong = sorted(map(str, set(obj) ^ set(keys)))[:_SHOWN]
         raise InvalidInputError(
-            f"{named} returned a mapping that differs at {wrong}: give each partition its value, "
-            "an empty one where there is nothing"
+            f"{subject} returned a mapping that differs at {wrong}: give each partition its value, "
+            "an empty one if it has no data"
         )
     return obj
 
 
 def _has_rows(definition: dg.PartitionsDefinition[str], obj: object) -> bool:
-    """Return whether a column can tell which rows of the value belong to a partition."""
+    """Return whether a column can tell the partition of each row of the value."""
     return not isinstance(definition, dg.MultiPartitionsDefinition) and not isinstance(
         obj, bytes | str
     )
@@ -216,7 +222,7 @@ def _has_rows(definition: dg.PartitionsDefinition[str], obj: object) -> bool:
 
 def _is_in_run(context: dg.InputContext) -> bool:
     try:
-        context.step_context  # noqa: B018 - it raises where there is none
+        context.step_context  # noqa: B018 - it raises outside a run
     except dg.DagsterInvariantViolationError:
         return False
     return True

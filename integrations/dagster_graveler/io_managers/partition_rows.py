@@ -8,17 +8,17 @@ import dagster as dg
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["Belongs", "refuse_strangers"]
+__all__ = ["PartitionRows", "refuse_other_rows"]
 
 
 @dataclass(frozen=True, slots=True)
-class Belongs:
-    """What the column of a partition says of its rows: its key, or a time in its window.
+class PartitionRows:
+    """The rows of a partition: those whose column holds its key, or a time in its window.
 
     Attributes:
         key: The partition key.
-        start: Begin of its window of time; None where partitions are no times.
-        end: The window's end, which belongs to the next one.
+        start: The start of its window of time; None for partitions that are not times.
+        end: The end of the window, which belongs to the next one.
     """
 
     key: str
@@ -27,7 +27,7 @@ class Belongs:
 
     @classmethod
     def of(cls, definition: dg.PartitionsDefinition[str], key: str) -> Self:
-        """Return it for a partition key."""
+        """Return the rows of a partition key."""
         if isinstance(definition, dg.TimeWindowPartitionsDefinition):
             window = definition.time_window_for_partition_key(key)
             return cls(key, window.start, window.end)
@@ -39,15 +39,15 @@ class Belongs:
         return cls(key)
 
     def window(self, column: str) -> tuple[datetime, datetime]:
-        """Return the window of time, or raise InvalidInputError where partitions are no times."""
+        """Return the window of time, or raise InvalidInputError if the partition is not a time."""
         if self.start is None or self.end is None:
             raise InvalidInputError(
-                f"column {column!r} holds times, and partition {self.key!r} is no time"
+                f"column {column!r} holds times, and partition {self.key!r} is not a time"
             )
         return self.start, self.end
 
 
-def refuse_strangers(column: str, count: int | None = None) -> None:
+def refuse_other_rows(column: str, count: int | None = None) -> None:
     """Raise InvalidInputError: rows belong to none of the run's partitions."""
     rows = "rows" if count is None else f"{count} rows"
     raise InvalidInputError(

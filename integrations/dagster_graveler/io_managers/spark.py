@@ -1,6 +1,6 @@
 """Assets that are Spark frames."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_graveler.io_managers.base import GravelerIOManager, value_type
-from dagster_graveler.io_managers.partition_rows import Belongs, refuse_strangers
-from graveler.errors import InvalidInputError, ObjectNotFoundError
+from dagster_graveler.io_managers.frames import FrameIOManager
+from dagster_graveler.io_managers.partition_rows import PartitionRows, refuse_other_rows
 from graveler.lake import Ref, Run, Step
 
 if TYPE_CHECKING:
@@ -19,15 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["GravelerSparkIOManager"]
 
 
-class GravelerSparkIOManager(GravelerIOManager):
+class GravelerSparkIOManager(FrameIOManager):
     """Keeps assets that are Spark frames, as the files that Spark wrote; and bytes and text.
 
     Attributes:
         file_format: Spark's name of the format.
-        mode: ``overwrite``, ``append`` or ``error``. Whatever the mode, a retry or another run
-            of the same job and partition replaces what the asset wrote there before. An
-            appending asset with partitions replaces it whichever job had written it; one
-            without adds its rows with each run. ``error`` refuses what another job has written.
+        mode: ``overwrite``, ``append`` or ``error``. In every mode, a retry or another run of
+            the same job and partition replaces what the asset wrote there before. With
+            ``append``, an asset with partitions also replaces what other jobs wrote there; an
+            asset without partitions adds its rows with each run. ``error`` refuses to write over
+            files of another job.
         partition_by: Columns that become ``key=value`` folders.
         options: Spark's options of the format, for writing and reading.
     """
@@ -37,82 +37,67 @@ class GravelerSparkIOManager(GravelerIOManager):
     partition_by: list[str] = Field(default_factory=list)
     options: dict[str, str] = Field(default_factory=dict)
 
-    def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
-        """Write a frame below `folder`."""
+    def is_frame(self, obj: object) -> bool:
+        """Return whether `obj` is a Spark frame."""
         from pyspark.sql import DataFrame  # noqa: PLC0415 - heavy: only where it is used
 
-        from graveler.spark import write  # noqa: PLC0415
+        return isinstance(obj, DataFrame)
 
-        if not isinstance(obj, DataFrame):
-            super().write(step, folder, obj, context)
-            return
+    def write_frame(self, step: Step, folder: str, frame: Any, context: dg.OutputContext) -> None:
+        """Write a frame below `folder`."""
+        from graveler.spark import write  # noqa: PLC0415 - heavy: only where it is used
+
         write(
             step,
-            obj,
+            frame,
             folder,
-            mode=self.mode,  # type: ignore[arg-type] # Dagster's settings know no literals
+            mode=self.mode,  # type: ignore[arg-type] # Dagster's settings have no literals
             format=self.file_format,
             partition_by=self.partition_by,
             options=self.options,
             owner=_owner(context) if self.mode == "append" else "",
         )
 
-    def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
-        """Return the frame below `folder`, or bytes or text where the input says so."""
+    def read_frame(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
+        """Return the frame below `folder`."""
         from graveler.spark import read  # noqa: PLC0415 - heavy: only where it is used
 
-        if value_type(context) in (bytes, str):
-            return super().read(view, folder, context)
         return read(view, folder, format=self.file_format, options=self.options)
 
-    def combine(self, found: Mapping[str, Any]) -> Any:
-        """Return the frames of several partitions as one."""
-        from pyspark.sql import DataFrame  # noqa: PLC0415 - heavy: only where it is used
+    def columns(self, frame: Any) -> Mapping[str, str]:
+        """Return the type of each column."""
+        return dict(frame.dtypes)
 
-        if not all(isinstance(part, DataFrame) for part in found.values()):
-            return super().combine(found)
-        if not found:
-            raise ObjectNotFoundError("no partition of the input is there: make one of them first")
-        return reduce(lambda left, right: left.unionByName(right), found.values())
+    def concat(self, frames: Sequence[Any]) -> Any:
+        """Return frames with equal columns as one."""
+        return reduce(lambda left, right: left.unionByName(right), frames)
 
-    def split(self, obj: object, column: str, belongs: Mapping[str, Belongs]) -> Mapping[str, Any]:
+    def split_rows(
+        self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
+    ) -> Mapping[str, Any]:
         """Return the rows of each partition."""
-        from pyspark.sql import DataFrame  # noqa: PLC0415 - heavy: only where it is used
-        from pyspark.sql.functions import coalesce, lit  # noqa: PLC0415
+        from pyspark.sql.functions import coalesce, lit  # noqa: PLC0415 - heavy
 
-        if not isinstance(obj, DataFrame):
-            return super().split(obj, column, belongs)
-        if column not in obj.columns:
-            raise InvalidInputError(f"no column {column!r} to tell partitions by: {obj.columns}")
-        rows = {key: _rows(obj, column, which) for key, which in belongs.items()}
-        any_of = reduce(lambda left, right: left | right, rows.values())
-        if obj.filter(~coalesce(any_of, lit(False))).limit(1).count():
-            refuse_strangers(column)
-        return {key: obj.filter(condition) for key, condition in rows.items()}
-
-    def describe(self, obj: object) -> Mapping[str, Any]:
-        """Return the columns; rows are not counted, which would run the job again."""
-        from pyspark.sql import DataFrame  # noqa: PLC0415 - heavy: only where it is used
-
-        if not isinstance(obj, DataFrame):
-            return {}
-        columns = [dg.TableColumn(name, kind) for name, kind in obj.dtypes]
-        return {"dagster/column_schema": dg.TableSchema(columns)}
+        masks = {key: _mask(frame, column, each) for key, each in rows.items()}
+        inside = reduce(lambda left, right: left | right, masks.values())
+        if frame.filter(~coalesce(inside, lit(False))).limit(1).count():
+            refuse_other_rows(column)
+        return {key: frame.filter(mask) for key, mask in masks.items()}
 
 
 def _owner(context: dg.OutputContext) -> str:
-    """Return the asset whose rows of a partition are the same, whichever run writes them."""
+    """Return the asset that owns the rows of a partition, whichever run writes them, or ""."""
     known = context.has_asset_key and context.has_asset_partitions
     return context.asset_key.to_user_string() if known else ""
 
 
-def _rows(frame: "DataFrame", column: str, which: Belongs) -> "Column":
+def _mask(frame: "DataFrame", column: str, rows: PartitionRows) -> "Column":
     from pyspark.sql.types import TimestampNTZType, TimestampType  # noqa: PLC0415 - heavy
 
     kind, values = frame.schema[column].dataType, frame[column]
     if not isinstance(kind, TimestampType | TimestampNTZType):
-        return values.cast("string") == which.key
-    start, end = (at.astimezone(UTC) for at in which.window(column))
+        return values.cast("string") == rows.key
+    start, end = (at.astimezone(UTC) for at in rows.window(column))
     if isinstance(kind, TimestampNTZType):
         start, end = start.replace(tzinfo=None), end.replace(tzinfo=None)
     return (values >= start) & (values < end)

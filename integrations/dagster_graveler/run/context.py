@@ -1,7 +1,6 @@
-"""What Dagster's contexts say of a run: which it is, which try of a step, which partition."""
+"""From Dagster's contexts to runs: the key, the partition, the metadata of commits."""
 
 from contextlib import suppress
-from datetime import UTC
 from hashlib import sha256
 from typing import Final
 
@@ -17,7 +16,7 @@ from dagster import (
 
 from graveler.errors import InvalidInputError
 from graveler.lake import Origin
-from graveler.names import hour_folder
+from graveler_common.hours import hour_folder, hour_text
 
 __all__ = [
     "LOCATION",
@@ -35,19 +34,19 @@ __all__ = [
 ]
 
 StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionContext
-"""What a function of an asset, an op or a check is called with."""
+"""The context of a function of an asset, an op or a check."""
 
 RunContext = StepContext | InputContext | OutputContext | DagsterRun
-"""Whatever belongs to one Dagster run."""
+"""Every context that belongs to one Dagster run."""
 
 RANGE_TAGS: Final = (
     "dagster/asset_partition_range_start",
     "dagster/asset_partition_range_end",
 )
-"""Tags of a run that is for several partitions: the first and the last of them."""
+"""Tags of a run for several partitions: the first and the last of them."""
 
 LOCATION: Final = "code.location"
-"""In a run's metadata: the code location, where Dagster knows it; not within one process."""
+"""In a run's metadata: the code location, unless everything runs in one process."""
 
 _PARTITION: Final = "dagster/partition"
 _IMPLICIT: Final = "__ASSET_JOB"
@@ -56,7 +55,7 @@ _LONG: Final = 80
 
 
 def run_of(context: RunContext) -> DagsterRun:
-    """Return the Dagster run that a context is of."""
+    """Return the Dagster run of a context."""
     if isinstance(context, DagsterRun):
         return context
     if isinstance(context, InputContext | OutputContext):
@@ -65,7 +64,7 @@ def run_of(context: RunContext) -> DagsterRun:
 
 
 def partition_of(run: DagsterRun) -> str:
-    """Return the partition that a run is for, both ends of a range, or ""."""
+    """Return the partition of a run, both ends of a range, or ""."""
     if _PARTITION in run.tags:
         return run.tags[_PARTITION]
     if RANGE_TAGS[0] in run.tags:
@@ -74,12 +73,12 @@ def partition_of(run: DagsterRun) -> str:
 
 
 def run_key(run: DagsterRun) -> str:
-    """Return the key of the graveler run: of the job and what it makes.
+    """Return the key of the graveler run: the job and the partition, or the root run's id.
 
-    A run for a partition, launched again in whatever way, has the same key. One for no
-    partition shares its key with its re-executions alone: those have its id as root. The job
-    that Dagster makes up for assets picked by hand is told apart by what was picked; the one of
-    ``dg.materialize``, which does not say, by its definition.
+    Every run of a job for the same partition has the same key. A run without partition shares
+    its key with its re-executions only, which have its id as root. Dagster runs assets selected
+    by hand in an implicit job: its key includes the selection. The job of ``dg.materialize``
+    has no selection: its key includes the hash of its definition.
     """
     return f"dagster {_work(run)} {partition_of(run) or run.root_run_id or run.run_id}"
 
@@ -89,14 +88,14 @@ def _work(run: DagsterRun) -> str:
         return f"{run.job_name}({run.job_snapshot_id[:8]})"
     if run.job_name != _IMPLICIT or not run.asset_selection:
         return run.job_name
-    picked = "+".join(sorted(key.to_user_string() for key in run.asset_selection))
-    if len(picked) > _LONG:
-        picked = f"{picked[:_LONG]}…{sha256(picked.encode()).hexdigest()[:8]}"
-    return f"{run.job_name}({picked})"
+    selection = "+".join(sorted(key.to_user_string() for key in run.asset_selection))
+    if len(selection) > _LONG:
+        selection = f"{selection[:_LONG]}…{sha256(selection.encode()).hexdigest()[:8]}"
+    return f"{run.job_name}({selection})"
 
 
 def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
-    """Return what the run's merge commit says of where it comes from."""
+    """Return the pairs by which the run and its merge commit name their Dagster run."""
     run = run_of(context)
     remote = run.remote_job_origin
     location = remote.repository_origin.code_location_origin.location_name if remote else ""
@@ -116,7 +115,7 @@ def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
 
 
 def step_metadata(context: StepContext | OutputContext, *, ui: str = "") -> dict[str, str]:
-    """Return what the commit of a step says of where it comes from."""
+    """Return the pairs by which the commit of a step names its Dagster step."""
     run = run_of(context)
     step = step_of(context).step.key
     assets, version = _assets(context)
@@ -134,19 +133,19 @@ def step_metadata(context: StepContext | OutputContext, *, ui: str = "") -> dict
 
 
 def output_name(context: OutputContext) -> str:
-    """Return what tells an output from the others of its step."""
+    """Return the name of an output, unique in its step."""
     return f"{context.name}.{context.mapping_key}" if context.mapping_key else context.name
 
 
 def step_of(context: StepContext | OutputContext | InputContext) -> dg.StepExecutionContext:
-    """Return what Dagster knows of the step that a context is of."""
+    """Return Dagster's own context of the step."""
     if isinstance(context, OutputContext | InputContext):
         return context.step_context
     return context.get_step_execution_context()
 
 
 def _assets(context: StepContext | OutputContext) -> tuple[str, str]:
-    """Return the assets that a step makes, and the version of their code where it has one."""
+    """Return the assets that a step makes, and the version of their code, or ""."""
     if isinstance(context, OutputContext):
         if not context.has_asset_key:
             return "", ""
@@ -162,20 +161,19 @@ def _assets(context: StepContext | OutputContext) -> tuple[str, str]:
 
 
 def _hour(context: RunContext) -> str:
-    """Return when the run's window of time begins, "" where it is for no such partition."""
+    """Return the start of the run's window of time, or "" if it has none."""
     if isinstance(context, DagsterRun):
         return ""
     step = step_of(context)
     with suppress(dg.DagsterInvariantViolationError, ValueError):
-        return f"{step.partition_time_window.start.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+        return hour_text(step.partition_time_window.start)
     return ""
 
 
 def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
-    """Return the folder of a partition: ``2013/01/01/05:00/`` (UTC) of a time, else ``<key>/``."""
+    """Return the folder of a partition: ``2013/01/01/05:00/`` (UTC) for a time, else ``<key>/``."""
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        start = definition.time_window_for_partition_key(key).start
-        return f"{hour_folder(start)}/"
+        return hour_folder(definition.time_window_for_partition_key(key).start)
     if isinstance(definition, dg.MultiPartitionsDefinition):
         keys = definition.get_partition_key_from_str(key).keys_by_dimension
         return "".join(

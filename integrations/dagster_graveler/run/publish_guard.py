@@ -1,4 +1,4 @@
-"""Which assets wrote what is on the branch of a run, and whether they may be published."""
+"""Refuses to publish files of assets that the publishing asset does not depend on."""
 
 from collections.abc import Collection, Iterator
 
@@ -12,14 +12,14 @@ __all__ = ["check_written"]
 
 
 def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetKey]) -> None:
-    """Refuse to publish what other assets wrote: it would come to the target past their gates.
+    """Refuse to publish the work of other assets: it would reach the target without their gates.
 
-    What no asset wrote, as an op, is let through.
+    The work of ops, which belongs to no asset, is not refused.
 
     Args:
-        repository: Where the run is.
+        repository: The repository of the run.
         run: The run, before it is published.
-        assets: Those that may be published.
+        assets: The assets that may be published.
 
     Raises:
         RunStateError: Another asset wrote on the run's branch.
@@ -31,13 +31,13 @@ def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetK
             raise RunStateError(
                 f"run {run.key!r} holds what {writers} wrote, in {commit.id[:12]}, and here only "
                 f"{', '.join(sorted(names))} may be published: publish {writers} with its own "
-                f"pipeline, or make it a dependency of the publishing asset; `graveler run abandon "
-                f"{run.key!r}` gives up what an earlier Dagster run left, then launch all assets anew"
+                f"pipeline, or make it a dependency of the publishing asset; if an earlier Dagster "
+                f"run left it, `graveler run abandon {run.key!r}` and launch all assets again"
             )
 
 
 def _commits(repository: Repository, run: Run) -> Iterator[Commit]:
-    """Yield the commits of the run's branch that the run has made, the newest first."""
+    """Yield the commits that the run has made on its branch, newest first."""
     try:
         for commit in repository.log(run.branch, first_parent=True):
             if commit.metadata.get("graveler.run") != run.key:
@@ -46,4 +46,4 @@ def _commits(repository: Repository, run: Run) -> Iterator[Commit]:
                 return
             yield commit
     except RefNotFoundError:
-        return  # published, or given up
+        return  # the run is published or abandoned

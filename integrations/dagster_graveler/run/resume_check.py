@@ -1,4 +1,4 @@
-"""Whether a Dagster run may go on from the graveler run that is there under its key."""
+"""Whether a Dagster run may resume the graveler run of its key."""
 
 from collections.abc import Iterator
 
@@ -15,27 +15,27 @@ from dagster_graveler.run.context import (
 from graveler.errors import RunStateError
 from graveler.lake import RunRecord, RunState
 
-__all__ = ["check_forerunner"]
+__all__ = ["check_resume"]
 
 _ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
 
 
-def check_forerunner(record: RunRecord | None, context: RunContext) -> None:
-    """Refuse an attempt that would publish what others have made, or half of what it should.
+def check_resume(record: RunRecord | None, context: RunContext) -> None:
+    """Refuse an attempt that would publish work of another pipeline, or only half of its own.
 
     Args:
-        record: The run as it is, None where there is none yet.
-        context: Of the Dagster run that is to open an attempt.
+        record: The record of the run, None if there is none yet.
+        context: A context of the Dagster run that wants to open an attempt.
 
     Raises:
-        RunStateError: The run is under way for another code location; or the Dagster run skips
-            steps, and what they wrote is not on the branch any more.
+        RunStateError: The run belongs to another code location; or the Dagster run skips steps
+            whose work is no longer on the branch.
     """
     run = run_of(context)
     if record is not None:
         _check_location(record, run)
     if isinstance(context, dg.DagsterRun) or not run.parent_run_id:
-        return  # whoever asks from outside opens nothing anew
+        return  # a sensor opens no new attempt
     instance = step_of(context).instance
     if _skips_steps(instance, run) and not _has_them(record, instance, run):
         was = "has no branch" if record is None else f"is {record.state}, attempt {record.attempt}"
@@ -51,7 +51,7 @@ def _check_location(record: RunRecord, run: dg.DagsterRun) -> None:
         raise RunStateError(
             f"run {record.key!r} is {record.state}, for code location {theirs!r}, and this is "
             f"{ours!r}: two jobs of one name cannot share a repository: give the pipelines "
-            "different names; if the job has moved, or the other one has no need of the run, "
+            "different names; if the job has moved, or the other location does not need the run, "
             "`graveler run abandon` it"
         )
 
@@ -66,22 +66,22 @@ def _skips_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def _has_them(record: RunRecord | None, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether the branch, or what was published last, has what earlier Dagster runs wrote."""
+    """Return whether the branch or the last publish holds what earlier Dagster runs wrote."""
     opened = () if record is None else (*record.owners, record.owner)
-    for forerunner in _forerunners(instance, run):
-        if run_key(forerunner) != run_key(run):
-            return False  # its branch is another one
-        if record is None or forerunner.run_id not in opened:
-            continue  # it ended before it had a branch
+    for parent in _parents(instance, run):
+        if run_key(parent) != run_key(run):
+            return False  # it has another branch
+        if record is None or parent.run_id not in opened:
+            continue  # it ended before it opened a branch
         if record.state is RunState.PUBLISHED:
-            return record.owner == forerunner.run_id
+            return record.owner == parent.run_id
         since_fork = record.attempt - record.forked + 1
-        return record.live and forerunner.run_id in opened[-since_fork:]
-    return True  # what was skipped has nothing to do with the lake
+        return record.live and parent.run_id in opened[-since_fork:]
+    return True  # the skipped steps wrote nothing to the lake
 
 
-def _forerunners(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.DagsterRun]:
-    """Yield the run that was executed again, the one before it, and so on."""
+def _parents(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.DagsterRun]:
+    """Yield the run that was re-executed, the one before it, and so on."""
     parent = run.parent_run_id and instance.get_run_by_id(run.parent_run_id)
     while parent:
         yield parent

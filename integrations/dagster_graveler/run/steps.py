@@ -1,4 +1,4 @@
-"""Steps of a graveler run: one `with` block for each name in a try of a Dagster step."""
+"""Steps of a graveler run: in one try of a Dagster step, each name has one `with` block."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ __all__ = ["start_step"]
 
 
 def start_step(run: Run, name: str, *, try_number: int, metadata: Mapping[str, str]) -> Step:
-    """Return a step of the run; one that this very try has done already is refused.
+    """Return a step of the run; refuse a second step of the same name in one try.
 
     Raises:
-        InvalidInputError: A second step of that name in one try: it would take back the first.
+        InvalidInputError: The same try has done a step of that name, which this one would undo.
         FencedError: A newer attempt owns the run.
     """
     step = run.step(name, try_number=try_number, metadata=metadata)
@@ -22,8 +22,8 @@ def start_step(run: Run, name: str, *, try_number: int, metadata: Mapping[str, s
     if all(step.earlier.metadata.get(mark) == value for mark, value in marks.items()):
         step.discard()
         raise InvalidInputError(
-            f"step {name!r} was done already in this try, and a second one would take back what "
-            "it wrote: write in one `with` block, or give each a name of its own, as "
+            f"step {name!r} was done already in this try, and a second one would undo its work: "
+            "write in one `with` block, or give each block a name of its own, as "
             "`graveler.step(context, name=...)` or `graveler.extras(context, name=...)`"
         )
     return step

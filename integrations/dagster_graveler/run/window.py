@@ -1,36 +1,36 @@
-"""The window of time that a run is for: kept with its commits, and told in other partitions."""
+"""The window of time that a run is for: stored with its commits, mapped to other partitions."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import dagster as dg
 from dagster import DagsterRun
 
 from dagster_graveler.run.context import RunContext, step_of
+from graveler_common.hours import hour_text
 
-__all__ = ["keys_of_window", "window_metadata", "window_told"]
+__all__ = ["keys_of_window", "read_window", "window_metadata"]
 
 _WINDOW: Final = "dagster.window"
 
 
 def window_metadata(context: RunContext) -> dict[str, str]:
-    """Return the pair that says from when to when the run's partitions are, if they are times.
+    """Return the pair with the window of the run's partitions; none if they are not times.
 
-    It is an interval of ISO 8601: ``2013-01-01T05:00Z/2013-01-01T06:00Z``.
+    The window is an ISO 8601 interval: ``2013-01-01T05:00Z/2013-01-01T06:00Z``.
     """
     if isinstance(context, DagsterRun):
         return {}
     with suppress(dg.DagsterInvariantViolationError, ValueError):
         window = step_of(context).partition_time_window
-        ends = (f"{end.astimezone(UTC):%Y-%m-%dT%H:%MZ}" for end in (window.start, window.end))
-        return {_WINDOW: "/".join(ends)}
+        return {_WINDOW: f"{hour_text(window.start)}/{hour_text(window.end)}"}
     return {}
 
 
-def window_told(metadata: Mapping[str, str]) -> tuple[datetime, datetime] | None:
-    """Return begin and end of the window that the metadata of a commit or run say, or None."""
+def read_window(metadata: Mapping[str, str]) -> tuple[datetime, datetime] | None:
+    """Return the start and end of the window in the metadata of a commit or run, or None."""
     start, _, end = metadata.get(_WINDOW, "").partition("/")
     with suppress(ValueError):
         return datetime.fromisoformat(start), datetime.fromisoformat(end)
@@ -40,7 +40,7 @@ def window_told(metadata: Mapping[str, str]) -> tuple[datetime, datetime] | None
 def keys_of_window(
     definition: dg.TimeWindowPartitionsDefinition, start: datetime, end: datetime
 ) -> Sequence[str]:
-    """Return the partitions that share some time with a window, of whatever length both are."""
+    """Return the partitions that overlap a window; the two may differ in length."""
     start = max(start, definition.start)
     if start >= end:
         return []

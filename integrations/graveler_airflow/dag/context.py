@@ -1,4 +1,4 @@
-"""What a DAG run says of itself: its hour, its key, its metadata."""
+"""What a DAG run is about: its hour, the key of its graveler run, the metadata of its commits."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from graveler.errors import InvalidInputError
-from graveler.runs import Origin
-from graveler_airflow.lineage.pages import dag_run_page, task_page
+from graveler.lake import Origin
+from graveler_airflow.pages import dag_run_page, task_page
+from graveler_common.hours import hour_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -16,13 +17,13 @@ __all__ = ["run_hour", "run_key", "run_metadata", "step_name", "task_metadata"]
 
 
 def run_hour(context: "Context") -> datetime:
-    """Return the hour a DAG run is about, in UTC.
+    """Return the hour that a DAG run is about, in UTC.
 
-    It is the partition's where the timetable makes partitions, else the beginning of the data
-    interval, else the logical date, else when the run was due; floored to the hour.
+    It is the time of the partition if the timetable has partitions, else the start of the data
+    interval, else the logical date, else the time at which the run was due; floored to the hour.
 
     Raises:
-        InvalidInputError: The run is of a partition that is no time.
+        InvalidInputError: The partition of the run is not a time.
     """
     moment = (
         context.get("partition_date")
@@ -36,7 +37,7 @@ def run_hour(context: "Context") -> datetime:
 
 
 def _date_of(partition_key: str | None) -> datetime | None:
-    """Read a partition's key as a time: a run that an asset started may have no date beside it."""
+    """Read a partition key as a time: a run started by an asset may have no partition date."""
     if partition_key is None:
         return None
     try:
@@ -50,15 +51,15 @@ def _date_of(partition_key: str | None) -> datetime | None:
 
 
 def run_key(context: Mapping[str, Any], name: str = "") -> str:
-    """Return the key of the graveler run: the DAG's id and the partition, or the run's id.
+    """Return the key of the graveler run: the DAG's id with the partition, or with the run's id.
 
-    A DAG run that is made anew for the same partition has another id, but the same key: it
-    goes on from what the first one left. Each instance of a mapped task group has a run of its
-    own, and its index in the key.
+    A DAG run created again for the same partition has another id but the same key: it resumes
+    what the first one left. Each instance of a mapped task group has a run of its own, with its
+    index in the key.
 
     Args:
-        context: Of the task or callback.
-        name: Which run of the DAG, where it has several in one repository.
+        context: The context of the task or callback.
+        name: Which run, for a DAG that has several in one repository.
     """
     run = context["dag_run"]
     key = f"{run.dag_id} {context.get('partition_key') or run.run_id}"
@@ -68,11 +69,11 @@ def run_key(context: Mapping[str, Any], name: str = "") -> str:
 
 
 def run_metadata(context: "Context") -> dict[str, str]:
-    """Return what the graveler run and its merge commit shall say of the DAG run."""
+    """Return the pairs by which the graveler run and its merge commit name the DAG run."""
     run = context["dag_run"]
     hour = ""
     with suppress(InvalidInputError):
-        hour = f"{run_hour(context):%Y-%m-%dT%H:%MZ}"
+        hour = hour_text(run_hour(context))
     return Origin(
         "airflow",
         job=run.dag_id,
@@ -85,7 +86,7 @@ def run_metadata(context: "Context") -> dict[str, str]:
 
 
 def task_metadata(context: "Context") -> dict[str, str]:
-    """Return what a commit shall say of the task that made it, and of its DAG run."""
+    """Return the pairs by which a commit names the task that made it, and its DAG run."""
     ti = context["ti"]
     metadata = run_metadata(context)
     metadata["airflow.task_id"] = ti.task_id
@@ -98,7 +99,7 @@ def task_metadata(context: "Context") -> dict[str, str]:
 
 
 def step_name(context: "Context") -> str:
-    """Return the step that a task is: the instances of a mapped task are steps of their own."""
+    """Return the name of a task's step; each instance of a mapped task is a step of its own."""
     ti = context["ti"]
     return f"{ti.task_id}[{ti.map_index}]" if _is_mapped(ti) else str(ti.task_id)
 
@@ -108,10 +109,10 @@ def _is_mapped(ti: Any) -> bool:
 
 
 def _code_version(context: "Context") -> str:
-    """Return the version of the DAG bundle that the task runs, "" where bundles have none."""
+    """Return the version of the task's DAG bundle, "" for bundles without versions."""
     bundle = getattr(context.get("ti"), "bundle_instance", None)
     if bundle is None:
         return ""
-    # a bundle that can be versioned but was not pinned for the run says where it is now
+    # the run has not pinned a version: the bundle reports its present one
     pinned = bundle.version or (bundle.get_current_version() if bundle.supports_versioning else "")
     return str(pinned or "")

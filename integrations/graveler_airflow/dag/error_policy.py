@@ -1,62 +1,22 @@
-"""Which failures Airflow need not try again."""
+"""Errors that fail a task at once, without the retries that Airflow has for it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from graveler.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    CorruptionError,
-    ExpiredError,
-    GateFailedError,
-    GravelerError,
-    InvalidInputError,
-    LakeLockedError,
-    MissingDependencyError,
-    NewerFormatError,
-    OlderFormatError,
-    PermissionDeniedError,
-    ProtectedBranchError,
-    RefNotFoundError,
-    RepositoryNotFoundError,
-    RunNotFoundError,
-    StateError,
-)
+from graveler.errors import GravelerError
+from graveler_common.error_policy import is_final
 
 __all__ = ["final_failures"]
-
-_FINAL: Final[tuple[type[GravelerError], ...]] = (
-    AlreadyExistsError,
-    ConflictError,
-    CorruptionError,
-    ExpiredError,
-    GateFailedError,
-    InvalidInputError,
-    MissingDependencyError,
-    NewerFormatError,
-    OlderFormatError,
-    PermissionDeniedError,
-    ProtectedBranchError,
-    RefNotFoundError,
-    RepositoryNotFoundError,
-    RunNotFoundError,
-    StateError,
-)
 
 
 @contextmanager
 def final_failures() -> Iterator[None]:
-    """Turn the errors that a second try would meet again into failures without one.
-
-    The others, a busy store or a file that is not there yet, leave Airflow its retries; so does
-    a lake that another process holds just now.
-    """
+    """Turn errors that a retry cannot mend into failures without a retry."""
     try:
         yield
-    except LakeLockedError:
-        raise
-    except _FINAL as error:
+    except GravelerError as error:
+        if not is_final(error):
+            raise
         raise AirflowFailException(f"{error.code}: {error}") from error

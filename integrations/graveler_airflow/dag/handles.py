@@ -1,4 +1,4 @@
-"""From the text that travels between tasks to a step to work in."""
+"""From the handle of a run, which travels between tasks as an XCom, to a step to work in."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,53 +11,53 @@ from airflow.sdk import Context
 from graveler.errors import FencedError, GravelerError, InvalidInputError, RunStateError
 from graveler.lake import Run, RunHandle, RunState, Step
 from graveler.model import Entry
-from graveler.names import hour_folder
-from graveler_airflow.dag.context import run_hour
-from graveler_airflow.lakes import open_lake
+from graveler_airflow.dag.context import run_hour, step_name, task_metadata
+from graveler_common.hours import hour_folder
+from graveler_common.lakes import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["TaskStep", "attached", "connection_of", "find_handle", "pack"]
+__all__ = ["TaskStep", "attached", "connection_of", "find_handle", "pack", "working_step"]
 
 _MARK: Final = "graveler.run"
 _CONNECTION: Final = "graveler.conn_id"
 _OPENED_BY: Final = "graveler.opened_by"
-_GOING_ON: Final = (RunState.OPEN, RunState.PUBLISHING)
+_LIVE: Final = (RunState.OPEN, RunState.PUBLISHING)
 
 
 def pack(handle: RunHandle, conn_id: str = "", opened_by: str = "") -> dict[str, str]:
-    """Return a handle as the value of an XCom: where the lake is, which run, no secret.
+    """Return a handle as the value of an XCom; it holds no secret.
 
     Args:
         handle: The handle.
-        conn_id: The connection by which the run was opened.
+        conn_id: The connection through which the run was opened.
         opened_by: The id of the task that opened it.
     """
     return {_MARK: handle.to_json(), _CONNECTION: conn_id, _OPENED_BY: opened_by}
 
 
 def find_handle(value: object) -> RunHandle | None:
-    """Return the handle that `pack` made into `value`, or None where it is something else."""
+    """Return the handle that `pack` put into `value`, or None if it holds none."""
     if not isinstance(value, Mapping) or _MARK not in value:
         return None
     return RunHandle.from_json(str(value[_MARK]))
 
 
 def connection_of(value: object) -> str:
-    """Return the connection that the run of a packed handle was opened by, or ""."""
+    """Return the connection through which the run of a packed handle was opened, or ""."""
     return str(value.get(_CONNECTION, "")) if isinstance(value, Mapping) else ""
 
 
 @contextmanager
 def attached(value: object) -> Iterator[Run]:
-    """Open the lake that a packed handle is of, and the run in it, for a ``with`` block.
+    """Open the lake and the run of a packed handle for a ``with`` block.
 
     Raises:
         InvalidInputError: It is no packed handle.
-        BackendUnavailableError: There is no lake where the handle says.
+        BackendUnavailableError: There is no lake at the handle's location.
         RepositoryNotFoundError: The lake has no such repository.
-        FencedError: The attempt is over; the error says how it ended, and what to clear.
+        FencedError: The attempt is over; the error names the task to clear.
     """
     handle = find_handle(value)
     if handle is None:
@@ -75,15 +75,15 @@ def attached(value: object) -> Iterator[Run]:
 def _explained(
     error: FencedError | RunStateError, run: Run, value: object
 ) -> FencedError | RunStateError:
-    """Return an error that says more where the attempt is over and nobody has opened another.
+    """Return an error that says more if the attempt is over and no newer one is open.
 
-    That is so for a task that was cleared without the one that opens the run.
+    A task meets it when it is cleared without the task that opens the run.
     """
     try:
         record = run.record
     except GravelerError:
         return error
-    if record.attempt != run.attempt or record.state in _GOING_ON:
+    if record.attempt != run.attempt or record.state in _LIVE:
         return error
     opener = str(value.get(_OPENED_BY, "")) if isinstance(value, Mapping) else ""
     return FencedError(
@@ -93,12 +93,39 @@ def _explained(
     )
 
 
+@contextmanager
+def working_step(
+    value: object, context: Context, metadata: Mapping[str, str] | None = None
+) -> Iterator["TaskStep"]:
+    """Work in the task's step of the run of a packed handle, for a ``with`` block.
+
+    Leaving the block joins the step to the run; an exception drops it. The lease is renewed
+    meanwhile.
+
+    Args:
+        value: The packed handle.
+        context: The context of the task.
+        metadata: Pairs for the commit, beside those of the task.
+
+    Raises:
+        FencedError: The attempt is over.
+    """
+    with attached(value) as run, run.renewing():
+        step = run.step(
+            step_name(context),
+            try_number=context["ti"].try_number,
+            metadata={**(metadata or {}), **task_metadata(context)},
+        )
+        with TaskStep.of(step, context) as bound:
+            yield bound
+
+
 class TaskStep(Step):
     """What a ``@task.graveler`` function works in: a step of the run, with the run's hour.
 
-    Everything a branch does, it does: ``put``, ``get``, ``open``, ``list``, ``delete``. What the
-    function does here joins the run's branch in one commit when it returns, and is dropped if
-    it raises.
+    It has every method of a branch: ``put``, ``get``, ``open``, ``list``, ``delete``. The work
+    of the function joins the run's branch in one commit when it returns, and is dropped if it
+    raises.
     """
 
     context: Context
@@ -113,16 +140,16 @@ class TaskStep(Step):
 
     @property
     def hour(self) -> datetime:
-        """The hour the DAG run is about, UTC."""
+        """The hour that the DAG run is about, in UTC."""
         return run_hour(self.context)
 
     def hour_prefix(self, root: str) -> str:
         """Return ``<root>/YYYY/MM/DD/hh:mm/``, the folder of the run's hour."""
-        return f"{root.rstrip('/')}/{hour_folder(self.hour)}/"
+        return f"{root.rstrip('/')}/{hour_folder(self.hour)}"
 
     @cached_property
     def spark(self) -> "SparkSession":
-        """A Spark session, started when first asked for."""
+        """A Spark session, started on first use."""
         from graveler.spark import session  # noqa: PLC0415 - heavy: only where it is used
 
         return session(app_name=self.run.key)

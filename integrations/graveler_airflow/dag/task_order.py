@@ -1,9 +1,9 @@
-"""Which task of a run waits for which, so that no failure goes under.
+"""Which task of a run waits for which, so that no failure is masked.
 
-Airflow calls a DAG run failed if one of its last tasks has failed. A task that runs *in spite
-of* a failure before it (``trigger_rule="all_done"``, say) ends it there: nothing after it knows.
-Inside the block of a run that would publish half of the work; behind it, it would turn a run
-that was refused green.
+Airflow marks a DAG run as failed if one of its last tasks has failed. A task that runs despite
+an upstream failure (as with ``trigger_rule="all_done"``) masks it from all tasks after it.
+Inside the block of a run, half of the work would be published; after the block, a refused run
+would count as a success.
 """
 
 from collections.abc import Iterable
@@ -15,28 +15,28 @@ from graveler.errors import InvalidInputError
 
 __all__ = ["check_failures_show", "check_waited_for", "leaves_of", "loosen", "watched"]
 
-_PASSES_FAILURE_ON: Final = (
+_PROPAGATE_FAILURE: Final = (
     TriggerRule.ALL_SUCCESS,
     TriggerRule.NONE_FAILED,
     TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
 )
 
 
-def _passes_failure_on(task: Any) -> bool:
-    return task.trigger_rule in _PASSES_FAILURE_ON
+def _propagates_failure(task: Any) -> bool:
+    return task.trigger_rule in _PROPAGATE_FAILURE
 
 
 def leaves_of(tasks: Iterable[Any]) -> list[Any]:
-    """Return those of the tasks that none of the others waits for."""
+    """Return the tasks that none of the others waits for."""
     tasks = list(tasks)
     ids = {task.task_id for task in tasks}
     return [task for task in tasks if not ids & task.downstream_task_ids]
 
 
 def watched(tasks: Iterable[Any]) -> list[Any]:
-    """Return the tasks that the merge must wait for, to miss no failure among `tasks`.
+    """Return the tasks that the merge must wait for, to notice every failure among `tasks`.
 
-    These are the last ones, and each whose failure a task behind it would hide.
+    These are the last ones, and each whose failure a downstream task would mask.
     """
     tasks = list(tasks)
     by_id = {task.task_id: task for task in tasks}
@@ -46,22 +46,22 @@ def watched(tasks: Iterable[Any]) -> list[Any]:
         for task in tasks
         if task.task_id in last
         or any(
-            not _passes_failure_on(by_id[behind])
-            for behind in task.downstream_task_ids & by_id.keys()
+            not _propagates_failure(by_id[after])
+            for after in task.downstream_task_ids & by_id.keys()
         )
     ]
 
 
 def loosen(setup: Any, tasks: Iterable[Any]) -> None:
-    """Let tasks with a trigger rule of their own wait for the setup through others only.
+    """Let tasks with a trigger rule of their own wait for the setup indirectly.
 
-    A task that is called with the run waits for the opening of the run, and Airflow wants the
-    rule ``all_success`` of whatever waits for a setup directly. One that joins branches has
-    another, and waits for tasks that have waited for the setup.
+    A task that is called with the run waits for the opening of the run, and Airflow requires the
+    rule ``all_success`` of a task that waits for a setup directly. A task with another rule
+    waits for tasks that have waited for the setup.
     """
     for task in tasks:
-        waits_for_others = task.upstream_task_ids - {setup.task_id}
-        if task.trigger_rule != TriggerRule.ALL_SUCCESS and waits_for_others:
+        others = task.upstream_task_ids - {setup.task_id}
+        if task.trigger_rule != TriggerRule.ALL_SUCCESS and others:
             setup.downstream_task_ids.discard(task.task_id)
             task.upstream_task_ids.discard(setup.task_id)
 
@@ -69,7 +69,7 @@ def loosen(setup: Any, tasks: Iterable[Any]) -> None:
 def check_waited_for(opened: Any, merge: Any) -> None:
     """Raise InvalidInputError if a task outside the block works in the run while it is published.
 
-    One that comes after the merge cannot: the run takes no more writes then.
+    A task after the merge may have the run: the run accepts no more writes then.
 
     Args:
         opened: The task that opens the run.
@@ -81,47 +81,47 @@ def check_waited_for(opened: Any, merge: Any) -> None:
         if task.task_id in ordered | block or task.is_setup or task.is_teardown:
             continue
         raise InvalidInputError(
-            f"{task.task_id} is called with the run of {opened.task_id} outside of its block, and "
+            f"{task.task_id} is called with the run of {opened.task_id} outside its block, and "
             f"{merge.task_id} does not wait for it: its work could be missing from what is "
             "published. Call it inside the `with graveler_run(...)` block"
         )
 
 
 def _reached(task: Any, along: str) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     to_follow = [task]
     while to_follow:
-        others = [task for task in getattr(to_follow.pop(), along) if task.task_id not in found]
-        found |= {task.task_id for task in others}
+        others = [task for task in getattr(to_follow.pop(), along) if task.task_id not in reached]
+        reached |= {task.task_id for task in others}
         to_follow += others
-    return found
+    return reached
 
 
 def check_failures_show(merge: Any) -> None:
-    """Raise InvalidInputError if a DAG run would be green although its merge has failed."""
-    hiding = _hiding(merge)
-    if hiding is not None:
+    """Raise InvalidInputError if a DAG run would succeed although its merge has failed."""
+    masking = _masking(merge)
+    if masking is not None:
         raise InvalidInputError(
-            f"{hiding.task_id} (trigger_rule {TriggerRule(hiding.trigger_rule).value!r}) runs although "
-            f"{merge.task_id} has failed, and nothing else comes after that: a refused run would "
-            f"be a success. Let it follow the tasks before {merge.task_id}, or use "
+            f"{masking.task_id} (trigger_rule {TriggerRule(masking.trigger_rule).value!r}) runs "
+            f"although {merge.task_id} has failed, and no other task comes last: a refused run "
+            f"would be a success. Let it follow the tasks before {merge.task_id}, or use "
             "on_failure_callback, or let another task with the rule 'all_success' follow "
             f"{merge.task_id} as well"
         )
 
 
-def _hiding(merge: Any) -> Any:
-    """Return a task that hides the failure of `merge`, None if some last task shows it."""
-    hiding = None
-    failed, looked_at = [merge], {merge.task_id}
+def _masking(merge: Any) -> Any:
+    """Return a task that masks the failure of `merge`, None if some last task shows it."""
+    masking = None
+    failed, seen = [merge], {merge.task_id}
     while failed:
-        behind = [other for other in failed.pop().downstream_list if not other.is_teardown]
-        if not behind:
+        after = [other for other in failed.pop().downstream_list if not other.is_teardown]
+        if not after:
             return None
-        for other in behind:
-            if not _passes_failure_on(other):
-                hiding = other
-            elif other.task_id not in looked_at:
-                looked_at.add(other.task_id)
+        for other in after:
+            if not _propagates_failure(other):
+                masking = other
+            elif other.task_id not in seen:
+                seen.add(other.task_id)
                 failed.append(other)
-    return hiding
+    return masking

@@ -1,137 +1,101 @@
-"""That a run holds the work of those tasks that Airflow calls done, and of no others.
+"""A run holds the work of the tasks that Airflow calls done, and of no others.
 
 Airflow remembers which tasks have succeeded, the run which steps have joined it, and the two can
-drift apart: a branch is dropped and its finished tasks stay finished, or a task that wrote before
-is skipped this time. Each task leaves the commit by which it joined as an XCom; by that, and by
-the states of the tasks, the opening of the run and its merge bring the two together again.
+drift apart: a branch is dropped while its finished tasks stay finished, or a task that wrote in
+an earlier attempt is skipped in this one. Each task pushes the commit by which it joined as an
+XCom. From these and from the states of the tasks, opening and publishing the run restore the
+agreement.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import RunStateError
-from graveler.lake import Run, RunState, Step
+from graveler.lake import Run, RunHandle, RunState, Step
 from graveler.runs.steps.history import joined_steps, lost_steps
 from graveler_airflow.dag.context import step_name, task_metadata
+from graveler_airflow.dag.task_states import DONE, NO_PART, TO_RUN, TaskStates
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = [
-    "JOINED",
-    "NOT_TAKING_PART",
-    "TO_RUN",
-    "check_nothing_lost",
-    "take_back",
-    "tell",
-    "tells",
-]
+__all__ = ["agree_to_publish", "push_joined", "pushes_joined", "undo_stale"]
 
-JOINED: Final = "graveler_joined"
-"""The XCom in which a task says by which commits its step joined the runs it worked in."""
-NOT_TAKING_PART: Final = ("skipped", "removed")
-"""States of tasks whose work, of another time, shall not be published."""
-TO_RUN: Final = (None, "scheduled", "queued")
-"""States of tasks that have yet to run, or are not in the DAG run at all."""
-
-_SUCCESS: Final = "success"
+_JOINED: Final = "graveler_joined"
 
 
-def tell(context: "Context", steps: Iterable[Step]) -> None:
-    """Leave by which commits the steps of this task joined; nothing where they wrote nothing."""
+def push_joined(context: "Context", steps: Iterable[Step]) -> None:
+    """Push the commits by which the steps of this task joined; nothing if they changed nothing."""
     commits = [[*_place(step.run), step.result.id] for step in steps if step.result is not None]
     if commits:
-        told = {"step": step_name(context), "commits": commits}
-        context["ti"].xcom_push(key=JOINED, value=told)
+        value = {"step": step_name(context), "commits": commits}
+        context["ti"].xcom_push(key=_JOINED, value=value)
 
 
-def tells(task: Any) -> bool:
-    """Return whether a task of a DAG, mapped or not, does so when it has run."""
+def pushes_joined(task: Any) -> bool:
+    """Return whether a task of a DAG, mapped or not, works in steps and pushes their commits."""
     return bool(getattr(getattr(task, "operator_class", task), "works_in_steps", False))
 
 
-def _place(handle: Any) -> list[str]:
-    return [handle.location, handle.repository, handle.key]
+def undo_stale(context: "Context", run: Run) -> list[str]:
+    """Undo the steps of tasks that run again or take no part; return their names.
 
-
-def take_back(context: "Context", run: Run, states: Collection[str | None]) -> list[str]:
-    """Take back what tasks that are in one of these states did in the run; return their steps.
-
-    What a task reads, and what is published, is then what those left that have succeeded. Steps
-    that no task of this DAG made are left alone.
+    What the tasks read is then the work of those that have succeeded. Steps that no task of this
+    DAG made are left alone.
     """
-    now = _States(context)
-    taken = []
-    for step, joined in joined_steps(run.repository, run.record).items():
-        said = joined.commit.metadata
-        if joined.changed and now.of(said, step) in states:
-            run.take_back(step, metadata=task_metadata(context))
-            taken.append(step)
-    return taken
+    return _undo(context, run, (*TO_RUN, *NO_PART))
 
 
-def check_nothing_lost(context: "Context", run: Run, tasks: Iterable[Any]) -> None:
-    """Refuse to publish a run that is without the work of a task that Airflow calls done.
+def agree_to_publish(context: "Context", run: Run) -> list[str]:
+    """Bring the run into agreement with the DAG run; return the names of the steps undone.
 
     Raises:
-        RunStateError: There are such tasks.
+        RunStateError: The work of a task that Airflow calls done is missing from the run.
     """
+    _check_nothing_lost(context, run)
+    return _undo(context, run, NO_PART)
+
+
+def _undo(context: "Context", run: Run, states: Collection[str | None]) -> list[str]:
+    tasks = TaskStates(context)
+    stale = [
+        step
+        for step, joined in joined_steps(run.repository, run.record).items()
+        if joined.changed and tasks.made_by(states, step, joined.commit.metadata)
+    ]
+    for step in stale:
+        run.take_back(step, metadata=task_metadata(context))
+    return stale
+
+
+def _check_nothing_lost(context: "Context", run: Run) -> None:
     record = run.record
     if record.fence != run.handle.fence or record.state not in (
         RunState.OPEN,
         RunState.PUBLISHING,
     ):
-        return  # publishing knows what to say
-    lost = lost_steps(run.repository, record, dict(_done(context, run, tasks)))
+        return  # publishing reports that the attempt is over
+    lost = lost_steps(run.repository, record, dict(_joined_by_done_tasks(context, run)))
     if lost:
         raise RunStateError(
-            f"run {run.key!r}: the work of {', '.join(lost)} is gone, and Airflow will not do it "
-            f"again by itself: the branch it had joined was dropped, or its publish was taken "
-            f"back. Nothing is published without it, {record.into!r} has not moved: clear the "
-            "whole DAG run"
+            f"run {run.key!r}: the work of {', '.join(lost)} is gone, and Airflow does not repeat "
+            "it by itself: its branch was dropped, or its publish was rolled back. Nothing is "
+            f"published without it, {record.into!r} has not moved: clear the whole DAG run"
         )
 
 
-def _done(context: "Context", run: Run, tasks: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the steps that worked in the run and succeeded, and by which commit each joined."""
-    now = _States(context)
-    for task in tasks:
+def _joined_by_done_tasks(context: "Context", run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the steps of the run whose tasks succeeded, each with the commit by which it joined."""
+    states = TaskStates(context)
+    for task in filter(pushes_joined, context["dag"].tasks):
         # one call for all instances of a mapped task
-        for told in context["ti"].xcom_pull(task_ids=[task.task_id], key=JOINED) or ():
-            if told is None or now.state(task.task_id, told["step"]) != _SUCCESS:
+        for value in context["ti"].xcom_pull(task_ids=[task.task_id], key=_JOINED) or ():
+            if value is None or not states.is_in(DONE, task.task_id, value["step"]):
                 continue
-            for *place, commit in told["commits"]:
+            for *place, commit in value["commits"]:
                 if place == _place(run.handle):
-                    yield told["step"], commit
+                    yield value["step"], commit
 
 
-class _States:
-    """The states of the tasks of this DAG run, asked for task by task: ids may contain anything."""
-
-    def __init__(self, context: "Context") -> None:
-        self._ti = context["ti"]
-        self._run = context["dag_run"]
-        self._known: dict[str, Mapping[str, str | None]] = {}
-
-    def of(self, made: Mapping[str, str], step: str) -> str | None:
-        """Return the state of the task that made a commit; "" if it is none of this DAG."""
-        task_id = made.get("airflow.task_id", "")
-        index = made.get("airflow.map_index", "")
-        if made.get("airflow.dag_id") != self._run.dag_id:
-            return ""
-        return self.state(task_id, step) if step == _named(task_id, index) else ""
-
-    def state(self, task_id: str, step: str) -> str | None:
-        """Return the state of the instance of a task that is this step; None for none."""
-        if task_id not in self._known:
-            run = self._run
-            found = self._ti.get_task_states(
-                dag_id=run.dag_id, task_ids=[task_id], run_ids=[run.run_id]
-            )
-            self._known[task_id] = found.get(run.run_id, {})
-        index = step[len(task_id) :].strip("[]")
-        return self._known[task_id].get(f"{task_id}_{index}" if index else task_id)
-
-
-def _named(task_id: str, index: str) -> str:
-    return f"{task_id}[{index}]" if index else task_id
+def _place(handle: RunHandle) -> list[str]:
+    return [handle.location, handle.repository, handle.key]

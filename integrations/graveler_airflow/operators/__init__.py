@@ -1,4 +1,4 @@
-"""Operators: the ends of a run, gates, branches, commits, files."""
+"""Operators: the tasks of a run, gates, branches, commits, files, ingestion, partitions."""
 
 from graveler_airflow.operators.branches import (
     GravelerCreateBranchOperator,
@@ -9,6 +9,8 @@ from graveler_airflow.operators.branches import (
 from graveler_airflow.operators.commits import GravelerCommitOperator, GravelerRevertOperator
 from graveler_airflow.operators.files import GravelerDeleteOperator, GravelerLinkOperator
 from graveler_airflow.operators.gate import GravelerGateOperator
+from graveler_airflow.operators.ingestion import GravelerIngestOperator, GravelerReleaseOperator
+from graveler_airflow.operators.partitions import GravelerPartitionsOperator
 from graveler_airflow.operators.run import (
     GravelerCloseRunOperator,
     GravelerOpenRunOperator,
@@ -23,11 +25,14 @@ __all__ = [
     "GravelerDeleteBranchOperator",
     "GravelerDeleteOperator",
     "GravelerGateOperator",
+    "GravelerIngestOperator",
     "GravelerLinkOperator",
     "GravelerMergeOperator",
     "GravelerOpenRunOperator",
+    "GravelerPartitionsOperator",
     "GravelerPublishRunOperator",
     "GravelerReapOperator",
+    "GravelerReleaseOperator",
     "GravelerRevertOperator",
     "GravelerRollbackOperator",
     "GravelerTagOperator",

@@ -1,4 +1,4 @@
-"""What the operators on a repository have in common."""
+"""The base of the operators that act on a repository."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -9,24 +9,23 @@ from airflow.sdk import BaseOperator, Context
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Branch, Repository
 from graveler.model import Commit
-from graveler_airflow.dag.context import step_name, task_metadata
 from graveler_airflow.dag.error_policy import final_failures
-from graveler_airflow.dag.handles import attached, connection_of
-from graveler_airflow.dag.xcom_state import tell
+from graveler_airflow.dag.handles import connection_of, working_step
+from graveler_airflow.dag.xcom_state import push_joined
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.lineage.links import LINKS, point_to
-from graveler_airflow.lineage.own_commits import commit_once
+from graveler_airflow.links import LINKS, point_to
+from graveler_airflow.operators.own_commits import commit_once
 
 __all__ = ["GravelerOperator", "GravelerWritingOperator"]
 
 
 class GravelerOperator(BaseOperator):
-    """Does one thing to a repository; a second try that finds it done is content.
+    """Does one thing to a repository, idempotently: a retry finds what an earlier try did.
 
     Args:
-        repo: The repository; the connection's where not given.
-        graveler_conn_id: The connection that says where the lake is.
-        **kwargs: As of any operator.
+        repo: The repository; the connection's if not given.
+        graveler_conn_id: The connection of the lake.
+        **kwargs: The arguments of any operator.
     """
 
     template_fields: Sequence[str] = ("repo",)
@@ -46,28 +45,29 @@ class GravelerOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Open the repository and act; a commit's id is the task's XCom, and its link."""
-        with final_failures(), GravelerHook(self.graveler_conn_id).repository(self.repo) as there:
-            result = self.act(there, context)
+        hook = GravelerHook(self.graveler_conn_id)
+        with final_failures(), hook.repository(self.repo) as repository:
+            result = self.act(repository, context)
             if not isinstance(result, Commit):
                 return result
-            point_to(self, conn_id=self.graveler_conn_id, repo=there.name, commit=result)
+            point_to(self, conn_id=self.graveler_conn_id, repo=repository.name, commit=result)
             self.log.info("Commit %s: %s", result.id, result.message.partition("\n")[0])
             return result.id
 
     @abstractmethod
     def act(self, repository: Repository, context: Context) -> Any:
-        """Do it, and return the commit, or what else the task's XCom shall be."""
+        """Act, and return the commit or another value for the task's XCom."""
 
 
 class GravelerWritingOperator(GravelerOperator):
-    """Changes files: in a run, as a step of it, or on a branch, in a commit of its own.
+    """Changes files: as a step of a run, or on a branch, in a commit of its own.
 
     Args:
         run: What ``graveler_run`` gives; or
         branch: The branch to write and commit to.
-        message: Of the commit; one that says what was done where not given.
-        metadata: Of the commit.
-        **kwargs: As of `GravelerOperator`: the branch's `repo`.
+        message: The commit's message; by default it describes the change.
+        metadata: Pairs for the commit.
+        **kwargs: The arguments of `GravelerOperator`: `repo` is the repository of the branch.
     """
 
     template_fields: Sequence[str] = ("repo", "run", "branch", "message", "metadata")
@@ -94,18 +94,16 @@ class GravelerWritingOperator(GravelerOperator):
         self.metadata = metadata or {}
 
     def execute(self, context: Context) -> Any:
-        """Write in a step of the run, or on the branch; return the commit, None for none."""
+        """Write in a step of the run, or on the branch; return the commit id, None for none."""
         if self.run is None:
             return super().execute(context)
-        name, tried = step_name(context), context["ti"].try_number
-        metadata = {**self.metadata, **task_metadata(context)}
-        with final_failures(), attached(self.run) as run, run.renewing():
-            with run.step(name, try_number=tried, metadata=metadata) as step:
-                self.log.info("%s, on %s", self.write(step), run.branch)
+        with final_failures():
+            with working_step(self.run, context, self.metadata) as step:
+                self.log.info("%s, on %s", self.write(step), step.run.branch)
             if step.result is None:
                 return None
-            tell(context, [step])
-            repo = run.handle.repository
+            push_joined(context, [step])
+            repo = step.run.repository
             point_to(self, conn_id=connection_of(self.run), repo=repo, commit=step.result)
             return step.result.id
 
@@ -122,9 +120,9 @@ class GravelerWritingOperator(GravelerOperator):
                 metadata=self.metadata,
             )
         except NoChangesError:
-            self.log.info("It was so before: no commit")
+            self.log.info("Nothing changed: no commit")
             return None
 
     @abstractmethod
     def write(self, target: Branch) -> str:
-        """Stage the change on `target`, and say in a few words what it is."""
+        """Stage the change on `target`, and return a short description of it."""

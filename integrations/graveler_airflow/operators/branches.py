@@ -20,15 +20,15 @@ __all__ = [
 
 
 class GravelerCreateBranchOperator(GravelerOperator):
-    """Makes a branch, which copies nothing; its XCom is the branch's name.
+    """Creates a branch, which copies nothing; its XCom is the branch's name.
 
-    Where the branch is there and at the source's commit, as an earlier try left it, it is done.
+    It succeeds if the branch exists at the source's commit, as an earlier try left it.
 
     Args:
-        branch: Its name.
+        branch: The branch's name.
         source: The ref that it begins at.
-        exist_ok: Be content with a branch of that name, wherever it is.
-        **kwargs: As of `GravelerOperator`.
+        exist_ok: Succeed if the branch exists, at any commit.
+        **kwargs: The arguments of `GravelerOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "branch", "source")
@@ -42,27 +42,27 @@ class GravelerCreateBranchOperator(GravelerOperator):
         self.exist_ok = exist_ok
 
     def act(self, repository: Repository, context: Context) -> str:
-        """Make the branch."""
+        """Create the branch."""
         try:
             repository.create_branch(self.branch, self.source, exist_ok=self.exist_ok)
         except AlreadyExistsError:
-            there = repository.branch(self.branch).head.id
+            head = repository.branch(self.branch).head.id
             source = repository.commit(self.source).id
-            if there != source:
+            if head != source:
                 raise AlreadyExistsError(
-                    f"branch {self.branch!r} exists, at {there}, and {self.source!r} is at "
-                    f"{source}: give another name, delete it first, or say exist_ok=True"
+                    f"branch {self.branch!r} exists, at {head}, and {self.source!r} is at "
+                    f"{source}: give another name, delete it first, or set exist_ok=True"
                 ) from None
         return self.branch
 
 
 class GravelerDeleteBranchOperator(GravelerOperator):
-    """Removes a branch and what is staged on it; its commits stay.
+    """Deletes a branch and what is staged on it; its commits stay.
 
     Args:
-        branch: Its name.
-        missing_ok: Be content where there is none of that name. A later try always is.
-        **kwargs: As of `GravelerOperator`.
+        branch: The branch's name.
+        missing_ok: Succeed if there is no such branch. A retry always does.
+        **kwargs: The arguments of `GravelerOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "branch")
@@ -73,7 +73,7 @@ class GravelerDeleteBranchOperator(GravelerOperator):
         self.missing_ok = missing_ok
 
     def act(self, repository: Repository, context: Context) -> None:
-        """Remove the branch."""
+        """Delete the branch."""
         try:
             repository.delete_branch(self.branch)
         except RefNotFoundError:
@@ -84,16 +84,16 @@ class GravelerDeleteBranchOperator(GravelerOperator):
 class GravelerMergeOperator(GravelerOperator):
     """Merges one branch into another; its XCom is the id of the commit that holds both.
 
-    Not for a run's branch: that reaches its target by being published. A merge that an earlier
-    try has made is found again; a conflict is a failure without a retry.
+    Not for a run's branch, which reaches its target by publishing. A retry finds the merge of an
+    earlier try; a conflict is a failure without a retry.
 
     Args:
         source: A ref.
         into: A branch.
-        strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
-        message: Of the merge commit.
-        metadata: Of the merge commit.
-        **kwargs: As of `GravelerOperator`.
+        strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
+        message: The message of the merge commit.
+        metadata: Pairs for the merge commit.
+        **kwargs: The arguments of `GravelerOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "source", "into", "message", "metadata")
@@ -127,15 +127,15 @@ class GravelerMergeOperator(GravelerOperator):
 
 
 class GravelerTagOperator(GravelerOperator):
-    """Names a commit; its XCom is the commit's id.
+    """Tags a commit; its XCom is the commit's id.
 
-    A tag does not move: where it names that commit already it is done, and where it names
-    another one the task fails.
+    A tag does not move: the task succeeds if the tag names that commit already, and fails if it
+    names another one.
 
     Args:
-        tag: Its name.
-        ref: What it shall name.
-        **kwargs: As of `GravelerOperator`.
+        tag: The tag's name.
+        ref: The commit to tag.
+        **kwargs: The arguments of `GravelerOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "tag", "ref")
@@ -146,14 +146,14 @@ class GravelerTagOperator(GravelerOperator):
         self.ref = ref
 
     def act(self, repository: Repository, context: Context) -> Commit:
-        """Make the tag."""
+        """Create the tag."""
         try:
             return repository.tags.create(self.tag, self.ref)
         except AlreadyExistsError:
-            there, wanted = repository.tags.list().get(self.tag), repository.commit(self.ref)
-            if there != wanted.id:
+            tagged, wanted = repository.tags.list().get(self.tag), repository.commit(self.ref)
+            if tagged != wanted.id:
                 raise AlreadyExistsError(
-                    f"tag {self.tag!r} names {there}, and {self.ref!r} is {wanted.id}: "
+                    f"tag {self.tag!r} names {tagged}, and {self.ref!r} is {wanted.id}: "
                     "delete the tag first, or choose another name"
                 ) from None
             return wanted

@@ -1,4 +1,4 @@
-"""Operators that commit what is staged, and take commits back."""
+"""Operators that commit what is staged, and revert commits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,8 +10,8 @@ from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_airflow.dag.context import task_metadata
-from graveler_airflow.lineage.own_commits import commit_once, own_commit
 from graveler_airflow.operators.base import GravelerOperator
+from graveler_airflow.operators.own_commits import commit_once, own_commit
 
 __all__ = ["GravelerCommitOperator", "GravelerRevertOperator"]
 
@@ -21,16 +21,15 @@ _ON_EMPTY = ("fail", "skip", "commit")
 class GravelerCommitOperator(GravelerOperator):
     """Commits what is staged on a branch; its XCom is the commit's id.
 
-    A try that finds nothing staged, but the commit that an earlier try of the task has made,
-    answers with that. The commit names the DAG, the run, the task and the try.
+    A retry that finds nothing staged returns the commit of an earlier try. The commit names the
+    DAG, the run, the task and the try.
 
     Args:
-        branch: Its name.
-        message: Of the commit.
-        metadata: Of the commit, beside what it says of the task.
-        on_empty: Where nothing is staged: ``fail``, ``skip`` the task, or ``commit`` all the
-            same.
-        **kwargs: As of `GravelerOperator`.
+        branch: The branch's name.
+        message: The commit's message.
+        metadata: Pairs for the commit, beside those of the task.
+        on_empty: If nothing is staged: ``fail``, ``skip`` the task, or make an empty ``commit``.
+        **kwargs: The arguments of `GravelerOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "branch", "message", "metadata")
@@ -54,9 +53,10 @@ class GravelerCommitOperator(GravelerOperator):
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Commit."""
-        said: dict[str, Any] = {"message": self.message, "metadata": self.metadata}
         try:
-            return commit_once(repository, self.branch, context, **said)
+            return commit_once(
+                repository, self.branch, context, message=self.message, metadata=self.metadata
+            )
         except NoChangesError as error:
             if self.on_empty == "skip":
                 raise AirflowSkipException(str(error)) from error
@@ -68,18 +68,18 @@ class GravelerCommitOperator(GravelerOperator):
 
 
 class GravelerRevertOperator(GravelerOperator):
-    """Takes back what a commit changed, by a new commit; its XCom is the new one's id.
+    """Reverts the changes of a commit, by a new commit; its XCom is the new commit's id.
 
-    For a published run use `GravelerRollbackOperator`, which knows who has read it.
+    For a published run use `GravelerRollbackOperator`, which lists the runs that have read it.
 
     Args:
-        commit: A ref: whose changes.
-        on: The branch to take them back on.
-        parent: Of a merge commit: which parent's side stays, from 1.
-        strategy: ``source-wins`` takes back, ``dest-wins`` keeps, where paths conflict.
-        message: Of the new commit.
-        metadata: Of the new commit.
-        **kwargs: As of `GravelerOperator`.
+        commit: A ref: the commit to revert.
+        on: The branch of the new commit.
+        parent: For a merge commit: the parent whose side stays, from 1.
+        strategy: For paths in conflict, ``source-wins`` reverts and ``dest-wins`` keeps them.
+        message: The message of the new commit.
+        metadata: Pairs for the new commit.
+        **kwargs: The arguments of `GravelerOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "commit", "on", "message", "metadata")

@@ -1,4 +1,4 @@
-"""Operators that change what is in a tree without moving a byte."""
+"""Operators that change a tree without copying any file."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
@@ -15,17 +15,17 @@ __all__ = ["GravelerDeleteOperator", "GravelerLinkOperator"]
 
 
 class GravelerLinkOperator(GravelerWritingOperator):
-    """Brings files into the tree that are already in a store; no byte is copied.
+    """Links files of a store into the tree; no byte is copied.
 
     Args:
-        source: Where they are: ``s3://bucket/landing/2013/01/01/05/``, ``file:///folder/`` or a
-            folder. All that is below it. It lies in a place that the repository may link to
+        source: A folder, as ``s3://bucket/landing/2013/01/01/05/``, ``file:///folder/`` or a
+            path: all files below it. It must lie in a place that the repository may link to
             (``repository.links.allow``).
-        prefix: Where they shall appear: ``input/2013/01/01/05:00/``; "" for the top of the tree.
+        prefix: Their folder in the tree: ``input/2013/01/01/05:00/``; "" for the top.
         pattern: Only files whose name matches it (``*.parquet``).
-        missing_ok: Be content where there is no such file; else the task fails, and is tried
-            again, for the files may still be coming.
-        **kwargs: As of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
+        missing_ok: Succeed if there is no such file. Otherwise the task fails and is retried,
+            because the files may arrive later.
+        **kwargs: The arguments of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
     """
 
     template_fields: Sequence[str] = (
@@ -71,13 +71,13 @@ class GravelerLinkOperator(GravelerWritingOperator):
 
 
 class GravelerDeleteOperator(GravelerWritingOperator):
-    """Takes files out of the tree; earlier commits keep them.
+    """Deletes files from the tree; earlier commits keep them.
 
     Args:
-        paths: One path, or a list of them, which a template gives only in a DAG with
-            ``render_template_as_native_obj=True``; or
-        prefix: all below it.
-        **kwargs: As of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
+        paths: One path, or a list of paths (a template gives a list only in a DAG with
+            ``render_template_as_native_obj=True``); or
+        prefix: all files below it.
+        **kwargs: The arguments of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
     """
 
     template_fields: Sequence[str] = (*GravelerWritingOperator.template_fields, "paths", "prefix")
@@ -91,10 +91,10 @@ class GravelerDeleteOperator(GravelerWritingOperator):
 
     def write(self, target: Branch) -> str:
         """Stage the deletions."""
-        return f"{target.delete_many(self._found(target))} files deleted"
+        return f"{target.delete_many(self._paths(target))} files deleted"
 
-    def _found(self, target: Branch) -> Sequence[str]:
+    def _paths(self, target: Branch) -> Sequence[str]:
         if self.prefix:
             return [entry.path for entry in target.entries(self.prefix)]
-        # a text is a sequence as well, of its letters
+        # a string is a sequence, too: of its characters
         return [self.paths] if isinstance(self.paths, str) else self.paths

@@ -10,25 +10,26 @@ from graveler.gates import as_gates
 from graveler.gates.gate import Check, Gate
 from graveler_airflow.dag.error_policy import final_failures
 from graveler_airflow.dag.handles import attached
-from graveler_airflow.lineage.links import LINKS
+from graveler_airflow.links import LINKS
+from graveler_common.rows import refusal_text
 
 __all__ = ["REFUSAL", "GravelerGateOperator"]
 
 REFUSAL: Final = "graveler_refusal"
-"""The XCom in which a gate that refused says why, for the end of the run."""
+"""The XCom in which a gate that refuses leaves its reason, for the end of the run."""
 
 
 class GravelerGateOperator(BaseOperator):
-    """Asks gates what they would say if the run published now; nothing moves.
+    """Asks gates for their verdicts as if the run published now; nothing moves.
 
     A refusal fails the task, without a retry; one of severity ``warn`` is logged. The merge
-    judges the same gates again, on exactly what it publishes: this task only says it earlier,
-    in a square of its own. What is the same then is not computed twice.
+    judges the same gates again, on exactly what it publishes: this task only shows the verdict
+    earlier, in a square of its own. Verdicts whose inputs are unchanged are not computed again.
 
     Args:
         run: What ``graveler_run`` gives.
         gates: Checks on what the target would become.
-        **kwargs: As of any operator.
+        **kwargs: The arguments of any operator.
     """
 
     template_fields: Sequence[str] = ("run",)
@@ -41,7 +42,7 @@ class GravelerGateOperator(BaseOperator):
         self.gates = list(as_gates(gates))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Judge; return what each gate said."""
+        """Judge; return the verdict of each gate."""
         with final_failures(), attached(self.run) as run:
             verdicts = run.judge(self.gates)
             if not verdicts:
@@ -51,11 +52,9 @@ class GravelerGateOperator(BaseOperator):
                     self.log.info("Gate %s: passed", verdict.gate)
                 else:
                     self.log.warning("Gate %s: %s", verdict.gate, verdict.reason)
-            refusals = [verdict for verdict in verdicts if verdict.refuses]
-            if refusals:
-                said = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
-                context["ti"].xcom_push(key=REFUSAL, value=said)
-                raise GateFailedError(f"run {run.key!r} would be refused: {said}", verdicts)
+            if reason := refusal_text(verdicts):
+                context["ti"].xcom_push(key=REFUSAL, value=reason)
+                raise GateFailedError(f"run {run.key!r} would be refused: {reason}", verdicts)
             return [
                 {"gate": verdict.gate, "passed": verdict.passed, "reason": verdict.reason}
                 for verdict in verdicts

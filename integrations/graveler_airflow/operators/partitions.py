@@ -1,4 +1,4 @@
-"""From commits that a watcher told of to partitions of an asset."""
+"""From the commits that a watcher reports to partitions of an asset."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,10 +13,10 @@ __all__ = ["GravelerPartitionsOperator"]
 
 
 class GravelerPartitionsOperator(BaseOperator):
-    """Tells of the partitions that new commits are about, one event for each.
+    """Makes an event for each partition that new commits are about.
 
-    The DAG that has it is scheduled on a watched asset; its outlet is an asset of partitions,
-    on which other DAGs have a run for each hour::
+    Its DAG is scheduled on a watched asset. Its outlet is an asset of partitions, on which other
+    DAGs have a run for each hour::
 
         commits = graveler_asset("flights", "flights")
         hours = graveler_partitions("flights by hour", "flights")
@@ -27,13 +27,13 @@ class GravelerPartitionsOperator(BaseOperator):
         @dag(schedule=PartitionedAssetTimetable(assets=hours))
         def report(): ...
 
-    A partition is the one that the publishing DAG run had, else each hour that the commit says
-    its files are of, late ones among them. Airflow may fold many commits into one run; their
-    partitions are told of all the same, each once.
+    The partition of a commit is that of its DAG run, else each hour in its metadata, late ones
+    included. Airflow may combine many commits into one run: each of their partitions gets one
+    event.
 
     Args:
         partitions: From a commit's metadata to its partitions.
-        **kwargs: ``outlets`` and what else an operator takes.
+        **kwargs: ``outlets`` and the other arguments of an operator.
     """
 
     ui_color = "#e0ecf4"
@@ -50,16 +50,16 @@ class GravelerPartitionsOperator(BaseOperator):
         self.partitions = partitions
 
     def execute(self, context: Context) -> dict[str, list[str]]:
-        """Tell of the partitions, and return the commits of each."""
+        """Make the events, and return the commits of each partition."""
         commits: dict[str, list[str]] = {}
         count = 0
         for events in context["triggering_asset_events"].values():
             for event in events:
-                told = _told(event.extra or {})
-                count += bool(told)
-                if told:
-                    for key in self.partitions(told.get("metadata", told)):
-                        commits.setdefault(key, []).append(told["commit"])
+                commit = _commit_in(event.extra or {})
+                count += bool(commit)
+                if commit:
+                    for key in self.partitions(commit.get("metadata", commit)):
+                        commits.setdefault(key, []).append(commit["commit"])
         if not commits:
             raise AirflowSkipException(f"none of {count} commits is about a partition")
         for outlet in self.outlets:
@@ -70,7 +70,7 @@ class GravelerPartitionsOperator(BaseOperator):
         return commits
 
 
-def _told(extra: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what an event says of a commit: a watcher's, or that of a run's own publish."""
-    told = extra.get("payload", extra)
-    return told if isinstance(told, Mapping) and "commit" in told else {}
+def _commit_in(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the commit that an event names: an event of a watcher, or of a run's own publish."""
+    row = extra.get("payload", extra)
+    return row if isinstance(row, Mapping) and "commit" in row else {}

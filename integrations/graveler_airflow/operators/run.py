@@ -1,4 +1,4 @@
-"""The three ends of a run: open, publish, close."""
+"""The three tasks that begin and end a run: open, publish, close."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -14,15 +14,10 @@ from graveler_airflow.dag.context import run_key, run_metadata
 from graveler_airflow.dag.error_policy import final_failures
 from graveler_airflow.dag.handles import attached, connection_of, pack
 from graveler_airflow.dag.task_order import check_failures_show, check_waited_for
-from graveler_airflow.dag.xcom_state import (
-    NOT_TAKING_PART,
-    TO_RUN,
-    check_nothing_lost,
-    take_back,
-    tells,
-)
+from graveler_airflow.dag.task_states import TaskStates
+from graveler_airflow.dag.xcom_state import agree_to_publish, undo_stale
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.lineage.links import LINKS, point_to
+from graveler_airflow.links import LINKS, point_to
 from graveler_airflow.operators.gate import REFUSAL
 
 __all__ = ["GravelerCloseRunOperator", "GravelerOpenRunOperator", "GravelerPublishRunOperator"]
@@ -31,23 +26,23 @@ _ON_FAILURE: Final = ("park", "drop")
 
 
 class GravelerOpenRunOperator(BaseOperator):
-    """Opens the graveler run of a DAG run; its XCom is what the other tasks take.
+    """Opens the graveler run of a DAG run; its XCom is the handle that the other tasks take.
 
-    A run that was parked goes on from what is committed on its branch; every earlier attempt
-    is fenced. What is there of tasks that have succeeded stays; what tasks left that run again
-    now, or take no part, is taken back first.
+    A parked run resumes from what is committed on its branch; every earlier attempt is fenced.
+    The work of tasks that have succeeded stays; the work of tasks that run again or take no part
+    is undone first.
 
     Args:
-        repo: The repository; the connection's where not given.
+        repo: The repository; the connection's if not given.
         into: The branch that the run publishes to.
-        name: Which run of the DAG, where it has several in one repository.
-        on_failure: Of a run that is not published, ``park`` keeps what it committed, for the
-            next attempt and for a look, ``drop`` removes it.
-        lease: How long the run may give no sign of life before it counts as dead; the
-            connection's, or that of the section ``[graveler]``, where not given.
-        ttl: How long it is kept once it is parked; the same.
-        graveler_conn_id: The connection that says where the lake is.
-        **kwargs: As of any operator.
+        name: Which run, for a DAG that has several in one repository.
+        on_failure: ``park`` keeps the commits of a run that is not published, for the next
+            attempt and for inspection; ``drop`` removes them.
+        lease: How long the run may be silent before it counts as dead. By default it is the
+            connection's, or that of the section ``[graveler]``.
+        ttl: How long it is kept once it is parked; same default.
+        graveler_conn_id: The connection of the lake.
+        **kwargs: The arguments of any operator.
     """
 
     template_fields: Sequence[str] = ("repo", "into")
@@ -91,14 +86,14 @@ class GravelerOpenRunOperator(BaseOperator):
                 ttl=self.ttl or hook.ttl,
             )
             self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
-            for step in take_back(context, run, (*TO_RUN, *NOT_TAKING_PART)):
-                self.log.info("Taken back, of another time: %s", step)
+            for step in undo_stale(context, run):
+                self.log.info("Undone, of an earlier attempt: %s", step)
             return pack(run.handle, self.graveler_conn_id, self.task_id)
 
     def _check_alone(self, context: Context, hook: GravelerHook, repo: str) -> None:
         """Raise InvalidInputError if another task of the DAG opens the same run.
 
-        When the DAG is read nobody knows which repository is the connection's.
+        It cannot be checked when the DAG is parsed: connections are not known then.
         """
         dag = self.get_dag()
         for other in dag.tasks if dag is not None else ():
@@ -120,13 +115,13 @@ class GravelerOpenRunOperator(BaseOperator):
 class GravelerPublishRunOperator(BaseOperator):
     """Publishes a run: builds what the target would become, asks the gates, moves the target.
 
-    It may run again: a run that is published answers with its commit. A refusal of a gate and
-    a conflict are failures without a retry; so is the work of a finished task that is gone, for
-    half of a run is never published. What skipped tasks wrote another time is taken back. The
-    event of every asset in its ``outlets`` names the commit.
+    It is idempotent: for a published run it returns the commit. A refusal of a gate and a
+    conflict are failures without a retry. So is missing work of a finished task: half of a run
+    is never published. What skipped tasks wrote in an earlier attempt is undone. The event of
+    every asset in its ``outlets`` names the commit.
 
     Args:
-        run: What `GravelerOpenRunOperator` gave.
+        run: What `GravelerOpenRunOperator` returned.
         gates: Checks on what the target would become.
         strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
         **kwargs: As of any operator.
@@ -152,22 +147,19 @@ class GravelerPublishRunOperator(BaseOperator):
     def execute(self, context: Context) -> str:
         """Publish the run and return the id of the commit that the target has it in."""
         with final_failures(), attached(self.run) as run:
-            self._agree(context, run)
+            for step in agree_to_publish(context, run):
+                self.log.info("Undone, its task takes no part: %s", step)
             result = run.publish(self.gates, strategy=self.strategy)
             for verdict in result.verdicts:
-                said = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
-                self.log.info("Gate %s: %s", verdict.gate, said)
+                outcome = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
+                self.log.info("Gate %s: %s", verdict.gate, outcome)
             how = "holds it already" if result.already else "moved"
             self.log.info("%s %s: %s", run.into, how, result.commit.id)
-            self._tell(context, run, result)
+            self._point_to(context, run, result)
             return result.commit.id
 
-    def _agree(self, context: Context, run: Run) -> None:
-        check_nothing_lost(context, run, [task for task in context["dag"].tasks if tells(task)])
-        for step in take_back(context, run, NOT_TAKING_PART):
-            self.log.info("Taken back, its task takes no part: %s", step)
-
-    def _tell(self, context: Context, run: Run, result: PublishResult) -> None:
+    def _point_to(self, context: Context, run: Run, result: PublishResult) -> None:
+        """Let the task's links and the events of its assets name the commit."""
         commit, repo = result.commit, run.handle.repository
         point_to(self, conn_id=connection_of(self.run), repo=repo, commit=commit)
         for asset in self.outlets:
@@ -182,11 +174,11 @@ class GravelerPublishRunOperator(BaseOperator):
 
 
 class GravelerCloseRunOperator(BaseOperator):
-    """Ends a run, as the teardown of its opening: one that is not published is set aside.
+    """Ends a run, as the teardown of its opening: a run that is not published is parked.
 
     Args:
-        run: What `GravelerOpenRunOperator` gave.
-        **kwargs: As of any operator.
+        run: What `GravelerOpenRunOperator` returned.
+        **kwargs: The arguments of any operator.
     """
 
     template_fields: Sequence[str] = ("run",)
@@ -200,18 +192,18 @@ class GravelerCloseRunOperator(BaseOperator):
         self._gates: tuple[str, ...] = ()
 
     def watch(self, opened: BaseOperator, merge: BaseOperator, gates: Iterable[Any]) -> None:
-        """Have the DAG refused, once it is whole, if work or the failure of `merge` could go under.
+        """Refuse the DAG, once it is complete, if it could lose work or hide that `merge` failed.
 
         Args:
             opened: The task that opens the run.
             merge: The task that publishes the run.
-            gates: The gates that are tasks: if one of them refuses, its reason is the run's.
+            gates: The gates that are tasks: the refusal of one becomes the run's reason.
         """
         self._opened, self._merge = opened.task_id, merge.task_id
         self._gates = tuple(gate.task_id for gate in gates)
 
     def prepare_template(self) -> None:
-        """Look at the whole DAG: Airflow calls this when it has read the file."""
+        """Check the whole DAG: Airflow calls this when it has parsed the file."""
         if self.dag.has_task(self._opened) and self.dag.has_task(self._merge):
             merge = self.dag.get_task(self._merge)
             check_waited_for(self.dag.get_task(self._opened), merge)
@@ -219,23 +211,25 @@ class GravelerCloseRunOperator(BaseOperator):
 
     @property
     def on_failure_fail_dagrun(self) -> bool:
-        """Always False: a teardown that may fail the DAG run also decides that it succeeded."""
+        """Always False: a teardown that can fail the DAG run also decides that it succeeded."""
         return False
 
     @on_failure_fail_dagrun.setter
     def on_failure_fail_dagrun(self, value: bool) -> None:
         if value:
             raise InvalidInputError(
-                f"{self.task_id}: on_failure_fail_dagrun would make the teardown the only task "
-                "that decides the state of the DAG run, and failed runs succeed: leave it off"
+                f"{self.task_id}: with on_failure_fail_dagrun the teardown alone would decide the "
+                "state of the DAG run, and failed runs would succeed: leave it off"
             )
 
     def execute(self, context: Context) -> str:
-        """Set an unpublished run aside, and return the state that the run is in."""
+        """Park an unpublished run, and return the state of the run."""
         with final_failures(), attached(self.run) as run:
             record = run.close(self._reason(context))
             if record.attempt != run.attempt:
-                self.log.info("Run %r is at attempt %d: not ours", run.key, record.attempt)
+                self.log.info(
+                    "Run %r is at attempt %d, which another DAG run opened", run.key, record.attempt
+                )
             elif record.state is not RunState.PUBLISHED:
                 self.log.warning(
                     "Run %r is %s on branch %s (%s): %s did not move",
@@ -244,18 +238,16 @@ class GravelerCloseRunOperator(BaseOperator):
             return str(record.state)
 
     def _reason(self, context: Context) -> str:
-        """Say which tasks of the DAG run did not succeed."""
-        run = context["dag_run"]
-        states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
-        unhappy = [
-            f"{task_id} {state}{self._why(context, task_id)}"
-            for task_id, state in sorted(states.get(run.run_id, {}).items())
-            if state in ("failed", "upstream_failed", "skipped", "removed")
+        """Return which tasks of the DAG run did not succeed."""
+        unsuccessful = [
+            f"{task_id} {state}{self._refusal(context, task_id)}"
+            for task_id, state in TaskStates(context).unsuccessful().items()
         ]
-        return f"Airflow run {run.run_id}: {', '.join(unhappy) or 'ended before it was published'}"
+        tasks = ", ".join(unsuccessful) or "ended before it was published"
+        return f"Airflow run {context['dag_run'].run_id}: {tasks}"
 
-    def _why(self, context: Context, task_id: str) -> str:
+    def _refusal(self, context: Context, task_id: str) -> str:
         if task_id not in self._gates:
             return ""
-        said = context["ti"].xcom_pull(task_ids=task_id, key=REFUSAL)
-        return f" ({said})" if said else ""
+        reason = context["ti"].xcom_pull(task_ids=task_id, key=REFUSAL)
+        return f" ({reason})" if reason else ""

@@ -1,7 +1,7 @@
 """The plugin: graveler's pages in Airflow's own web server.
 
-Every process of Airflow imports this module, tasks as well: what makes the pages is imported
-by the web server alone, when it asks for them.
+Every process of Airflow imports this module, even tasks: only the web server imports the
+modules that make the pages, when it asks for them.
 """
 
 from functools import cached_property
@@ -26,35 +26,35 @@ class GravelerPlugin(AirflowPlugin):
     name = "graveler"
 
     @cached_property
-    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # made when asked for
-        """The pages, which ask for a token as Airflow's own do."""
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # built on first use
+        """The pages, which require a token as Airflow's own do."""
         from graveler_airflow.plugin.app import build_app  # noqa: PLC0415 - the web server alone
 
         return [{"app": build_app(), "url_prefix": "/graveler", "name": "graveler"}]
 
     @cached_property
-    def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]  # the same
-        """Where Airflow shows them."""
+    def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]  # likewise
+        """The places in Airflow's pages that show them."""
         base = "/" + "/".join(conf.get("api", "base_url", fallback="").split("/")[3:]).strip("/")
-        look = {
+        icons = {
             "icon": _ICON.format(colour="%23475569"),
             "icon_dark_mode": _ICON.format(colour="%23cbd5e1"),
         }
-        here = f"{base.rstrip('/')}/graveler"
+        root = f"{base.rstrip('/')}/graveler"
         return [
             {
                 "name": "Graveler",
-                "href": f"{here}/",
+                "href": f"{root}/",
                 "destination": "nav",
                 "category": "browse",
                 "url_route": "graveler",
-                **look,
+                **icons,
             },
             {
                 "name": "Graveler",
-                "href": f"{here}/runs?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+                "href": f"{root}/runs?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
                 "destination": "dag_run",
                 "url_route": "graveler-run",
-                **look,
+                **icons,
             },
         ]

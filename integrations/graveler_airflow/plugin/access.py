@@ -1,4 +1,4 @@
-"""Who may see which page: Airflow's own answers, asked of its auth manager."""
+"""Which user may see which page, as Airflow's auth manager decides."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def may_see_run(user: Any, dag_id: str) -> bool:
 
 
 def may_see_connection(user: Any, conn_id: str) -> bool:
-    """Return whether a user may read a connection, and so whatever its lake holds."""
+    """Return whether a user may read a connection, and with it everything in its lake."""
     return bool(
         get_auth_manager().is_authorized_connection(
             method="GET",
@@ -44,5 +44,5 @@ def visible_dags(user: Any) -> set[str]:
 
 
 def refuse() -> HTTPException:
-    """Return what is raised where a user may not see a page."""
+    """Return the error for a user who may not see a page."""
     return HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")

@@ -1,4 +1,4 @@
-"""The web application that Airflow mounts at ``/graveler``: pages, and the same as JSON."""
+"""The web application that Airflow mounts at ``/graveler``: pages, also as JSON."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -7,21 +7,21 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
 from fastapi import Depends, FastAPI, Response
 
-from graveler_airflow.plugin.rendering import as_json, as_page
+from graveler_airflow.plugin.pages import as_json, as_page
 from graveler_airflow.plugin.views import (
-    look_at_commit,
-    look_at_diff,
-    look_at_lakes,
-    look_at_runs,
+    commit_view,
+    diff_view,
+    lakes_view,
+    runs_view,
 )
 
 __all__ = ["build_app"]
 
-_Look = Callable[..., dict[str, Any]]
+_View = Callable[..., dict[str, Any]]
 
 
 def build_app() -> FastAPI:
-    """Return the application; every route of it asks for a token."""
+    """Return the application; every route requires a token."""
     app = FastAPI(
         title="graveler",
         openapi_url=None,
@@ -30,20 +30,20 @@ def build_app() -> FastAPI:
         dependencies=[Depends(get_user)],
     )
     may_see_runs = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
-    _add(app, "lakes", look_at_lakes, path="/")
-    _add(app, "runs", look_at_runs, [may_see_runs])
-    _add(app, "commit", look_at_commit)
-    _add(app, "diff", look_at_diff)
+    _add(app, "lakes", lakes_view, path="/")
+    _add(app, "runs", runs_view, [may_see_runs])
+    _add(app, "commit", commit_view)
+    _add(app, "diff", diff_view)
     return app
 
 
 def _add(
-    app: FastAPI, name: str, look: _Look, guards: Sequence[Any] = (), *, path: str = ""
+    app: FastAPI, name: str, view: _View, guards: Sequence[Any] = (), *, path: str = ""
 ) -> None:
     @app.get(path or f"/{name}", dependencies=guards)
-    def page(found: Annotated[dict[str, Any], Depends(look)]) -> Response:
-        return as_page(name, found)
+    def page(content: Annotated[dict[str, Any], Depends(view)]) -> Response:
+        return as_page(name, content)
 
     @app.get(f"/{name}.json", dependencies=guards)
-    def data(found: Annotated[dict[str, Any], Depends(look)]) -> Response:
-        return as_json(found)
+    def data(content: Annotated[dict[str, Any], Depends(view)]) -> Response:
+        return as_json(content)

@@ -1,4 +1,4 @@
-"""The lakes that the web server knows: those of Airflow's connections."""
+"""The lakes of Airflow's connections, as the web server finds them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,19 +12,19 @@ from sqlalchemy.orm import Session
 from graveler.errors import GravelerError
 from graveler.lake import Repository
 from graveler_airflow.hook import GravelerHook
-from graveler_airflow.lakes import open_lake
+from graveler_common.lakes import open_lake
 
 __all__ = ["Place", "known_places", "opened", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A lake, or why there is none to look into.
+    """The location of a connection's lake, or why there is none.
 
     Attributes:
         conn_id: The connection.
-        location: Where the lake is.
-        trouble: Why it cannot be read; "" where it can, as far as is known.
+        location: The lake's location.
+        trouble: Why the connection names no lake; "" if it names one.
     """
 
     conn_id: str
@@ -35,8 +35,8 @@ class Place:
 def known_places(session: Session) -> list[Place]:
     """Return the lakes of the connections of type ``graveler``, each lake once.
 
-    Connections that live in the environment or in a secrets backend cannot be listed; of those
-    only the default one is looked for.
+    Connections in the environment or in a secrets backend cannot be listed; of those only the
+    default one is included.
     """
     rows = select(Connection.conn_id).where(Connection.conn_type == GravelerHook.conn_type)
     listed = [str(conn_id) for conn_id in session.scalars(rows.order_by(Connection.conn_id))]
@@ -50,7 +50,7 @@ def known_places(session: Session) -> list[Place]:
 
 
 def place_of(conn_id: str) -> Place | None:
-    """Return where the lake of a connection is, or None where there is no such connection."""
+    """Return the place of a connection's lake, or None if there is no such connection."""
     try:
         connection = Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
@@ -58,7 +58,7 @@ def place_of(conn_id: str) -> Place | None:
     if connection.conn_type != GravelerHook.conn_type:
         return None
     hook = GravelerHook(conn_id)
-    vars(hook)["connection"] = connection  # a hook by itself asks as a task does
+    vars(hook)["connection"] = connection  # a hook would ask as tasks do
     try:
         return Place(conn_id, hook.location)
     except GravelerError as error:
@@ -67,7 +67,7 @@ def place_of(conn_id: str) -> Place | None:
 
 @contextmanager
 def opened(place: Place) -> Iterator[list[Repository]]:
-    """Open a lake for a ``with`` block that reads its repositories."""
+    """Open a lake for a ``with`` block, which gets its repositories."""
     with ExitStack() as stack:
         lake = stack.enter_context(open_lake(place.location))
         yield [lake.repository(name) for name in lake.repositories()]

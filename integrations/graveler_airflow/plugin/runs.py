@@ -1,4 +1,4 @@
-"""What the pages say of a run."""
+"""The runs of a lake, with their steps and changes, for the pages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,29 +11,29 @@ from graveler.errors import GravelerError, NotFoundError, RunNotFoundError
 from graveler.lake import Repository, RunState
 from graveler.model import Commit
 from graveler.runs import RunRecord
-from graveler_airflow.plugin.changes import Changes, changes_between, changes_of
 from graveler_airflow.plugin.places import Place, opened
+from graveler_common.changes import Changes, changes_between, changes_of
 
 __all__ = ["RunView", "StepView", "recent_runs", "runs_of"]
 
-_LATEST: Final = 200
-_LOOKED_AT: Final = 2_000
+_LISTED: Final = 200
+_CONSIDERED: Final = 2_000
 _STEPS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """The success of a step: a commit on the run's branch.
+    """A step that has joined its run: a commit on the run's branch.
 
     Attributes:
-        name: Of the step; "" for what was committed without one.
-        number: Which try it was.
-        commit: Its id.
-        message: The commit's.
+        name: The step's name; "" for a commit without a step.
+        number: The number of the try.
+        commit: The commit's id.
+        message: The commit's message.
         at: When it joined the run.
-        attempt: In which attempt of the run.
-        url: Of the task that made it.
-        changes: What it changed.
+        attempt: The attempt of the run.
+        url: The page of the task that made it.
+        changes: Its changes.
     """
 
     name: str
@@ -48,15 +48,15 @@ class StepView:
 
 @dataclass(slots=True)
 class RunView:
-    """A run, and what it would change or has changed.
+    """A run, and the changes that it has published or would publish.
 
     Attributes:
         conn_id: The connection of its lake.
         repository: Its repository.
-        record: What the lake keeps of it.
+        record: Its record.
         steps: Its steps, in the order in which they joined it.
-        changes: From the target to the run, or what publishing changed.
-        trouble: What could not be read.
+        changes: The changes from the target to the run, or those of its publish.
+        trouble: Why its steps or changes cannot be read; "" if they can.
     """
 
     conn_id: str
@@ -77,7 +77,7 @@ def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
                 continue
             view = RunView(place.conn_id, repository.name, record)
             try:
-                _look(repository, view)
+                _add_steps_and_changes(repository, view)
             except GravelerError as error:
                 view.trouble = str(error)
             yield view
@@ -86,7 +86,7 @@ def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
 def recent_runs(place: Place, dag_ids: set[str]) -> list[RunView]:
     """Return the latest runs of a lake that DAG runs of these DAGs made.
 
-    Of those opened last, by whatever DAG, so many are looked at: a page must not read them all.
+    It considers only the runs opened last, of all DAGs: a page must not read all runs.
     """
     with opened(place) as repositories:
         latest = merge(
@@ -96,17 +96,17 @@ def recent_runs(place: Place, dag_ids: set[str]) -> list[RunView]:
         )
         mine = (
             view
-            for view in islice(latest, _LOOKED_AT)
+            for view in islice(latest, _CONSIDERED)
             if view.record.metadata.get("airflow.dag_id") in dag_ids
         )
-        return list(islice(mine, _LATEST))
+        return list(islice(mine, _LISTED))
 
 
 def _views(place: Place, repository: Repository) -> Iterator[RunView]:
     return (RunView(place.conn_id, repository.name, record) for record in repository.runs.list())
 
 
-def _look(repository: Repository, view: RunView) -> None:
+def _add_steps_and_changes(repository: Repository, view: RunView) -> None:
     record = view.record
     if record.state in (RunState.PUBLISHED, RunState.ROLLED_BACK) and record.commit:
         commit = repository.commit(record.commit)
@@ -136,14 +136,14 @@ def _steps(repository: Repository, record: RunRecord, head: str) -> Iterator[Ste
 
 
 def _step(repository: Repository, commit: Commit) -> StepView:
-    said = commit.metadata
+    metadata = commit.metadata
     return StepView(
-        name=said.get("graveler.step", ""),
-        number=said.get("graveler.try", ""),
+        name=metadata.get("graveler.step", ""),
+        number=metadata.get("graveler.try", ""),
         commit=commit.id,
         message=commit.message,
         at=commit.created,
-        attempt=said.get("graveler.attempt", ""),
-        url=said.get("url", ""),
+        attempt=metadata.get("graveler.attempt", ""),
+        url=metadata.get("url", ""),
         changes=changes_of(repository, commit),
     )

@@ -1,4 +1,4 @@
-"""What each page shows, once it is clear that its reader may see it."""
+"""The content of each page, for readers who may see it."""
 
 import logging
 from collections import Counter
@@ -18,46 +18,46 @@ from graveler.errors import GravelerError, InvalidInputError, NotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_airflow.dag.context import run_key
-from graveler_airflow.lakes import open_lake
 from graveler_airflow.plugin.access import may_see_connection, may_see_run, refuse, visible_dags
-from graveler_airflow.plugin.changes import changes_between, changes_of
 from graveler_airflow.plugin.places import Place, known_places, place_of
 from graveler_airflow.plugin.runs import RunView, recent_runs, runs_of
+from graveler_common.changes import changes_between, changes_of
+from graveler_common.lakes import open_lake
 
-__all__ = ["look_at_commit", "look_at_diff", "look_at_lakes", "look_at_runs"]
+__all__ = ["commit_view", "diff_view", "lakes_view", "runs_view"]
 
 _log = logging.getLogger(__name__)
 
-_SHOWN: Final = 200
+_LISTED: Final = 200
 _Text = Annotated[str, Query(min_length=1, max_length=1000)]
 
 
-def look_at_lakes(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
+def lakes_view(user: GetUserDep, session: SessionDep) -> dict[str, Any]:
     """Return the latest runs of all lakes, of the DAGs that the reader may see."""
     dag_ids = visible_dags(user)
     troubles: list[dict[str, str]] = []
     runs: list[RunView] = []
     for place in known_places(session):
-        with _told(place, user, troubles):
+        with _noting_trouble(place, user, troubles):
             runs += recent_runs(place, dag_ids)
     runs.sort(key=lambda view: view.record.updated, reverse=True)
     counts = Counter(str(view.record.state) for view in runs)
-    return {"runs": runs[:_SHOWN], "states": dict(counts), "troubles": troubles}
+    return {"runs": runs[:_LISTED], "states": dict(counts), "troubles": troubles}
 
 
-def look_at_runs(
+def runs_view(
     user: GetUserDep, session: SessionDep, dag_id: _Text, run_id: _Text
 ) -> dict[str, Any]:
     """Return the graveler runs of a DAG run."""
-    asked = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-    dag_run = session.scalar(asked)
+    query = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+    dag_run = session.scalar(query)
     if dag_run is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"DAG {dag_id!r} has no run {run_id!r}")
     keys = _keys(session, dag_run)
     troubles: list[dict[str, str]] = []
     runs: list[RunView] = []
     for place in known_places(session):
-        with _told(place, user, troubles):
+        with _noting_trouble(place, user, troubles):
             for view in runs_of(place, keys):
                 if view.trouble:
                     view.trouble = _why(place, user, view.trouble)
@@ -73,9 +73,9 @@ def look_at_runs(
 
 
 def _keys(session: Session, dag_run: DagRun) -> list[str]:
-    """Return the keys that runs may have: one is called after its task group, or not at all."""
+    """Return the keys that the runs may have: a key may end with the name of the task group."""
     context: dict[str, Any] = {"dag_run": dag_run, "partition_key": dag_run.partition_key}
-    asked = (
+    query = (
         select(TaskInstance.task_id, TaskInstance.map_index)
         .where(
             TaskInstance.dag_id == dag_run.dag_id,
@@ -85,14 +85,14 @@ def _keys(session: Session, dag_run: DagRun) -> list[str]:
         .order_by(TaskInstance.task_id, TaskInstance.map_index)
     )
     keys = [run_key(context)]
-    for ti in session.execute(asked):
+    for ti in session.execute(query):
         group = ti.task_id.rpartition(".")[0]
         keys += [run_key({**context, "ti": ti}, name) for name in ("", group)]
     return list(dict.fromkeys(keys))
 
 
-def look_at_commit(user: GetUserDep, conn: _Text, repo: _Text, ref: _Text) -> dict[str, Any]:
-    """Return a commit and what it changed."""
+def commit_view(user: GetUserDep, conn: _Text, repo: _Text, ref: _Text) -> dict[str, Any]:
+    """Return a commit and its changes."""
     with _repository(user, conn, repo) as repository:
         commit = repository.commit(ref)
         if not _made_by_visible_dag(user, commit) and not may_see_connection(user, conn):
@@ -105,10 +105,10 @@ def look_at_commit(user: GetUserDep, conn: _Text, repo: _Text, ref: _Text) -> di
         }
 
 
-def look_at_diff(
+def diff_view(
     user: GetUserDep, conn: _Text, repo: _Text, left: _Text, right: _Text
 ) -> dict[str, Any]:
-    """Return what differs from one commit to another."""
+    """Return the changes from one commit to another."""
     with _repository(user, conn, repo) as repository:
         before, after = repository.commit(left), repository.commit(right)
         own = after.parents[:1] == (before.id,) and _made_by_visible_dag(user, after)
@@ -130,7 +130,7 @@ def _made_by_visible_dag(user: Any, commit: Commit) -> bool:
 
 @contextmanager
 def _repository(user: Any, conn: str, name: str) -> Iterator[Repository]:
-    """Open a repository; who may not see the connection is not told what is wrong with it."""
+    """Open a repository; a reader who may not see the connection gets no details of an error."""
     try:
         place = place_of(conn)
         if place is None:
@@ -154,8 +154,8 @@ def _status(error: GravelerError) -> int:
 
 
 @contextmanager
-def _told(place: Place, user: Any, troubles: list[dict[str, str]]) -> Iterator[None]:
-    """Note that a lake cannot be read, and go on with the others."""
+def _noting_trouble(place: Place, user: Any, troubles: list[dict[str, str]]) -> Iterator[None]:
+    """Note that a lake cannot be read, and continue with the others."""
     try:
         if place.trouble:
             raise InvalidInputError(place.trouble)
@@ -165,11 +165,11 @@ def _told(place: Place, user: Any, troubles: list[dict[str, str]]) -> Iterator[N
 
 
 def _why(place: Place, user: Any, trouble: str) -> str:
-    """Log a lake's trouble, and return what this reader may know of it.
+    """Log why a lake cannot be read, and return what this reader may see of it.
 
-    It may name places and whatever else the connection keeps to itself.
+    The message may hold locations that only readers of the connection may see.
     """
     _log.warning("The lake of connection %s cannot be read: %s", place.conn_id, trouble)
     if may_see_connection(user, place.conn_id):
         return trouble
-    return "it cannot be read: the log of the API server says why"
+    return "it cannot be read: the reason is in the log of the API server"

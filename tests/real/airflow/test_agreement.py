@@ -16,7 +16,7 @@ from graveler_airflow import (
     GravelerCloseRunOperator, GravelerDeleteOperator, GravelerOpenRunOperator,
     GravelerPublishRunOperator, graveler_task,
 )
-from graveler_airflow.dag.xcom_state import tells
+from graveler_airflow.dag.xcom_state import pushes_joined
 
 AT = datetime(2013, 1, 1, tzinfo=UTC)
 folder = tempfile.mkdtemp()
@@ -182,7 +182,7 @@ with graveler.open(folder, create=True) as lake:
     found["mapped"] = d.merge()
     with d.dag:
         mapped = graveler_task(lambda step, number: None).partial(step=d.handle).expand(number=[1])
-    found["who tells"] = [tells(mapped.operator), tells(d.opening)]
+    found["who tells"] = [pushes_joined(mapped.operator), pushes_joined(d.opening)]
 print(json.dumps(found))
 """
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from graveler.errors import InvalidInputError
+from graveler_airflow import pages
 from graveler_airflow.dag.context import run_hour, run_key, run_metadata, step_name, task_metadata
-from graveler_airflow.lineage import pages
 
 RUN = SimpleNamespace(
     dag_id="hourly",

@@ -139,7 +139,7 @@ def test_a_release_publishes_once_or_is_refused_for_good(found):
 def test_the_sensor_waits_in_the_triggerer_until_the_hour_is_published(found):
     assert found["nothing yet"] is None
     name, arguments = found["trigger"]
-    assert name == "graveler_airflow.ingest_trigger.GravelerIngestTrigger"
+    assert name == "graveler_airflow.triggers.GravelerIngestTrigger"
     assert arguments["hour"] == "2013-01-01T05:00:00+00:00"
     assert found["event"] == found["waited"]
     assert found["event"]["commit"] == found["head"]

@@ -258,9 +258,9 @@ def test_airflow_finds_the_provider_and_all_it_names(home):
         "exports": [],
         "config": ["1440", "14"],
         "links": [
-            "graveler_airflow.lineage.links.GravelerCommitLink",
-            "graveler_airflow.lineage.links.GravelerDiffLink",
-            "graveler_airflow.lineage.links.GravelerRunLink",
+            "graveler_airflow.links.GravelerCommitLink",
+            "graveler_airflow.links.GravelerDiffLink",
+            "graveler_airflow.links.GravelerRunLink",
         ],
     }
 
@@ -372,7 +372,7 @@ def test_the_hook_opens_what_the_connection_names(home, hook):
         ("missing", "is its volume mounted"),
         ("wrong", "no repository 'trains'"),
         ("unreachable", "BackendUnavailableError"),
-        ("odd", "lease_minutes 'soon' of 'odd'"),
+        ("odd", "lease_minutes 'soon' of connection 'odd'"),
     ],
 )
 def test_the_test_button_says_what_is_wrong(hook, connection, says):

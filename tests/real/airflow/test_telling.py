@@ -176,7 +176,7 @@ def test_the_notifier_says_what_was_published_or_why_not(notified, repository):
 
 def test_the_notifier_says_so_when_there_is_nothing_to_say(notified):
     assert "has opened no graveler run" in notified["unknown"][0]
-    assert "The lake cannot be asked" in notified["away"][0]
+    assert "The lake cannot be read" in notified["away"][0]
 
 
 def test_the_notifier_says_what_an_ingestion_of_the_dag_holds_back_and_why(notified):

@@ -5,7 +5,7 @@ import pytest
 
 import graveler
 from dagster_graveler import GravelerResource
-from dagster_graveler.run.lakes import close_lakes
+from dagster_graveler.run.process import close_all
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def lake(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as made:
         made.create_repository("flights").protection.add("main")
     yield str(tmp_path / "lake")
-    close_lakes()
+    close_all()
 
 
 @pytest.fixture

@@ -217,7 +217,7 @@ def test_rows_of_a_spark_frame_go_to_the_hour_of_their_time(spark, repo, resourc
         ({HOURS[0]: pandas_frame([])}, "differs at"),
         (b"one", "cannot be split"),
     ],
-    ids=["a stranger's row", "no column", "a partition is missing", "bytes"],
+    ids=["a row of another partition", "no column", "a partition is missing", "bytes"],
 )
 def test_what_cannot_be_told_apart_is_refused(repo, resource, materialize, returned, said):
     @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "hour"})

@@ -14,10 +14,11 @@ from dagster_graveler import (
     build_publish_asset,
     graveler_gates,
 )
-from dagster_graveler.display.changes import change_metadata, changes_of
-from dagster_graveler.display.plot import Bar, plot
+from dagster_graveler.display.metadata import change_metadata
+from dagster_graveler.display.plot import plot
 from graveler.errors import InvalidInputError
 from graveler.gates import gate
+from graveler_common.changes import Folder, changes_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -128,7 +129,7 @@ def test_what_is_shown_of_many_changes_is_small(repo):
 
 
 def test_folders_of_any_name_are_drawn():
-    drawn = plot([Bar("<script>&'\"", 1, 0, 0), Bar("é" * 200, 0, 1, 3)])
+    drawn = plot([Folder("<script>&'\"", 1, 0, 0), Folder("é" * 200, 0, 1, 3)])
     names = texts(drawn)
     assert "<script>&'\"" in names
     assert f"…{'é' * 43}" in names
@@ -137,7 +138,7 @@ def test_folders_of_any_name_are_drawn():
 
 
 def test_the_drawing_says_where_not_all_was_counted():
-    assert "more than could be counted" in " ".join(texts(plot([Bar("a", 1, 0, 0)], more=True)))
+    assert "more that were not counted" in " ".join(texts(plot([Folder("a", 1, 0, 0)], more=True)))
 
 
 def test_a_check_shows_what_its_gate_has_reported(repo, resource, instance):

@@ -164,7 +164,7 @@ def test_executing_a_failed_run_again_goes_on_from_the_parked_branch(
     record = repo.runs.get(KEY)
     assert (record.state, record.attempt) == ("PUBLISHED", 2)
     assert record.metadata["dagster.root_run_id"] == failed.run_id
-    assert "a newer run has taken it over" in ended(defs, instance, failed.run_id)
+    assert "a newer run has superseded it" in ended(defs, instance, failed.run_id)
 
 
 def test_steps_are_not_skipped_where_the_branch_has_lost_what_they_wrote(

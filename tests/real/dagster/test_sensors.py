@@ -13,8 +13,8 @@ from dagster_graveler import (
     build_publish_asset,
     build_reaper_sensor,
 )
-from dagster_graveler.run import lakes
-from dagster_graveler.run.leases import beat
+from dagster_graveler.run import process
+from dagster_graveler.run.process import renew_until
 from graveler.config import load_config
 from graveler.gates import gate
 from graveler.lake.factory import connect
@@ -426,7 +426,7 @@ def test_the_reaper_parks_a_run_whose_machine_is_gone(repo, look, lake, monkeypa
     assert look(reaper).skip_message == "reaped 0 runs"
     clock = FakeClock(repo.stores.clock.now() + timedelta(hours=1))
     with connect(load_config(lake), clock=clock) as an_hour_later:
-        monkeypatch.setitem(lakes._lakes, lake, an_hour_later)
+        monkeypatch.setitem(process._lakes._open, lake, an_hour_later)
         assert look(reaper).skip_message == "reaped 1 runs"
         assert look(reaper).skip_message == "reaped 0 runs"
     record = repo.runs.get("dead")
@@ -454,7 +454,7 @@ def test_a_lease_is_renewed_as_long_as_dagster_has_the_run(repo):
     before = run.record.lease_until
     finished = iter([False, False, True])
     waits = Waits(9)
-    beat(run, 180.0, lambda: next(finished), waits)
+    renew_until(run, 180.0, lambda: next(finished), waits)
     assert waits.pauses == [180.0] * 3
     assert run.record.lease_until > before
 
@@ -463,7 +463,7 @@ def test_a_lease_is_not_renewed_once_the_attempt_is_over(repo):
     run = repo.runs.open("long")
     run.park("failed")
     waits = Waits(9)
-    beat(run, 1.0, lambda: False, waits)
+    renew_until(run, 1.0, lambda: False, waits)
     assert len(waits.pauses) == 1
 
 
@@ -474,9 +474,9 @@ def test_a_lease_is_not_renewed_where_dagster_cannot_be_asked(repo, caplog):
     def lost():
         raise ConnectionError("no instance")
 
-    beat(run, 1.0, lost, waits)
+    renew_until(run, 1.0, lost, waits)
     assert len(waits.pauses) == 1
-    assert "cannot say whether its run is over" in caplog.text
+    assert "cannot tell whether its run is over" in caplog.text
 
 
 def test_the_steps_of_a_process_work_in_one_run_whose_inputs_are_kept(repo, resource, instance):

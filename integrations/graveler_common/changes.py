@@ -1,8 +1,7 @@
-"""What differs between two commits, counted, weighed and by folder."""
+"""What differs between two commits: counted by folder, with the first paths listed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
 from graveler.errors import NotFoundError
@@ -11,8 +10,8 @@ from graveler.model import Change, ChangeKind, Commit
 
 __all__ = ["Changes", "Folder", "Path", "changes_between", "changes_of"]
 
-_COUNTED: Final = 10_000
-_SHOWN: Final = 200
+_COUNTED: Final = 20_000
+_LISTED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +19,10 @@ class Path:
     """One file that differs.
 
     Attributes:
-        path: Where it is.
+        path: Its path.
         kind: ``added``, ``changed`` or ``removed``.
-        before: Its size before, None where it was not there.
-        after: Its size now, None where it is gone.
+        before: Its size in bytes before, None if it did not exist.
+        after: Its size in bytes now, None if it is removed.
     """
 
     path: str
@@ -38,11 +37,11 @@ class Folder:
 
     Attributes:
         path: The folder.
-        added: Files.
-        changed: Files.
-        removed: Files.
-        gained: Bytes of what is there now and was not so before.
-        lost: Bytes of what was there and is no more.
+        added: Number of files added.
+        changed: Number of files changed.
+        removed: Number of files removed.
+        gained: Bytes of the files added or changed, as they are now.
+        lost: Bytes of the files changed or removed, as they were.
     """
 
     path: str
@@ -65,22 +64,22 @@ class Folder:
 
     @property
     def files(self) -> int:
-        """How many files differ."""
+        """Number of files that differ."""
         return self.added + self.changed + self.removed
 
 
 @dataclass(slots=True)
 class Changes:
-    """All that differs from one commit to another.
+    """What differs from one commit to another, of bounded size.
 
     Attributes:
-        left: Id of the one.
-        right: Id of the other.
-        total: Over all folders.
-        folders: Folder by folder.
-        paths: The first files.
-        complete: Whether all were counted; there may be more than anybody wants to count.
-        trouble: Why nothing can be said; "" where it can.
+        left: Id of the first commit.
+        right: Id of the second commit.
+        total: The counts over all folders.
+        folders: The counts of each folder, in path order.
+        paths: The first files, in path order.
+        complete: Whether all differences were counted.
+        trouble: Why the commits cannot be compared; "" if they can.
     """
 
     left: str
@@ -93,7 +92,7 @@ class Changes:
 
 
 def changes_of(repository: Repository, commit: Commit) -> Changes | None:
-    """Return what a commit changed against its first parent; None of the first commit."""
+    """Return what a commit changed against its first parent; None for the first commit."""
     if not commit.parents:
         return None
     return changes_between(repository, commit.parents[0], commit.id)
@@ -101,32 +100,25 @@ def changes_of(repository: Repository, commit: Commit) -> Changes | None:
 
 def changes_between(repository: Repository, left: str, right: str) -> Changes:
     """Return what differs from the commit `left` to the commit `right`."""
-    found = Changes(left, right)
+    changes = Changes(left, right)
     try:
-        _count(found, repository.diff(left, right))
+        _count(changes, repository.diff(left, right))
     except NotFoundError as error:
-        found.trouble = str(error)  # collected, or about to be
-    return found
+        changes.trouble = str(error)  # a commit was collected
+    return changes
 
 
-def _count(found: Changes, changes: Iterable[Change]) -> None:
+def _count(changes: Changes, differences: Iterable[Change]) -> None:
     folders: dict[str, Folder] = {}
-    for number, change in enumerate(islice(changes, _COUNTED + 1)):
+    for number, change in enumerate(differences):
         if number == _COUNTED:
-            found.complete = False
+            changes.complete = False
             break
         name = change.path.rpartition("/")[0]
         folders.setdefault(name, Folder(name)).count(change)
-        found.total.count(change)
-        if number < _SHOWN:
-            found.paths.append(_path(change))
-    found.folders = list(folders.values())
-
-
-def _path(change: Change) -> Path:
-    return Path(
-        path=change.path,
-        kind=str(change.kind),
-        before=change.before.size if change.before else None,
-        after=change.after.size if change.after else None,
-    )
+        changes.total.count(change)
+        if number < _LISTED:
+            before = change.before.size if change.before else None
+            after = change.after.size if change.after else None
+            changes.paths.append(Path(change.path, str(change.kind), before, after))
+    changes.folders = list(folders.values())

@@ -1,7 +1,8 @@
-"""Links from a task to what it made: the plugin's pages on a commit, its changes and the run.
+"""Links from a task to the plugin's pages on its commit, the commit's changes, and its run.
 
 Airflow asks a link for its address in the task's own process, when the task has ended: the
-task leaves there what it made. Where ``[api] base_url`` is not set, there are no links.
+task keeps the addresses on its operator. Without the setting ``[api] base_url`` there are no
+links.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperatorLink
 
 from graveler.model import Commit
-from graveler_airflow.lineage.pages import commit_page, diff_page, run_page
+from graveler_airflow.pages import commit_page, diff_page, run_page
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -17,47 +18,47 @@ if TYPE_CHECKING:
 
 __all__ = ["LINKS", "GravelerCommitLink", "GravelerDiffLink", "GravelerRunLink", "point_to"]
 
-_MADE: Final = "graveler_made"
+_ADDRESSES: Final = "graveler_addresses"
 
 
 def point_to(operator: "BaseOperator", *, conn_id: str, repo: str, commit: Commit) -> None:
-    """Let the links of a task lead to the commit that it made."""
+    """Let the links of a task point to its commit."""
     parent = commit.parents[0] if commit.parents else commit.id
-    made = {
+    addresses = {
         GravelerCommitLink: commit_page(conn_id, repo, commit.id),
         GravelerDiffLink: diff_page(conn_id, repo, parent, commit.id),
     }
-    setattr(operator, _MADE, made)
+    setattr(operator, _ADDRESSES, addresses)
 
 
-class _MadeLink(BaseOperatorLink):
-    """A link to what the task made; none where it made nothing."""
+class _CommitLink(BaseOperatorLink):
+    """A link to the task's commit, or no link for a task without one."""
 
     def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
-        """Return the address that the task left, or ""."""
-        made: dict[Any, str] = getattr(operator, _MADE, {})
-        return made.get(type(self), "")
+        """Return the address that the task has kept, or ""."""
+        addresses: dict[Any, str] = getattr(operator, _ADDRESSES, {})
+        return addresses.get(type(self), "")
 
 
-class GravelerCommitLink(_MadeLink):
-    """To the commit that the task made."""
+class GravelerCommitLink(_CommitLink):
+    """To the task's commit."""
 
     name = "Commit"
 
 
-class GravelerDiffLink(_MadeLink):
-    """To what that commit changed."""
+class GravelerDiffLink(_CommitLink):
+    """To the changes of that commit."""
 
     name = "Changes"
 
 
 class GravelerRunLink(BaseOperatorLink):
-    """To the graveler run of the task's DAG run: its branch, its gates."""
+    """To the graveler run of the task's DAG run."""
 
     name = "Run"
 
     def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
-        """Return the address of the page on the DAG run, or ""."""
+        """Return the address of the plugin's page on the DAG run, or ""."""
         return run_page(ti_key.dag_id, ti_key.run_id)
 
 

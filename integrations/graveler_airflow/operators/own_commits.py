@@ -1,4 +1,4 @@
-"""Committing once, however often the task is tried."""
+"""Commits that are made once, however often their task is tried."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = ["commit_once", "own_commit"]
 
-_SAME: Final = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
-_LOOKED_AT: Final = 1000
+_IDENTITY: Final = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
+_READ: Final = 1000
 
 
 def own_commit(repository: Repository, branch: str, context: "Context") -> Commit | None:
-    """Return the latest commit on `branch` that this task made, in whichever try, or None.
+    """Return the latest commit on `branch` that any try of this task made, or None.
 
-    A try that died between its commit and its end has done its work: the next one finds it here.
+    A try that died after its commit has done its work: the next try finds that commit here.
     """
     mine = task_metadata(context)
-    for commit in islice(repository.log(branch, first_parent=True), _LOOKED_AT):
-        if all(commit.metadata.get(name) == mine.get(name) for name in _SAME):
+    for commit in islice(repository.log(branch, first_parent=True), _READ):
+        if all(commit.metadata.get(name) == mine.get(name) for name in _IDENTITY):
             return commit
     return None
 
@@ -38,10 +38,10 @@ def commit_once(
     message: str,
     metadata: Mapping[str, str],
 ) -> Commit:
-    """Commit what is staged on `branch`, or return the commit in which an earlier try did.
+    """Commit what is staged on `branch`, or return the commit that an earlier try made.
 
     Raises:
-        NoChangesError: Nothing is staged, and the task has committed nothing.
+        NoChangesError: Nothing is staged, and no try of the task has committed.
     """
     try:
         return repository.branch(branch).commit(

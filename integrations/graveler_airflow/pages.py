@@ -1,4 +1,4 @@
-"""Addresses: of Airflow's own pages, for commits, and of the plugin's, for tasks."""
+"""Addresses of pages: Airflow's own, for the metadata of commits, and the plugin's, for tasks."""
 
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -7,8 +7,8 @@ __all__ = ["commit_page", "dag_run_page", "diff_page", "run_page", "task_page"]
 
 
 def _base() -> str:
-    """Return the setting ``[api] base_url``, "" where it is not made: a guess would be wrong."""
-    from airflow.sdk.configuration import conf  # noqa: PLC0415 - so that the context needs none
+    """Return the setting ``[api] base_url``, or "" if it is not set: a guess would be wrong."""
+    from airflow.sdk.configuration import conf  # noqa: PLC0415 - heavy: only where it is used
 
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
 
@@ -35,7 +35,7 @@ def commit_page(conn_id: str, repo: str, ref: str) -> str:
 
 
 def diff_page(conn_id: str, repo: str, left: str, right: str) -> str:
-    """Return the address of the plugin's page on what differs between two refs, or ""."""
+    """Return the address of the plugin's page on the changes between two refs, or ""."""
     return _plugin("diff", conn=conn_id, repo=repo, left=left, right=right)
 
 

@@ -1,4 +1,4 @@
-"""From what a page shows to HTML and JSON; everything is escaped by the templates."""
+"""From the content of a page to HTML and JSON; the templates escape all values."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -30,13 +30,13 @@ _THOUSAND: Final = 1000
 _SPANS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
-def as_json(found: Mapping[str, Any]) -> Response:
-    """Return what was found as JSON."""
-    return JSONResponse(_plain(found), headers=_HEADERS)
+def as_json(content: Mapping[str, Any]) -> Response:
+    """Return the content as JSON."""
+    return JSONResponse(_plain(content), headers=_HEADERS)
 
 
-def as_page(name: str, found: Mapping[str, Any]) -> Response:
-    """Return what was found as a page, which runs no script and takes no style but its own."""
+def as_page(name: str, content: Mapping[str, Any]) -> Response:
+    """Return the content as a page, whose policy allows only its own script and style."""
     nonce = token_urlsafe(16)
     policy = (
         f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
@@ -45,13 +45,13 @@ def as_page(name: str, found: Mapping[str, Any]) -> Response:
     text = (
         _templates()
         .get_template(f"{name}.html")
-        .render(found, nonce=nonce, now=SystemClock().now(), airflow=API_ROOT_PATH.rstrip("/"))
+        .render(content, nonce=nonce, now=SystemClock().now(), airflow=API_ROOT_PATH.rstrip("/"))
     )
     return HTMLResponse(text, headers={**_HEADERS, "Content-Security-Policy": policy})
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value as JSON values."""
     if isinstance(value, RunRecord):
         value = {key: item for key, item in asdict(value).items() if key not in _INTERNAL}
     elif is_dataclass(value) and not isinstance(value, type):
@@ -67,19 +67,21 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(ago=_ago, link=_link, query=urlencode, size=_size, span=_span, time=_time)
-    return made
+    environment.filters.update(
+        ago=_ago, link=_link, query=urlencode, size=_size, span=_span, time=_time
+    )
+    return environment
 
 
 def _size(count: int | None) -> str:
-    """Say how many bytes: 1.2 MB."""
+    """Return a number of bytes as text: 1.2 MB."""
     if count is None:
         return "-"
     amount, unit = float(count), _UNITS[0]
@@ -91,28 +93,28 @@ def _size(count: int | None) -> str:
 
 
 def _time(moment: datetime) -> str:
-    """Say when, in UTC."""
+    """Return a time as text, in UTC."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _span(length: timedelta) -> str:
-    """Say how long, in its two greatest units: 3 h 20 min."""
+    """Return a duration as text, in its two largest units: 3 h 20 min."""
     seconds = int(abs(length.total_seconds()))
-    said: list[str] = []
+    parts: list[str] = []
     for unit, worth in _SPANS:
         count, seconds = divmod(seconds, worth)
         if count:
-            said.append(f"{count}\N{NO-BREAK SPACE}{unit}")
-        if len(said) == 2 or (said and not count):
+            parts.append(f"{count}\N{NO-BREAK SPACE}{unit}")
+        if len(parts) == 2 or (parts and not count):
             break
-    return "\N{NO-BREAK SPACE}".join(said) or "0\N{NO-BREAK SPACE}s"
+    return "\N{NO-BREAK SPACE}".join(parts) or "0\N{NO-BREAK SPACE}s"
 
 
 def _ago(moment: datetime, now: datetime) -> str:
-    """Say how long ago, or how soon."""
+    """Return a time as text, relative to now."""
     return f"{_span(now - moment)} ago" if moment <= now else f"in {_span(moment - now)}"
 
 
 def _link(address: str) -> str:
-    """Return an address to be a link, or "": what a commit says may be anything."""
+    """Return an address that may be a link, or "": metadata may hold any text."""
     return address if address.startswith(("https://", "http://")) else ""

@@ -1,0 +1,128 @@
+"""Ingestion branches: the tick of the DAG run's hour, and releases from quarantine.
+
+::
+
+    tick = GravelerIngestOperator(task_id="tick", repo="flights", gates=[no_empty_file])
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import Context
+
+from graveler.errors import GateFailedError
+from graveler.gates import Gate
+from graveler.gates.gate import Check
+from graveler.ingest import HourState
+from graveler.lake import Repository
+from graveler_airflow.dag.context import run_hour, task_metadata
+from graveler_airflow.links import point_to
+from graveler_airflow.operators.base import GravelerOperator
+from graveler_common.rows import tick_row
+
+__all__ = ["GravelerIngestOperator", "GravelerReleaseOperator"]
+
+
+class GravelerIngestOperator(GravelerOperator):
+    """Commits what is staged on an ingestion branch as the DAG run's hour, and publishes it.
+
+    Its XCom is the result of the hour: ``hour``, ``state``, ``commit``, ``published``, ``late``,
+    ``quarantined``, ``refused``. If publishing is held, the task fails without a retry: fix the
+    branch and clear the task. If the hour is quarantined, the task succeeds with a warning. It is
+    idempotent: a retry, or a second scheduler, gets the same result.
+
+    Args:
+        branch: The ingestion branch; created if it does not exist.
+        into: The branch to publish to.
+        gates: Gates beside those that the branch requires.
+        on_refusal: ``hold`` or ``quarantine``.
+        hour: A time; the hour of the DAG run if not given.
+        metadata: Pairs for the commits.
+        **kwargs: The arguments of `GravelerOperator`.
+    """
+
+    template_fields: Sequence[str] = ("repo", "branch", "into", "hour", "metadata")
+
+    def __init__(
+        self,
+        *,
+        branch: str = "ingest",
+        into: str = "main",
+        gates: Iterable[Gate | Check] = (),
+        on_refusal: str = "hold",
+        hour: str = "",
+        metadata: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.branch = branch
+        self.into = into
+        self.gates = tuple(gates)
+        self.on_refusal = on_refusal
+        self.hour = hour
+        self.metadata = metadata or {}
+
+    def act(self, repository: Repository, context: Context) -> dict[str, Any]:
+        """Commit, judge and publish the hour."""
+        ingestion = repository.ingestion(
+            self.branch, into=self.into, gates=self.gates, on_refusal=self.on_refusal
+        )
+        tick = ingestion.tick(
+            self.hour or run_hour(context), metadata={**self.metadata, **task_metadata(context)}
+        )
+        reason = "" if tick.refused is None else tick.refused.reason
+        if tick.state is HourState.HELD:
+            raise GateFailedError(
+                f"{self.branch} is held: {reason}; fix it there and clear this task"
+            )
+        if tick.state is HourState.QUARANTINED:
+            self.log.warning("Hour %s is on %s: %s", tick.hour, ", ".join(tick.quarantined), reason)
+        if tick.published is not None:
+            point_to(
+                self,
+                conn_id=self.graveler_conn_id,
+                repo=repository.name,
+                commit=tick.published,
+            )
+        return tick_row(tick)
+
+
+class GravelerReleaseOperator(GravelerOperator):
+    """Judges a quarantined hour again and publishes it; its XCom is the id of the commit.
+
+    A refusal, or a later hour that wrote the same paths, is a failure without a retry.
+
+    Args:
+        name: The quarantine branch, as the XCom of the tick names it.
+        branch: The ingestion branch that the hour comes from.
+        into: The branch to publish to.
+        gates: Gates beside those that the branch requires.
+        strategy: ``dest-wins`` keeps the files of a later hour, ``source-wins`` replaces them.
+        **kwargs: The arguments of `GravelerOperator`.
+    """
+
+    template_fields: Sequence[str] = ("repo", "name", "branch", "into")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        branch: str = "ingest",
+        into: str = "main",
+        gates: Iterable[Gate | Check] = (),
+        strategy: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.name = name
+        self.branch = branch
+        self.into = into
+        self.gates = tuple(gates)
+        self.strategy = strategy
+
+    def act(self, repository: Repository, context: Context) -> Any:
+        """Release."""
+        ingestion = repository.ingestion(self.branch, into=self.into, gates=self.gates)
+        return ingestion.release(
+            self.name, strategy=self.strategy, metadata=task_metadata(context)
+        ).commit

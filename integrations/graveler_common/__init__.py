@@ -1,0 +1,1 @@
+"""What graveler's integrations with orchestrators share; it imports none of them."""
