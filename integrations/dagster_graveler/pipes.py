@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
-from dagster_graveler.run.process import open_lake
 from dagster_graveler.run.steps import start_step
 from graveler.errors import InvalidInputError
 from graveler.lake import RunHandle, Step
+from graveler_common.lakes import shared_lake
 
 __all__ = ["EXTRA", "Pipes", "open_graveler_step", "pack"]
 
@@ -82,7 +82,7 @@ def open_graveler_step(pipes: Pipes, *, lake: str = "", report: bool = True) -> 
             "`client.run(..., extras=graveler.extras(context))`"
         )
     handle = RunHandle.from_json(json.dumps(extra["run"]))
-    run = open_lake(lake or handle.location).repository(handle.repository).runs.attach(handle)
+    run = shared_lake(lake or handle.location).repository(handle.repository).runs.attach(handle)
     with (
         run.renewing(),
         start_step(run, extra["step"], try_number=extra["try"], metadata=extra["metadata"]) as step,

@@ -18,12 +18,13 @@ from dagster_graveler.run.context import (
     step_metadata,
     step_of,
 )
-from dagster_graveler.run.process import open_lake, shared_run
+from dagster_graveler.run.leases import shared_run
 from dagster_graveler.run.resume_check import check_resume
 from dagster_graveler.run.steps import start_step
 from dagster_graveler.run.window import window_metadata
 from graveler.errors import RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
+from graveler_common.lakes import shared_lake
 
 __all__ = ["GravelerResource"]
 
@@ -63,7 +64,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             BackendUnavailableError: There is no lake, or it cannot be reached now.
             RepositoryNotFoundError: The lake has no such repository.
         """
-        return open_lake(self.lake).repository(self.repository)
+        return shared_lake(self.lake).repository(self.repository)
 
     def run(self, context: RunContext) -> Run:
         """Return the graveler run of the Dagster run of `context`.

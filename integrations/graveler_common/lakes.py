@@ -1,16 +1,16 @@
-"""Lakes that exist: opened for one task, or kept open for a whole process."""
+"""Lakes that exist: one opened for a task, or the one that a whole process shares."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 
 import graveler
 from graveler.config import locate_lake
 from graveler.errors import BackendUnavailableError, NotFoundError
 from graveler.lake import Lake
+from graveler.lake.shared import lake_at
 
-__all__ = ["Lakes", "open_lake"]
+__all__ = ["open_lake", "shared_lake"]
 
 
 def open_lake(location: str | Path) -> Lake:
@@ -23,32 +23,15 @@ def open_lake(location: str | Path) -> Lake:
         return graveler.open(location)
 
 
-class Lakes:
-    """The open lakes of a process: one for each location, shared by all its steps and sensors."""
+def shared_lake(location: str) -> Lake:
+    """Return the lake at `location` that this process shares, opened on first use.
 
-    def __init__(self) -> None:
-        self._open: dict[str, Lake] = {}
-        self._lock = Lock()
-
-    def get(self, location: str) -> Lake:
-        """Return the lake at `location`; the first call opens it.
-
-        Raises:
-            BackendUnavailableError: There is no lake, or it cannot be reached now.
-        """
-        with _absence_is_unavailability():
-            locate_lake(location)  # each time: the volume under an open lake may disappear
-        with self._lock:
-            if location not in self._open:
-                self._open[location] = open_lake(location)
-            return self._open[location]
-
-    def close(self) -> None:
-        """Close every lake; the next `get` opens it again."""
-        with self._lock:
-            for lake in self._open.values():
-                lake.close()
-            self._open.clear()
+    Raises:
+        BackendUnavailableError: There is no lake, or it cannot be reached now.
+    """
+    with _absence_is_unavailability():
+        # it is located each time: the volume under an open lake may disappear
+        return lake_at(locate_lake(location))
 
 
 @contextmanager

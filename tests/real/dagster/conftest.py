@@ -5,7 +5,8 @@ import pytest
 
 import graveler
 from dagster_graveler import GravelerResource
-from dagster_graveler.run.process import close_all
+from dagster_graveler.run.leases import forget_runs
+from graveler.lake.shared import close_lakes
 
 
 @pytest.fixture
@@ -13,7 +14,8 @@ def lake(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as made:
         made.create_repository("flights").protection.add("main")
     yield str(tmp_path / "lake")
-    close_all()
+    forget_runs()
+    close_lakes()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
-from dagster_graveler.run.process import close_all
+from dagster_graveler.run.leases import forget_runs
 from graveler.errors import (
     BackendUnavailableError,
     FencedError,
@@ -14,6 +14,7 @@ from graveler.errors import (
     RepositoryNotFoundError,
 )
 from graveler.gates import gate
+from graveler.lake.shared import close_lakes
 from graveler.repository.branches import drop_branch
 
 parts = dg.StaticPartitionsDefinition(["x", "hour é 05:00 / ~^@ \N{SNOWMAN}"])
@@ -98,7 +99,8 @@ def test_a_lake_that_is_briefly_not_there(repo, execute, tmp_path):
     assert list((tmp_path / "lake").iterdir()) == []  # and nobody has made a lake of it
     (tmp_path / "lake").rmdir()
     away.rename(tmp_path / "lake")
-    close_all()  # as a new process would
+    forget_runs()
+    close_lakes()  # as a new process would
     assert execute(write).success
 
 

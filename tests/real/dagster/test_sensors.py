@@ -13,11 +13,11 @@ from dagster_graveler import (
     build_publish_asset,
     build_reaper_sensor,
 )
-from dagster_graveler.run import process
-from dagster_graveler.run.process import renew_until
+from dagster_graveler.run.leases import renew_until
 from graveler.config import load_config
 from graveler.gates import gate
 from graveler.lake.factory import connect
+from graveler.lake.shared import lend_lake
 from graveler.testing.clock import FakeClock
 from tests.real.dagster.ending import ended
 
@@ -418,15 +418,14 @@ def test_assets_picked_by_hand_do_not_publish_what_others_were_picked_for(repo, 
     assert [entry.path for entry in repo.ref("main").entries()] == ["two/data"]
 
 
-def test_the_reaper_parks_a_run_whose_machine_is_gone(repo, look, lake, monkeypatch):
+def test_the_reaper_parks_a_run_whose_machine_is_gone(repo, look, lake):
     run = repo.runs.open("dead")
     with run.step("written") as step:
         step.put("a", b"1")
     reaper = build_reaper_sensor()
     assert look(reaper).skip_message == "reaped 0 runs"
     clock = FakeClock(repo.stores.clock.now() + timedelta(hours=1))
-    with connect(load_config(lake), clock=clock) as an_hour_later:
-        monkeypatch.setitem(process._lakes._open, lake, an_hour_later)
+    with connect(load_config(lake), clock=clock) as an_hour_later, lend_lake(an_hour_later):
         assert look(reaper).skip_message == "reaped 1 runs"
         assert look(reaper).skip_message == "reaped 0 runs"
     record = repo.runs.get("dead")

@@ -1,4 +1,4 @@
-"""What a process keeps open for all its steps and sensors: lakes, and the runs they work in.
+"""The runs that the steps of this process work in: one object each, whose lease is renewed.
 
 Dagster calls IO managers and assets one after the other, each with a context of its own. What
 they read is stored with the run by the next write, so all of them must share one run object. Its
@@ -13,25 +13,14 @@ from threading import Event, Lock, Thread
 from typing import Final
 
 from graveler.errors import FencedError, GravelerError
-from graveler.lake import Lake, Run
-from graveler_common.lakes import Lakes
+from graveler.lake import Run
 
-__all__ = ["close_all", "open_lake", "renew_until", "shared_run"]
+__all__ = ["forget_runs", "renew_until", "shared_run"]
 
 _MOST_RUNS: Final = 64
 _log = logging.getLogger(__name__)
-_lakes: Final = Lakes()
 _runs: Final[dict[str, tuple[Run, Event]]] = {}
 _lock: Final = Lock()
-
-
-def open_lake(location: str) -> Lake:
-    """Return the lake at `location`, which this process opens once and never creates.
-
-    Raises:
-        BackendUnavailableError: There is no lake, or it cannot be reached now.
-    """
-    return _lakes.get(location)
 
 
 def shared_run(run: Run, is_finished: Callable[[], bool]) -> Run:
@@ -83,13 +72,12 @@ def renew_until(
             return
 
 
-def close_all() -> None:
-    """Stop renewing leases and close every lake; the next use opens them again."""
+def forget_runs() -> None:
+    """Stop renewing all leases."""
     with _lock:
         for _, over in _runs.values():
             over.set()
         _runs.clear()
-    _lakes.close()
 
 
-atexit.register(close_all)
+atexit.register(forget_runs)
