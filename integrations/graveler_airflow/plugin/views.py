@@ -172,4 +172,4 @@ def _why(place: Place, user: Any, trouble: str) -> str:
     _log.warning("The lake of connection %s cannot be read: %s", place.conn_id, trouble)
     if may_see_connection(user, place.conn_id):
         return trouble
-    return "it cannot be read: the reason is in the log of the API server"
+    return "it cannot be read: the log of the API server says why"

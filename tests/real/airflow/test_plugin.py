@@ -171,7 +171,7 @@ def test_a_lakes_trouble_with_a_run_is_told_to_those_who_may_see_the_connection(
 
 def test_a_run_that_another_dag_run_went_on_with_says_so(asked):
     page = text(asked, "earlier")
-    assert "The latest attempt is of another DAG run" in page
+    assert "The latest attempt belongs to another DAG run" in page
     assert "/dags/hourly/runs/good" in page
 
 
