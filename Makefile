@@ -33,8 +33,9 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 test: $(READY) ## the tests of behaviour: under five minutes on two cores
 	$(PYTEST) --ignore=tests/real $(ARGS)
 
-test-real: $(READY) ## Airflow, Dagster, Spark, servers, processes that are killed: tests/real
+test-real: $(READY) ## Airflow, Dagster, Spark, servers, killed processes; faults at every call
 	$(PYTEST) tests/real $(ARGS)
+	$(PYTEST) --every-point $(ARGS)
 
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
 	$(BIN)/python -m tests.simulate $(ARGS)

@@ -8,6 +8,34 @@ from tests.harness.servers.dynamodb import dynamodb_uri  # noqa: F401 - fixture
 from tests.harness.servers.mysql import mysql_socket, mysql_url  # noqa: F401 - fixtures
 from tests.harness.servers.postgres import postgres_socket, postgres_url  # noqa: F401 - fixtures
 from tests.harness.servers.s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures
+from tests.harness.worlds import Points
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--every-point",
+        action="store_true",
+        help="only tests that strike an operation at its calls, and at each of them",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--every-point"):
+        Points.step = 1
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--every-point"):
+        return
+    striking = [item for item in items if _strikes(item.module)]
+    others = [item for item in items if not _strikes(item.module)]
+    config.hook.pytest_deselected(items=others)
+    items[:] = striking
+
+
+def _strikes(module):
+    return hasattr(module, "struck_worlds") or hasattr(module, "interleave")
+
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 # the same examples on every run: a red CI is then about the change, not about the draw

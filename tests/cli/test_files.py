@@ -28,7 +28,7 @@ def test_a_listing_folds_folders_unless_it_is_recursive(cli, history):
     assert cli("ls", "main:input/", "--json").lines == [{"type": "folder", "path": "input/05:00/"}]
 
 
-def test_a_listing_of_a_branch_shows_what_is_staged_and_its_head_does_not(cli, history):
+def test_a_listing_of_a_branch_shows_staged_its_head_does_not(cli, history):
     history.branch("main").put("new", b"")
     assert "new" in cli("ls", "main").out
     assert "new" in cli("ls").out
@@ -116,7 +116,7 @@ def test_what_cannot_be_put_is_a_usage_error(cli, folder, arguments, hint):
     assert hint in said.err
 
 
-def test_getting_into_a_folder_keeps_the_name_and_json_needs_a_file(cli, history, tmp_path):
+def test_get_into_a_folder_keeps_the_name_and_json_needs_a_file(cli, history, tmp_path):
     (tmp_path / "out").mkdir()
     said = cli("get", "main:input/05:00/a.csv", tmp_path / "out", "--json")
     assert said.json["file"] == str(tmp_path / "out" / "a.csv")

@@ -87,7 +87,7 @@ def test_from_mark_to_sweep(cli, garbage, repo):
     assert "freed" in cli("gc", "show", new["id"]).out
 
 
-def test_an_expired_commit_is_shown_in_the_log_and_told_of_when_read(cli, garbage):
+def test_an_expired_commit_is_in_the_log_and_reported_when_read(cli, garbage):
     cli("gc", "keep", "main", "--count", "1")
     cli("gc", "run", "--grace", "0", "--window", "0")
     lines = cli("log").out.splitlines()

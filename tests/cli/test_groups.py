@@ -179,9 +179,7 @@ def test_a_run_that_is_given_up_loses_its_branch(cli, runs):
 @pytest.mark.parametrize(
     "how", [["-C", "{}"], ["--lake", "{}"], ["--lake", "{}/graveler.toml"], None, "env"]
 )
-def test_the_lake_is_named_by_an_option_by_the_environment_or_by_where_one_is(
-    cli, folder, tmp_path, monkeypatch, how
-):
+def test_the_lake_comes_from_option_environment_or_folder(cli, folder, tmp_path, monkeypatch, how):
     (folder / "deep" / "down").mkdir(parents=True)
     monkeypatch.chdir(tmp_path if how else folder / "deep" / "down")
     if how == "env":
@@ -197,7 +195,7 @@ def test_an_option_behind_the_verb_wins_over_the_same_before_it(cli, folder, tmp
     assert cli("-C", folder, "repo", "list", "-C", tmp_path / "nowhere").code == 1
 
 
-def test_where_no_lake_is_the_way_out_is_told_and_nothing_is_made(cli, tmp_path, monkeypatch):
+def test_a_missing_lake_is_an_error_with_a_remedy_and_not_made(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GRAVELER_LAKE", raising=False)
     said = cli("log")

@@ -91,7 +91,7 @@ def test_a_diff_of_a_branch_alone_is_what_is_not_committed(cli, history):
     assert cli("diff", "main").out == "+ x  1 B\n"
 
 
-def test_a_merge_moves_the_branch_and_a_second_one_has_nothing_to_do(cli, history):
+def test_a_merge_moves_the_branch_and_a_second_one_does_nothing(cli, history):
     said = cli("merge", "dev", "main", "-m", "all of dev", "--meta", "by=me", "--json")
     head = history.commit("main")
     assert said.json["commit"]["id"] == head.id
@@ -107,7 +107,7 @@ def test_a_merge_moves_the_branch_and_a_second_one_has_nothing_to_do(cli, histor
     )
 
 
-def test_a_conflict_names_path_entries_and_commits_and_exits_with_3(cli, conflict):
+def test_a_conflict_names_path_entries_commits_and_exits_with_3(cli, conflict):
     before = conflict.commit("main")
     said = cli("merge", "dev", "main", "--json")
     assert (said.code, said.out, said.error["code"]) == (3, "", ErrorCode.MERGE_CONFLICT)
@@ -127,7 +127,7 @@ def test_a_conflict_names_path_entries_and_commits_and_exits_with_3(cli, conflic
     assert conflict.commit("main") == before
 
 
-def test_a_dry_run_tells_what_a_merge_would_do_and_ends_as_it_would(cli, conflict):
+def test_a_dry_run_shows_what_a_merge_does_and_exits_alike(cli, conflict):
     before = conflict.commit("main")
     said = cli("merge", "dev", "main", "--dry-run", "--json")
     assert said.code == 3

@@ -40,7 +40,7 @@ def test_a_tick_publishes_and_says_so(cli, staged):
     )
 
 
-def test_a_held_hour_ends_with_the_code_of_a_gate_and_stands_in_the_status(cli, staged):
+def test_a_held_hour_exits_with_the_code_of_a_gate_and_is_shown(cli, staged):
     said = cli("ingest", "tick", "--hour", HOUR, "--gate", "rules:no_bad")
     assert said.code == 4
     assert said.out.startswith(f"{HOUR}  held\n  ingest {HOUR} was refused: no_bad: ")

@@ -132,7 +132,7 @@ def test_why_names_commit_run_step_gates_and_inputs(cli, published):
         ("output/05:00/a", "main"),
     ],
 )
-def test_why_takes_a_ref_on_either_side_of_a_path_that_may_have_colons(cli, published, asked, ref):
+def test_why_takes_a_ref_beside_a_path_that_may_have_colons(cli, published, asked, ref):
     assert cli("why", asked, "--json").json["ref"] == ref
 
 

@@ -117,9 +117,7 @@ def test_an_entry_that_says_something_else_is_refused(objects, tree, tmp_path, f
     [{"min_key": b"a/00.cs"}, {"min_key": b"a/00.csv\0"}, {"count": 1}, {"size": 1}],
     ids=["starts before", "starts after", "count", "size"],
 )
-def test_a_metarange_that_says_something_else_of_a_range_is_refused(
-    objects, tree, tmp_path, fields
-):
+def test_a_metarange_that_contradicts_a_range_is_refused(objects, tree, tmp_path, fields):
     key = f"_graveler/{tree}"
     (name, value), *rest = items(objects, key)
     changed = encode_range_info(replace(decode_range_info(name, value), **fields))

@@ -169,7 +169,7 @@ def test_content_that_is_there_already_keeps_its_address():
     assert applied.summary == Summary(changed=1, ranges_reused=1, ranges_written=1)
 
 
-def test_one_change_among_many_ranges_reads_two_tables_and_writes_two():
+def test_one_change_in_many_ranges_reads_and_writes_two_tables():
     forest = Forest()
     tree = apply(
         forest.fresh(), EMPTY_METARANGE, (record(f"k{n:04d}") for n in range(2000)), CRUMBS
@@ -304,7 +304,7 @@ def test_a_replacement_lands_where_equal_content_is():
     assert (landed.summary.changed, landed.changed) == (1, True)
 
 
-def test_a_replacement_by_the_record_that_is_there_changes_nothing():
+def test_a_replacement_by_the_present_record_changes_nothing():
     forest = Forest()
     base = forest.tree("a=1@old b")
     again = apply(forest.fresh(), base, [replacing("a", "1@old")], WHOLE)
@@ -317,7 +317,7 @@ def test_a_replacement_fills_an_empty_tree():
     assert forest.contents(made.metarange) == {"a": "1@new"}
 
 
-def test_what_is_written_again_with_equal_content_is_the_record_that_was_there():
+def test_equal_content_written_again_is_the_record_in_place():
     forest = Forest()
     before = forest.tree("a=1@old b=1@old c=1@old")
     written = [

@@ -82,7 +82,7 @@ def test_bases_that_agree_are_not_looked_into(history):
     assert history.asked == []
 
 
-def test_a_conflict_below_equals_nothing_and_is_settled_by_sides_that_agree(history):
+def test_a_conflict_in_the_bases_is_settled_by_agreeing_sides(history):
     for name, text in {"o": "o", "p": "p", "q": "q", "a": "o", "b": "x", "c": "x"}.items():
         history.add(name, text)
     history.under("p", "q", "o")
@@ -153,7 +153,7 @@ def grow(forest, tree, *changed):
     ).metarange
 
 
-def test_several_bases_open_what_the_sides_changed_and_nothing_else():
+def test_several_bases_open_only_what_the_sides_changed():
     forest = Forest()
     keys = [f"k{n:04d}" for n in range(1000)]
     start = apply(forest.fresh(), EMPTY_METARANGE, map(record, keys), CRUMBS).metarange
@@ -189,7 +189,7 @@ def test_several_bases_open_what_the_sides_changed_and_nothing_else():
     assert again.stats.ranges_read <= 4
 
 
-def test_a_side_that_has_the_tree_of_one_base_has_changed_what_the_other_one_did():
+def test_a_side_equal_to_one_base_has_the_changes_of_the_other():
     forest = Forest()
     start, one, two = forest.tree("k=o"), forest.tree("k=x"), forest.tree("k=o z")
     bases = Bases((Base("one", one), Base("two", two)), lambda *_: [Base("start", start)])

@@ -88,7 +88,7 @@ def test_every_combination_of_states_follows_the_rule(strategy, alone):
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["range each", "one range"])
-def test_without_a_strategy_every_conflict_is_named_and_nothing_is_written(alone):
+def test_without_a_strategy_every_conflict_is_named(alone):
     forest = Forest()
     base, source, dest = (
         lay(forest, {key: states[side] for key, states in COMBINATIONS.items()}, alone)
@@ -354,7 +354,7 @@ def test_a_side_that_did_not_move_costs_nothing():
     assert store.stats == forest.fresh().stats
 
 
-def test_a_merge_reads_three_metaranges_and_what_both_sides_changed():
+def test_a_merge_reads_three_metaranges_and_what_both_changed():
     forest = Forest()
     keys = [f"k{n:04d}" for n in range(1000)]
     base = apply(forest.fresh(), EMPTY_METARANGE, map(record, keys), CRUMBS).metarange
@@ -482,7 +482,7 @@ def addressed_oracle(base, source, dest):
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["range each", "one range"])
-def test_the_record_that_stays_does_not_depend_on_where_ranges_end(alone):
+def test_the_record_kept_does_not_depend_on_where_ranges_end(alone):
     combinations = product(ADDRESSED, repeat=3)
     states = {f"k{number:03}": states for number, states in enumerate(combinations)}
     wanted = {key: addressed_oracle(*of) for key, of in states.items()}

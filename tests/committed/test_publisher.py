@@ -55,7 +55,7 @@ def store(request, tmp_path):
 
 
 @pytest.mark.parametrize("place", range(1, len(RECORDS) + 1))
-def test_whichever_put_fails_no_tree_names_the_range_and_a_repeat_makes_it(store, place):
+def test_after_a_failed_put_a_retry_makes_the_range(store, place):
     store.objects.before = fails_at(place)
     with pytest.raises(BackendUnavailableError, match="network"):
         apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH)
@@ -90,7 +90,7 @@ def test_a_range_that_could_not_be_put_is_not_forgotten():
                 writer.finish()
 
 
-def test_a_lone_range_that_could_not_be_put_is_put_when_asked_again():
+def test_a_lone_range_that_could_not_be_put_is_put_again():
     objects = Puts(fails_at(1))
     with RangeWriter(RangeStore(objects, RangeCache(None, 1 << 20)), ONE_EACH) as writer:
         writer.add_all(RECORDS[:1])
@@ -100,7 +100,7 @@ def test_a_lone_range_that_could_not_be_put_is_put_when_asked_again():
     assert objects.done == [f"_graveler/{info.id.hex()}"]
 
 
-def test_a_foreign_error_of_a_put_is_not_taken_for_keys_out_of_order(store):
+def test_a_foreign_error_of_a_put_is_not_taken_for_bad_order(store):
     store.objects.before = fails_at(1, error=RuntimeError)
     with (
         pytest.raises(RuntimeError, match="network"),
@@ -109,7 +109,7 @@ def test_a_foreign_error_of_a_put_is_not_taken_for_keys_out_of_order(store):
         writer.add_all(RECORDS)
 
 
-def test_a_foreign_error_of_the_records_is_not_taken_for_keys_out_of_order(store):
+def test_a_foreign_error_of_records_is_not_taken_for_bad_order(store):
     def records():
         yield from RECORDS[:3]
         raise RuntimeError("the source broke")
@@ -184,7 +184,7 @@ def test_held_ranges_are_put_by_finish_only(store):
     assert len(store.objects.done) == len(RECORDS)
 
 
-def test_leaving_waits_for_what_is_on_its_way_and_starts_nothing_more(store):
+def test_leaving_waits_for_pending_work_and_starts_nothing(store):
     leaving, begun = threading.Event(), threading.Semaphore(0)
     started = []
 

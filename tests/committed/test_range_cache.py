@@ -167,7 +167,7 @@ def folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def test_the_folder_stays_within_its_bound_and_keeps_what_is_used(tmp_path):
+def test_the_folder_stays_within_its_bound_and_keeps_used_files(tmp_path):
     forest = Forest()
     tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(120)))
     infos = metarange.read(forest.fresh(), tree)
@@ -187,7 +187,7 @@ def test_the_folder_stays_within_its_bound_and_keeps_what_is_used(tmp_path):
     assert DiskCache(tmp_path, bound).load(infos[-1].id.hex()) is not None
 
 
-def test_one_process_stays_within_the_bound_without_looking_each_time(tmp_path):
+def test_one_process_keeps_within_the_bound_without_scanning(tmp_path):
     forest = Forest()
     tree = forest.tree(*(f"k{n:03d}a k{n:03d}b" for n in range(120)))
     store = RangeStore(forest.objects, RangeCache(tmp_path, 50_000))
@@ -257,7 +257,7 @@ class Held(DiskCache):
         return super()._write(data)
 
 
-def test_threads_leave_room_for_what_another_one_is_about_to_place(tmp_path):
+def test_threads_leave_room_for_what_another_is_about_to_place(tmp_path):
     bound, body = 50_000, bytes(10_000)
     cache = Held(tmp_path, bound)
     scratch = cache.scratch()
@@ -307,7 +307,7 @@ raise SystemExit(status)
 """
 
 
-def test_a_child_forked_while_a_thread_looks_does_not_wait_for_it(tmp_path):
+def test_a_child_forked_during_a_read_does_not_wait_for_it(tmp_path):
     root = Path(__file__).parents[2]
     run([sys.executable, "-c", FORKS, str(tmp_path)], cwd=root, check=True, timeout=60)
     cache = DiskCache(tmp_path, 50_000)
@@ -378,7 +378,7 @@ def test_a_full_disk_under_the_cache_fails_no_read(tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_folder_that_cannot_be_made_fails_neither_reads_nor_writes(tmp_path):
+def test_a_folder_that_cannot_be_made_fails_no_read_or_write(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     store = RangeStore(MemoryStore(), RangeCache(tmp_path / "file" / "cache", MIB))
     tree = apply(store, EMPTY_METARANGE, [record("a"), record("b")], WHOLE).metarange

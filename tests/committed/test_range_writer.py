@@ -47,7 +47,7 @@ def test_ranges_end_where_the_splitting_rule_says(splitting):
     ]
 
 
-def test_a_range_is_named_by_its_records_and_readable_by_that_name():
+def test_a_range_is_named_by_its_records_and_read_by_that_name():
     store = new_store()
     records = numbered(50)
     with RangeWriter(store, WHOLE) as writer:
@@ -184,7 +184,7 @@ def test_a_child_that_ends_leaves_the_parents_files_alone():
     subprocess.run([sys.executable, "-c", FORKS], cwd=root, check=True, timeout=60)
 
 
-def test_equal_content_at_two_addresses_makes_two_ranges_and_each_reads_its_own():
+def test_equal_content_at_two_addresses_makes_two_ranges():
     objects = MemoryStore()
     first, second = (RangeStore(objects, RangeCache(None, 1 << 20)) for _ in range(2))
     found: list[RangeInfo] = []
@@ -198,7 +198,7 @@ def test_equal_content_at_two_addresses_makes_two_ranges_and_each_reads_its_own(
     assert [store.stats.ranges_written for store in (first, second)] == [1, 1]
 
 
-def test_a_range_that_the_store_has_already_is_not_put_and_need_not_be_read_again():
+def test_a_range_that_the_store_has_is_not_put_or_read_again():
     objects = MemoryStore()
     first, second = (RangeStore(objects, RangeCache(None, 1 << 20)) for _ in range(2))
     found: list[RangeInfo] = []

@@ -68,7 +68,7 @@ def test_a_merge_done_again_is_the_merge_done_at_once(base, source, then, now, s
         assert contents(store, again.metarange) == contents(store, at_once.metarange)
 
 
-def test_a_merge_done_again_opens_what_the_destination_changed_since():
+def test_a_merge_done_again_opens_only_what_changed_since():
     forest = Forest()
     keys = [f"k{n:04d}" for n in range(1000)]
     base = apply(forest.fresh(), EMPTY_METARANGE, map(record, keys), CRUMBS).metarange

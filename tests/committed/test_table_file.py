@@ -44,7 +44,7 @@ def test_a_small_table_leaves_nothing_on_disk(cache, tmp_path):
     scratch.close()
 
 
-def test_only_some_files_at_once_are_in_memory_and_a_closed_one_makes_room(cache):
+def test_few_files_are_in_memory_and_closing_one_makes_room(cache):
     scratch = Scratch(cache, largest=MIB)
     files = [scratch.file() for _ in range(12)]
     assert [file.on_disk for file in files] == [False] * 10 + [True] * 2

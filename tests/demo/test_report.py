@@ -203,7 +203,7 @@ def test_a_run_that_waits_to_be_published_is_drawn_to_the_end(pipeline):
     assert "It waits on its branch for a newer attempt." in page.text
 
 
-def test_commits_stand_in_the_order_of_time_and_runs_between_those_of_main(day):
+def test_commits_are_in_order_of_time_with_runs_between_them(day):
     history = read_history(day.repository)
     places = history.positions()
     commits = sorted(day.repository.log("main"), key=lambda commit: commit.created)

@@ -76,7 +76,7 @@ def merge_all(repo, name):
     return merged
 
 
-def test_writers_committers_and_mergers_lose_nothing_on_one_branch(repo):
+def test_writers_committers_and_mergers_on_a_branch_lose_nothing(repo):
     works = [("w0", write_all), ("w1", write_all), ("w2", write_all)]
     works += [("c0", commit_all), ("c1", commit_all), ("m", merge_all)]
     results: list[Any] = together(
@@ -154,7 +154,7 @@ def test_a_reader_never_misses_what_was_acknowledged(repo):
     assert all(number > 1 for number in looks)
 
 
-def test_a_path_overwritten_beside_commits_ends_as_it_was_written_last(repo):
+def test_a_path_overwritten_beside_commits_ends_as_last_written(repo):
     done = Event()
 
     def write():
@@ -220,7 +220,7 @@ def test_steps_of_one_run_side_by_side_all_join(repo):
     assert tree(repo.ref("main")) == expected
 
 
-def test_of_many_that_open_a_run_at_once_one_can_write_at_the_end(repo):
+def test_of_many_that_open_a_run_at_once_one_can_write(repo):
     def work(number):
         try:
             run = repo.runs.open("hourly")

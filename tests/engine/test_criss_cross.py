@@ -27,7 +27,7 @@ def crossed(repo, salt, left="X", right="Y"):
     return x, y, one, two
 
 
-def test_sides_that_both_kept_their_own_are_in_conflict_whatever_the_ids(repo):
+def test_sides_that_kept_their_own_conflict_for_any_ids(repo):
     for salt in range(20):
         x, y, *_ = crossed(repo, salt)
         for source, dest in ((x, y), (y, x)):
@@ -81,7 +81,7 @@ def test_a_conflict_says_what_each_side_has_and_what_changed_it(repo):
         assert q.dest_change == ChangedBy(published.id, "hour 05")
 
 
-def test_a_deletion_against_a_change_is_a_conflict_that_names_both(repo):
+def test_a_deletion_against_a_change_is_a_conflict_naming_both(repo):
     start = commit(repo.branch("main"), p="O")
     dev = repo.create_branch("dev", start.id)
     dev.delete("p")
@@ -115,7 +115,7 @@ def test_of_many_conflicts_the_first_ones_are_told(repo, monkeypatch):
 
 
 @pytest.mark.parametrize("strategy", ["ours", "theirs", "", "source"])
-def test_a_strategy_that_does_not_exist_is_refused_before_anything_else(repo, strategy):
+def test_an_unknown_strategy_is_refused_first(repo, strategy):
     main = commit(repo.branch("main"), p="O")
     for call in (
         lambda: repo.merge("main", into="main", strategy=strategy),

@@ -145,7 +145,7 @@ def test_runs_steps_and_candidates_verify_what_they_read(repo):
     assert judged == ["get", "read pieces"]
 
 
-def test_the_read_that_takes_the_last_byte_raises_and_so_do_those_after_it(repo):
+def test_the_read_of_the_last_byte_raises_and_so_do_later_ones(repo):
     damage(repo, "a.csv", DAMAGES["last byte"])
     with repo.branch("main").open("a.csv") as stream:
         assert stream.read(100_000) == CONTENT[:100_000]
@@ -156,7 +156,7 @@ def test_the_read_that_takes_the_last_byte_raises_and_so_do_those_after_it(repo)
                 read()
 
 
-def test_a_seek_ends_the_verification_and_a_reading_from_the_start_begins_it_again(repo):
+def test_a_seek_ends_verification_and_a_read_from_0_restarts_it(repo):
     damage(repo, "a.csv", DAMAGES["flipped"])
     damaged = DAMAGES["flipped"](CONTENT)
     with repo.branch("main").open("a.csv") as stream:
@@ -170,7 +170,7 @@ def test_a_seek_ends_the_verification_and_a_reading_from_the_start_begins_it_aga
             stream.read()
 
 
-def test_a_part_of_a_damaged_file_can_be_read_unless_its_size_is_another(repo):
+def test_a_part_of_a_damaged_file_is_read_if_its_size_is_right(repo):
     damage(repo, "a.csv", DAMAGES["flipped"])
     with repo.branch("main").open("a.csv") as stream:
         assert stream.read(1000) == CONTENT[:1000]
@@ -256,7 +256,7 @@ def _linked(repo, foreign, content, **given):
     return store
 
 
-def test_a_linked_file_is_read_as_long_as_it_is_the_one_that_was_linked(repo, foreign):
+def test_a_linked_file_is_read_while_it_is_the_one_linked(repo, foreign):
     _linked(repo, foreign, b"as it was")
     for reader, read in READERS.items():
         assert read(repo.branch("main"), "linked") == b"as it was", reader
@@ -278,7 +278,7 @@ def test_a_linked_file_that_was_changed_since_is_told_as_that(repo, foreign, con
         read_range(repo.stores, entry, 0, 2)
 
 
-def test_a_linked_file_without_a_version_is_compared_with_its_declared_checksum(repo, foreign):
+def test_a_linked_file_without_a_version_is_checked_by_checksum(repo, foreign):
     store = _linked(repo, foreign, b"as it was")
     entry = replace(
         repo.branch("main").stat("linked"),
@@ -291,7 +291,7 @@ def test_a_linked_file_without_a_version_is_compared_with_its_declared_checksum(
             read(entry)
 
 
-def test_a_linked_file_that_is_cut_while_it_is_read_is_told_with_both_sizes(repo, tmp_path):
+def test_a_linked_file_cut_during_a_read_is_reported_with_sizes(repo, tmp_path):
     there = tmp_path / "there"
     there.write_bytes(bytes(1 << 20))
     repo.links.allow(tmp_path.as_uri())

@@ -147,7 +147,7 @@ def test_a_dump_is_not_restored_over_another_storage(lake, full, tmp_path):
         assert len(list(trains.log())) == 1
 
 
-def test_a_repository_with_a_storage_of_its_own_comes_back_there_under_any_name(lake, tmp_path):
+def test_a_repository_with_its_own_storage_comes_back_there(lake, tmp_path):
     storage = f"file://{tmp_path}/of-its-own"
     repo = lake.create_repository("trains", storage=storage, default_branch="trunk")
     commit(repo.branch("trunk"), "one", a="1")

@@ -54,7 +54,7 @@ def test_a_declared_checksum_takes_nobodys_address_away(repo, tmp_path):
     assert repo.ref("main").get("a.csv") == BYTES
 
 
-def test_a_link_to_another_address_is_a_change_whatever_checksum_is_declared(repo):
+def test_a_link_to_another_address_is_a_change_for_any_checksum(repo):
     main = repo.branch("main")
     for key in ("data/one", "data/two"):
         repo.stores.objects.put(key, b"1")
@@ -89,7 +89,7 @@ def test_another_type_or_metadata_is_a_change(repo, options):
     assert diff(repo, "main~1", "main") == [("changed", "a.csv")]
 
 
-def test_equal_content_on_two_branches_is_no_difference_and_no_conflict(repo):
+def test_equal_content_on_two_branches_is_no_conflict(repo):
     put(repo, "main", "0.csv")
     repo.create_branch("dev")
     put(repo, "dev")
@@ -130,7 +130,7 @@ def test_a_replacement_repairs_a_damaged_file(repo):
     assert diff(repo, "main~1", "main") == []  # the content is what it was meant to be
 
 
-def test_a_replacement_survives_commits_of_others_and_of_other_processes(repo):
+def test_a_replacement_survives_commits_of_other_processes(repo):
     damaged(repo)
     repo.branch("main").put("a.csv", BYTES, replace=True)
     again = repo.lake.repository("flights")
@@ -214,7 +214,7 @@ def test_the_time_of_a_link_is_the_one_that_its_store_reports(repo, tmp_path):
     assert main.stat("b") == replace(entry, path="b")
 
 
-def test_the_same_trees_have_the_same_ids_whoever_links_them_and_when(repo):
+def test_equal_trees_have_equal_ids_for_any_linker_and_time(repo):
     entries = [Entry(f"p{number}", f"data/{number}", 1) for number in range(9)]
     trees = set()
     for name in ("one", "other"):

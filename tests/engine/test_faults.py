@@ -29,11 +29,8 @@ from graveler.repository import Branch
 from graveler.repository.commits import _seal
 from graveler.runs import Run, Runs, Step
 from graveler.testing.faults import ProcessDied
-from tests.engine import test_undo_faults as undo
-from tests.gc import test_collecting_faults as gc
+from tests.harness.operations import collection, rollback, runs, undo
 from tests.harness.worlds import FAULTS, SMALL, ScriptedWorld, struck_worlds, tree
-from tests.runs import test_rollback as rollback
-from tests.runs import test_run_faults as runs
 
 
 @pytest.fixture(autouse=True)
@@ -333,7 +330,8 @@ def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
     tables = [*OPERATIONS.values(), *RULES.values(), (start, make)]
     tables += [*runs.OPERATIONS.values(), *undo.OPERATIONS.values()]
     tables += [(rollback.done, rollback.take_back)]
-    tables += [(gc.start, gc.mark), (gc.marked, gc.sweep), (gc.marked, gc.undelete)]
+    tables += [(collection.start, collection.mark), (collection.marked, collection.sweep)]
+    tables += [(collection.marked, collection.undelete)]
     for prepare, operate in tables:
         repo = ScriptedWorld().repo(scripted=False)
         prepare(repo)

@@ -258,7 +258,7 @@ def moved(repo, name):
     return marker.count
 
 
-def test_it_is_counted_at_the_first_move_then_once_a_minute_and_at_the_end(world):
+def test_moves_are_counted_at_once_each_minute_and_at_the_end(world):
     _, clock, opened = world
     lake = opened()
     repo = lake.repository("flights")
@@ -298,7 +298,7 @@ def test_between_two_counts_a_move_costs_no_call(world):
     assert [partition for _, partition in counting.calls if partition == "witness"] == []
 
 
-def test_reading_asks_for_no_count_once_the_storage_is_known_to_be_there(world):
+def test_reading_asks_for_no_count_once_the_storage_is_known(world):
     kv, _, opened = world
     counting = CountingKV(kv)
     lake = opened(counting)
@@ -311,7 +311,7 @@ def test_reading_asks_for_no_count_once_the_storage_is_known_to_be_there(world):
     assert [partition for _, partition in counting.calls if partition == "witness"] == []
 
 
-def test_a_store_that_forgets_under_a_running_process_is_noticed_within_a_minute(world):
+def test_a_store_that_forgets_is_noticed_within_a_minute(world):
     kv, clock, opened = world
     repo = opened().repository("flights")
     before = {p: dict(kv.scan(p)) for p in kv.partitions("")}
@@ -328,7 +328,7 @@ def test_a_store_that_forgets_under_a_running_process_is_noticed_within_a_minute
         opened().repository("flights").check_kv()
 
 
-def test_a_count_of_another_process_between_two_looks_is_no_alarm(world, monkeypatch):
+def test_a_count_by_another_process_between_reads_is_no_alarm(world, monkeypatch):
     _, clock, opened = world
     repo, other = opened().repository("flights"), opened().repository("flights")
 

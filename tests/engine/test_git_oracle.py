@@ -210,7 +210,7 @@ class Engine:
         return {path: text for path, text in files.items() if path not in paths}, paths
 
 
-@pytest.mark.parametrize("seeds", [range(70), range(70, 140)])
+@pytest.mark.parametrize("seeds", [range(30), range(30, 60)])
 def test_a_merge_is_what_git_makes_of_it_and_never_a_guess(tmp_path, seeds):
     git = Git(tmp_path)
     with ScriptedWorld().lake() as lake:

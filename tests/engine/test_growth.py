@@ -116,7 +116,7 @@ def test_reaping_costs_what_is_due():
     assert len(kv.calls) < 40
 
 
-def test_rows_of_lost_races_are_passed_over_and_dropped_by_a_look_at_everything():
+def test_index_rows_of_lost_races_are_passed_over_then_dropped():
     repo, kv = with_runs(3)
     partition = f"runs:{repo.stores.uid}"
     rows = [key for key, _ in kv.scan(partition, b"opened/") if key.startswith(b"opened/")]
@@ -139,7 +139,7 @@ def lives(repo, count, name="feature"):
         repo.delete_branch(name)
 
 
-def test_a_branch_whose_name_had_a_thousand_earlier_lives_is_deleted_in_five_calls():
+def test_a_branch_with_1000_earlier_lives_is_deleted_in_5_calls():
     repo, kv = counted_repo()
     lives(repo, 1_010)
     repo.create_branch("feature").put("x", b"last")
@@ -153,7 +153,7 @@ def test_a_branch_whose_name_had_a_thousand_earlier_lives_is_deleted_in_five_cal
     assert kv.rows == 1
 
 
-def test_earlier_lives_of_a_name_are_bounded_and_the_latest_are_kept():
+def test_earlier_lives_of_a_name_are_bounded_the_latest_kept():
     repo, kv = counted_repo()
     lives(repo, 320)
     found = list(repo.moves("feature"))

@@ -183,7 +183,7 @@ def test_merging_again_changes_nothing(repo):
     assert repo.merge("main", into="dev").commit.parents == (dev.head.parents[0], merged.commit.id)
 
 
-def test_where_main_has_not_moved_a_merge_takes_the_tree_as_it_is(repo):
+def test_a_merge_into_an_unmoved_main_takes_the_tree_as_it_is(repo):
     main = repo.branch("main")
     commit(main, **{f"k{n:02}": "1" for n in range(50)})
     dev = repo.create_branch("dev")
@@ -235,9 +235,7 @@ def test_branches_are_made_once(repo):
     assert repo.create_branch("dev", exist_ok=True).name == "dev"
 
 
-def test_a_lake_opened_again_is_the_same(repo, lake, request):
-    if "memory-memory" in request.node.name:
-        return  # lives in this process alone, and says so
+def test_a_lake_opened_again_is_the_same(repo, lake):
     commit(repo.branch("main"), a="1")
     repo.branch("main").put("b", b"2")
     again = lake.repository("flights")

@@ -75,7 +75,7 @@ def test_a_write_is_never_lost_to_a_commit():
     interleave(start, put("w"), commit(), check)
 
 
-def test_a_write_over_a_staged_one_wins_over_the_commit_of_that_one():
+def test_a_write_over_a_staged_one_wins_over_its_commit():
     def check(world, _, committed):
         assert committed.message == "c"
         assert tree(main_of(world))["staged"] == "new"
@@ -91,7 +91,7 @@ def test_a_deletion_is_never_lost_to_a_commit():
     interleave(start, lambda repo: repo.branch("main").delete("gone"), commit(), check)
 
 
-def test_a_commit_holds_or_leaves_staged_what_others_write_meanwhile():
+def test_a_commit_takes_or_leaves_staged_concurrent_writes():
     def check(world, made, entry):
         assert entry.path == "w"
         committed = tree(world.repo(scripted=False).ref(made.id))
@@ -122,7 +122,7 @@ def test_a_commit_beside_a_write_and_a_commit_keeps_both():
     interleave(start, commit("mine"), put_and_commit("theirs"), check)
 
 
-def test_who_sees_its_writes_taken_along_answers_with_the_commit_that_has_them():
+def test_a_writer_taken_along_gets_the_commit_that_has_it():
     outcomes = []
 
     def check(world, made, theirs):
@@ -136,7 +136,7 @@ def test_who_sees_its_writes_taken_along_answers_with_the_commit_that_has_them()
     assert outcomes == [NoChangesError] * 2 + [Commit] * (len(outcomes) - 2)
 
 
-def test_a_committer_that_dies_beside_another_leaves_its_writes_to_it():
+def test_a_dying_committer_leaves_its_writes_to_another():
     def check(world, made, _):
         assert world.repo(scripted=False).ref(made.id).exists("staged")
         record = world.repo(scripted=False).stores.refs.branches.get("main")
@@ -155,7 +155,7 @@ def test_an_overwrite_between_seal_and_commit_stays_the_newest():
     interleave(start, commit("mine"), put("staged", b"newer"), check)
 
 
-def test_the_writes_of_a_committer_that_died_are_older_than_what_came_after():
+def test_writes_of_a_dead_committer_are_older_than_later_ones():
     def prepare(repo):
         start(repo)
         world_main = repo.branch("main")
@@ -216,7 +216,7 @@ def test_two_merges_at_once_both_land():
     interleave(prepare, lambda r: r.merge("one", "main"), lambda r: r.merge("two", "main"), check)
 
 
-def test_of_two_conflicting_merges_one_lands_and_the_other_says_so():
+def test_of_two_conflicting_merges_one_lands_one_reports_it():
     def prepare(repo):
         start(repo)
         for name in ("one", "two"):
@@ -307,7 +307,7 @@ def test_of_two_that_make_a_branch_one_wins():
     interleave(start, make, make, check, least=2)
 
 
-def test_deleting_a_branch_never_takes_what_was_made_anew_after_it():
+def test_deleting_a_branch_spares_a_new_one_of_its_name():
     def prepare(repo):
         start(repo)
         repo.create_branch("dev").put("old", b"1")
@@ -384,7 +384,7 @@ def _record(key):
     return record_id(key, value), value
 
 
-def test_a_commit_beside_a_change_of_the_head_keeps_both_and_what_was_staged_wins():
+def test_a_commit_beside_a_new_head_keeps_both_staged_wins():
     def check(world, made, moved):
         repo = world.repo(scripted=False)
         assert moved
@@ -399,7 +399,7 @@ def test_a_commit_beside_a_change_of_the_head_keeps_both_and_what_was_staged_win
     interleave(start, commit("mine"), picked, check)
 
 
-def test_who_lost_to_a_commit_of_its_own_tokens_lands_the_tree_it_has_built():
+def test_a_loser_to_a_commit_of_its_own_tokens_lands_its_tree():
     built = []
 
     def other(repo):
@@ -420,7 +420,7 @@ def test_who_lost_to_a_commit_of_its_own_tokens_lands_the_tree_it_has_built():
     assert max(built) == 1
 
 
-def test_what_was_discarded_is_never_answered_with_another_commit():
+def test_discarded_writes_are_never_answered_with_another_commit():
     def meanwhile(repo):
         repo.branch("main").reset()
         repo.branch("main").put("other", b"1")
@@ -437,7 +437,7 @@ def test_what_was_discarded_is_never_answered_with_another_commit():
     interleave(start, commit("mine"), meanwhile, check)
 
 
-def test_committers_that_die_leave_a_bounded_number_of_sealed_tokens():
+def test_dying_committers_leave_a_bounded_number_of_tokens():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     main = repo.branch("main")

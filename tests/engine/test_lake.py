@@ -28,7 +28,7 @@ class CountedKV(MemoryKVStore):
         super().set_if(partition, key, value, predicate)
 
 
-def test_a_storage_folder_is_the_same_from_whatever_folder_a_process_starts(tmp_path, monkeypatch):
+def test_a_storage_folder_does_not_depend_on_the_working_folder(tmp_path, monkeypatch):
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()

@@ -52,7 +52,7 @@ def merging(repo):
     return lambda *_: repo.merge(f"dev{next(numbers)}", into="main")
 
 
-def test_publishes_between_the_rows_of_a_listing_do_not_show_in_it():
+def test_publishes_during_a_listing_do_not_show_in_it():
     world = world_of(branches=3)
     publish = merging(wide(world))
     seen = []
@@ -64,7 +64,7 @@ def test_publishes_between_the_rows_of_a_listing_do_not_show_in_it():
     assert generations(seen) == {of(0)}
 
 
-def test_a_publish_at_any_call_of_a_listing_shows_whole_or_not_at_all():
+def test_a_publish_at_any_call_of_a_listing_shows_whole_or_not():
     world = world_of(branches=1)
     publisher = wide(world)
     head = publisher.branch("main").head.id
@@ -84,7 +84,7 @@ def test_a_publish_at_any_call_of_a_listing_shows_whole_or_not_at_all():
 
 
 @pytest.mark.parametrize("delimiter", ["", "/"])
-def test_what_is_staged_is_looked_at_once_however_many_folders_are_folded(delimiter):
+def test_staged_writes_are_read_once_for_any_number_of_folders(delimiter):
     world = ScriptedWorld()
     main = world.repo(scripted=False).branch("main")
     for number in range(50):
@@ -101,7 +101,7 @@ def test_what_is_staged_is_looked_at_once_however_many_folders_are_folded(delimi
         assert len(found) == 100
 
 
-def test_writes_and_commits_between_the_rows_of_a_listing_do_not_show_in_it():
+def test_writes_and_commits_during_a_listing_do_not_show_in_it():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     main = repo.branch("main")
@@ -144,7 +144,7 @@ def test_a_spool_gives_its_rows_from_any_start(in_memory):
         assert list(spool.rows()) == []
 
 
-def test_the_memory_of_a_listing_does_not_grow_with_what_is_staged():
+def test_the_memory_of_a_listing_does_not_grow_with_staged_rows():
     def rows():
         return ((b"%08d" % number, b"v" * 200) for number in range(200_000))
 

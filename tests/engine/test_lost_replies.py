@@ -77,7 +77,7 @@ def test_a_branch_that_was_made_and_deleted_is_not_brought_back(world):
     assert "dev" not in names(other)
 
 
-def test_who_made_a_branch_knows_it_though_others_have_moved_it_since(world):
+def test_the_maker_of_a_branch_knows_it_though_others_moved_it(world):
     other = world.repo(scripted=False)
 
     def moved():
@@ -88,7 +88,7 @@ def test_who_made_a_branch_knows_it_though_others_have_moved_it_since(world):
     assert made.head.message == "x"
 
 
-def test_who_lost_the_race_to_make_a_branch_does_not_take_it_for_his(world):
+def test_the_loser_of_a_branch_creation_does_not_claim_it(world):
     other = world.repo(scripted=False)
     lossy = Unanswering(world.kv, "dev", "set_if", before=lambda: other.create_branch("dev"))
     with pytest.raises((OutcomeUnknownError, AlreadyExistsError)):
@@ -96,7 +96,7 @@ def test_who_lost_the_race_to_make_a_branch_does_not_take_it_for_his(world):
     assert "dev" in names(other)
 
 
-def test_a_reset_that_lost_its_race_resets_again_and_drops_nothing_that_is_sealed(world):
+def test_a_reset_that_lost_its_race_drops_nothing_sealed(world):
     other = world.repo(scripted=False)
     main = other.branch("main")
     main.put("k", b"first")
@@ -113,7 +113,7 @@ def test_a_reset_that_lost_its_race_resets_again_and_drops_nothing_that_is_seale
         main.commit("nothing is left")
 
 
-def test_the_answer_is_the_commit_that_holds_the_acknowledged_write(world):
+def test_the_answer_is_the_commit_with_the_acknowledged_write(world):
     first, second = world.repo(scripted=False), world.repo(scripted=False)
     first.branch("main").put("a", b"a")
     early = _Committer(
@@ -137,7 +137,7 @@ def test_the_answer_is_the_commit_that_holds_the_acknowledged_write(world):
     assert mine.ref(made.id).exists("b")
 
 
-def test_a_hard_reset_whose_reply_was_lost_is_not_done_a_second_time(world):
+def test_a_hard_reset_with_a_lost_reply_is_not_done_twice(world):
     other = world.repo(scripted=False)
     main = other.branch("main")
     for name in ("a", "b", "c", "d"):
@@ -153,7 +153,7 @@ def test_a_hard_reset_whose_reply_was_lost_is_not_done_a_second_time(world):
     assert [commit.message for commit in other.log("main", limit=3)] == ["n", "c", "b"]
 
 
-def test_a_merge_that_landed_is_found_however_often_the_branch_moved_since(world):
+def test_a_landed_merge_is_found_however_far_the_branch_moved(world):
     other = world.repo(scripted=False)
     other.create_branch("dev").put("x", b"1")
     landed = other.branch("dev").commit("x")
@@ -170,7 +170,7 @@ def test_a_merge_that_landed_is_found_however_often_the_branch_moved_since(world
     assert not other.ref("main").exists("x")
 
 
-def test_an_empty_commit_that_was_asked_for_is_made_beside_a_reset(world):
+def test_a_requested_empty_commit_is_made_beside_a_reset(world):
     other = world.repo(scripted=False)
     other.branch("main").put("x", b"1")
     sealed = Unanswering(world.kv, "main", "set_if", after=lambda: other.branch("main").reset())

@@ -240,7 +240,7 @@ def test_the_branch_of_a_run_is_not_undone(repo):
     assert [record.name for record in repo.branches(hidden=True)] == ["main"]
 
 
-def test_a_protected_branch_is_not_undone_but_one_that_is_gone_is(repo):
+def test_a_protected_branch_is_not_undone_but_a_deleted_one_is(repo):
     commit(repo.branch("main"), a="1")
     repo.create_branch("dev")
     repo.delete_branch("dev")

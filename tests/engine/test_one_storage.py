@@ -43,7 +43,7 @@ def home(tmp_path):
     return tmp_path / "lake"
 
 
-def test_settings_that_name_another_storage_are_refused_with_both(home, tmp_path, cli):  # noqa: F811
+def test_settings_that_name_another_storage_are_refused(home, tmp_path, cli):  # noqa: F811
     second = settings(tmp_path / "second", home, f"file://{tmp_path}/elsewhere")
     for _ in range(2):
         with graveler.open(second) as lake:
@@ -80,7 +80,7 @@ def test_another_spelling_of_the_storage_is_the_storage(home, tmp_path):
         assert len(list(lake.repository("flights").ref("main").list())) == 4
 
 
-def test_a_copy_of_the_storage_is_refused_once_the_other_one_went_on(home, tmp_path):
+def test_a_copied_storage_is_refused_once_the_original_moved(home, tmp_path):
     shutil.copytree(home / "objects", tmp_path / "copy")
     with graveler.open(home) as lake:
         put(lake.repository("flights"), "two")
@@ -91,7 +91,7 @@ def test_a_copy_of_the_storage_is_refused_once_the_other_one_went_on(home, tmp_p
                 call()
 
 
-def test_a_copy_of_the_key_value_store_is_noticed_when_both_go_on(tmp_path):
+def test_a_copied_key_value_store_is_noticed_when_both_are_used(tmp_path):
     with graveler.init(tmp_path / "lake") as lake:
         put(lake.create_repository("flights", storage=str(tmp_path / "far")), "one")
     shutil.copytree(tmp_path / "lake", tmp_path / "copy")
@@ -229,7 +229,7 @@ def cloud(monkeypatch):
     return Cloud(monkeypatch)
 
 
-def test_a_process_that_moves_refs_sends_one_request_for_the_marker(cloud):
+def test_a_process_that_moves_refs_reads_the_marker_once(cloud):
     for number in range(3):
         with cloud.process() as lake:
             repo = lake.repository("flights")
@@ -248,7 +248,7 @@ def test_a_process_that_reads_sends_none(cloud):
     assert cloud.store.requests == []
 
 
-def test_a_process_that_runs_on_counts_once_a_minute_and_when_it_ends(cloud):
+def test_a_long_process_counts_once_a_minute_and_at_its_end(cloud):
     with cloud.process() as lake:
         repo = lake.repository("flights")
         for second in range(0, 151, 15):
@@ -297,9 +297,7 @@ def test_a_storage_without_a_marker_is_not_written_to(cloud):
 
 
 @pytest.mark.parametrize("where", ["_issue", "_read"])
-def test_a_storage_whose_maker_died_before_it_was_marked_is_marked_by_the_next(
-    tmp_path, monkeypatch, where
-):
+def test_an_unmarked_storage_of_a_dead_maker_is_marked_later(tmp_path, monkeypatch, where):
     with monkeypatch.context() as patch, graveler.init(tmp_path / "lake") as lake:
         patch.setattr(f"graveler.repository.witness.witness.Witness.{where}", _dies)
         with pytest.raises(SystemExit):

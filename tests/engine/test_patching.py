@@ -45,7 +45,7 @@ def test_a_newer_write_is_never_overruled():
     interleave(older_are_staged, transaction, write, check)
 
 
-def test_a_newer_write_that_is_committed_at_once_is_never_overruled():
+def test_a_newer_write_committed_at_once_is_never_overruled():
     def write(repo):
         dev = repo.branch("dev")
         landed = dev.exists("new")
@@ -80,7 +80,7 @@ def test_a_newer_deletion_is_never_overruled():
     interleave(prepare, transaction, delete, gone)
 
 
-def test_a_commit_meanwhile_leaves_no_older_write_over_the_transaction():
+def test_a_concurrent_commit_leaves_no_older_write_on_top():
     def commit(repo):
         return repo.branch("dev").commit("what was staged").id
 

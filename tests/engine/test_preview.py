@@ -43,7 +43,7 @@ def sides(repo):
     return repo
 
 
-def test_it_says_what_would_change_and_what_conflicts_and_writes_nothing(sides):
+def test_a_preview_shows_changes_and_conflicts_writes_nothing(sides):
     before = everything(sides)
     found = sides.merge("dev", into="main", dry_run=True)
     assert everything(sides) == before
@@ -86,7 +86,7 @@ def test_it_refuses_what_the_merge_refuses(sides):
         sides.merge("dev", into="main", dry_run=True)
 
 
-def test_in_random_histories_it_is_the_difference_that_the_merge_makes(repo):
+def test_a_preview_of_random_histories_equals_the_merge(repo):
     dice = Random(3)
     main = repo.branch("main")
     commit(main, **{f"p{number:02}": "0" for number in range(40)})

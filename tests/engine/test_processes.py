@@ -49,7 +49,7 @@ def assert_sound(repo):
 
 
 @pytest.mark.slow
-def test_three_processes_merge_into_one_branch_and_all_of_it_lands(folder):
+def test_three_processes_merge_into_one_branch_and_all_land(folder):
     workers = [worker("merge", folder, f"p{number}", 10) for number in range(3)]
     said = [process.communicate(timeout=120)[0].split("\n")[:-1] for process in workers]
     assert [process.returncode for process in workers] == [0, 0, 0]
@@ -106,7 +106,7 @@ def test_a_committer_that_is_killed_loses_nothing_it_was_told(folder):
 
 @pytest.mark.slow
 @pytest.mark.crash
-def test_a_publisher_that_is_killed_published_whole_runs_or_nothing_of_them(folder):
+def test_a_killed_publisher_published_whole_runs_or_nothing(folder):
     dice = random.Random(11)
     for cycle in range(6):
         said = killed(worker("publish", folder, f"k{cycle}"), 1, dice.random() / 10)

@@ -6,9 +6,6 @@ from graveler.errors import CorruptionError, InvalidInputError, ProtectedBranchE
 from graveler.records import encode_json
 from graveler.refs.protection import ACTIONS, USUAL
 
-pytestmark = pytest.mark.parametrize("lake", ["memory-memory", "sqlite-local"], indirect=True)
-"""What is decided here is decided above the stores; two of the five will do."""
-
 
 @pytest.fixture
 def prepared(repo):

@@ -165,7 +165,7 @@ def test_what_may_be_written_to_again_goes_on(sealed, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "rocksdb"])
-def test_a_reader_beside_a_writer_sees_what_is_there_or_is_told_that_it_cannot(tmp_path, kind):
+def test_a_reader_beside_a_writer_sees_the_store_or_an_error(tmp_path, kind):
     folder = tmp_path / "lake"
     write_default_config(folder, kv_uri=f"{kind}://kv")
     with graveler.open(folder, create=True) as lake:

@@ -132,7 +132,7 @@ def test_of_two_that_revert_the_same_one_has_nothing_to_do():
     interleave(start, revert, revert, check)
 
 
-def test_a_revert_that_what_came_between_is_in_the_way_of_says_so():
+def test_a_revert_blocked_by_later_changes_says_so():
     def change(repo):
         repo.branch("main").put("bad", b"2")
         return repo.branch("main").commit("changed")
@@ -173,7 +173,7 @@ def test_a_branch_that_is_deleted_meanwhile_is_gone(mover):
     interleave(start, delete, on_dev, lambda world, outcome, made: check(world, made, outcome))
 
 
-def test_a_write_beside_a_hard_reset_went_with_it_or_is_staged_on_the_new_head():
+def test_a_write_beside_a_hard_reset_is_dropped_or_on_the_head():
     """Acknowledged after the reset, it is there; before, it may have gone with it."""
 
     def check_put(world, entry, outcome):
@@ -193,7 +193,7 @@ def test_a_write_beside_a_hard_reset_went_with_it_or_is_staged_on_the_new_head()
     interleave(start, reset, put, check_reset)
 
 
-def test_a_commit_beside_a_hard_reset_is_before_it_or_finds_nothing():
+def test_a_commit_beside_a_hard_reset_precedes_it_or_is_empty():
     def check(world, made, outcome):
         assert outcome is None
         assert "staged" not in committed(world)
@@ -220,7 +220,7 @@ def test_a_commit_beside_a_hard_reset_is_before_it_or_finds_nothing():
     interleave(start, to_base, commit, check_reset)
 
 
-def test_a_hard_reset_by_steps_goes_back_from_where_the_branch_is():
+def test_a_hard_reset_by_steps_counts_from_the_present_head():
     def check(world, outcome, theirs):
         assert outcome is None
         head = main_of(world).head
@@ -304,7 +304,7 @@ def test_of_two_that_undo_a_deletion_one_does():
     interleave(prepare, undelete, undelete, check)
 
 
-def test_a_slow_deleter_does_not_write_over_the_last_page_of_the_log():
+def test_a_slow_deleter_does_not_overwrite_the_last_log_page():
     """It looked, and wrote after the branch had moved and another one had deleted it."""
 
     def move_and_delete(repo):

@@ -16,7 +16,7 @@ def tree(view):
     return {entry.path: view.get(entry.path).decode() for entry in view.list()}
 
 
-def test_a_hard_reset_puts_the_branch_back_and_drops_what_is_staged(repo):
+def test_a_hard_reset_moves_the_branch_and_drops_staged_writes(repo):
     main = repo.branch("main")
     first = commit(main, "one", a="1")
     second = commit(main, "two", a="2")
@@ -36,7 +36,7 @@ def test_a_hard_reset_puts_the_branch_back_and_drops_what_is_staged(repo):
     assert commit(main, "three", b="1").parents == (second.id,)
 
 
-def test_a_hard_reset_to_where_the_branch_is_drops_what_is_staged(repo):
+def test_a_hard_reset_to_the_head_drops_staged_writes(repo):
     main = repo.branch("main")
     head = commit(main, "one", a="1")
     main.put("a", b"2")
@@ -65,7 +65,7 @@ def test_a_protected_branch_is_not_reset(repo):
     assert tree(main) == {}
 
 
-def test_the_branch_of_a_run_is_not_reset_and_its_work_is_not_reset_to(repo):
+def test_a_run_branch_is_not_reset_nor_reset_to(repo):
     run = repo.runs.open("hour 05")
     run.put("out", b"1")
     run.commit("out")

@@ -12,9 +12,6 @@ from graveler.errors import (
     RunStateError,
 )
 
-pytestmark = pytest.mark.parametrize("lake", ["memory-memory", "sqlite-local"], indirect=True)
-"""What is decided here is decided above the stores; two of the five will do."""
-
 
 def commit(branch, message="c", **files):
     for path, content in files.items():
@@ -130,7 +127,7 @@ def test_a_revert_of_a_merge_takes_back_what_it_brought(repo, main):
     assert tree(repo.ref("main")) == {"a": "1", "b": "1", "c": "1", "z": "1"}
 
 
-def test_a_revert_of_a_merge_by_its_other_parent_takes_back_the_branch_merged_into(repo, main):
+def test_a_merge_is_reverted_by_its_other_parent(repo, main):
     repo.create_branch("dev")
     commit(main, "ours", b="2")
     commit(repo.branch("dev"), "theirs", x="1")
@@ -167,7 +164,7 @@ def test_a_cherry_pick_does_again_what_one_commit_changed(repo, main):
     assert tree(repo.ref("main")) == {"a": "1", "c": "1", "x": "1", "y": "1"}
 
 
-def test_a_cherry_pick_of_a_revert_or_a_pick_names_what_it_is_of_alone(repo, main):
+def test_a_pick_of_a_revert_or_a_pick_names_only_its_source(repo, main):
     dev = repo.create_branch("dev")
     bad = commit(dev, "bad", a="2")
     undone = repo.revert(bad.id, on="dev")
@@ -177,7 +174,7 @@ def test_a_cherry_pick_of_a_revert_or_a_pick_names_what_it_is_of_alone(repo, mai
     assert made.message == undone.message
 
 
-def test_a_cherry_pick_of_what_the_branch_changed_otherwise_is_a_conflict(repo, main):
+def test_a_cherry_pick_of_a_path_changed_otherwise_conflicts(repo, main):
     dev = repo.create_branch("dev")
     commit(dev, "theirs", a="2", d="2")
     commit(main, "ours", a="3")
@@ -222,7 +219,7 @@ def test_work_of_a_run_that_is_not_published_is_not_picked(repo, main):
     assert tree(repo.ref("main")) == {"a": "1", "b": "1", "c": "1"}
 
 
-def test_work_of_a_run_is_not_hidden_behind_a_merge_of_a_longer_history(repo, main):
+def test_work_of_a_run_is_not_hidden_by_a_longer_history(repo, main):
     with pytest.raises(RuntimeError), repo.run("hour 05") as run:
         run.put("out", b"1")
         run.commit("out")

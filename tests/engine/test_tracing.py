@@ -8,9 +8,6 @@ from graveler.errors import InvalidInputError
 from graveler.records import encode_commit
 from tests.harness.histories import commit, messages
 
-pytestmark = pytest.mark.parametrize("lake", ["memory-memory", "sqlite-local"], indirect=True)
-"""What is decided here is decided above the stores; two of the five will do."""
-
 
 @pytest.fixture
 def main(repo):
@@ -68,7 +65,7 @@ def merges(repo, main):
     return repo
 
 
-def test_a_change_that_came_by_a_merge_is_shown_where_it_was_made(merges):
+def test_a_change_that_a_merge_brought_is_shown_at_its_origin(merges):
     assert messages(merges, path="k010") == ["ten", "base"]
     assert messages(merges, path="k050") == ["fifty", "base"]
     assert messages(merges, path="k030") == ["base"]

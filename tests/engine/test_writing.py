@@ -168,7 +168,7 @@ def test_files_of_other_stores_are_linked_by_their_uri(repo, tmp_path):
     ["", "x" * 1025, "nul\0", "lone \udcff surrogate"],
     ids=["empty", "too long", "nul", "not UTF-8"],
 )
-def test_a_path_that_cannot_be_stored_is_refused_before_anything_is(repo, path):
+def test_a_path_that_cannot_be_stored_is_refused_first(repo, path):
     main = repo.branch("main")
     with pytest.raises(InvalidInputError, match="path"):
         main.put(path, b"x")

@@ -14,7 +14,7 @@ def fails():
 
 
 @pytest.mark.parametrize("kind", [Inline, OneThread])
-def test_what_is_handed_over_is_done_in_order_before_close_returns(kind):
+def test_handed_over_work_is_done_in_order_before_close_returns(kind):
     done: list[int] = []
     background = kind()
     for number in range(50):

@@ -65,7 +65,7 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never came to that")
 
 
-def test_a_fork_waits_for_the_call_of_another_thread_and_holds_back_new_ones(
+def test_a_fork_waits_for_calls_of_threads_and_holds_new_ones(
     caller: tuple[Thread, Event],
 ) -> None:
     thread, end = caller
@@ -187,7 +187,7 @@ os._exit(0)
 """
 
 
-def test_a_signal_handler_that_raises_while_it_forks_stops_nobody() -> None:
+def test_a_signal_handler_that_raises_during_a_fork_stops_nobody() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", INTERRUPTED],
         capture_output=True,
@@ -197,7 +197,7 @@ def test_a_signal_handler_that_raises_while_it_forks_stops_nobody() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("hooks cut short\n", "", 0)
 
 
-def test_a_fork_within_a_call_of_the_same_thread_goes_on_in_parent_and_child() -> None:
+def test_a_fork_within_a_call_of_its_thread_works_on_both_sides() -> None:
     def fork_again() -> None:
         call()
         assert status_of_child() == 0

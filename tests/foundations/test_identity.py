@@ -117,7 +117,7 @@ def test_an_identity_is_the_hash_of_its_framed_fields(entry):
 
 
 @given(entries, entries)
-def test_two_entries_share_an_identity_only_if_they_hold_the_same(one, two):
+def test_two_entries_share_an_identity_only_if_they_are_equal(one, two):
     same = by_the_page(one) == by_the_page(two)
     assert (entry_identity(one) == entry_identity(two)) == same
 
@@ -155,7 +155,7 @@ def test_what_it_holds_counts(fields):
 
 
 @pytest.mark.parametrize("declared", [{"checksum": ""}, {"computed": False}])
-def test_without_a_computed_checksum_address_and_version_stand_in(declared):
+def test_without_a_checksum_address_and_version_stand_in(declared):
     assert changed(**declared) != changed(**declared, address="data/other")
     assert changed(**declared) != changed(**declared, version="etag:2")
     assert changed(**declared) == changed(**declared, path="elsewhere")

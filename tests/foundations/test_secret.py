@@ -82,9 +82,7 @@ def test_a_command_prints_a_uri(tmp_path, words):
         ([1], InvalidInputError, "a command line, or a list"),
     ],
 )
-def test_a_command_that_does_not_work_is_named_without_what_it_printed(
-    tmp_path, command, kind, reason
-):
+def test_a_failing_command_is_named_without_its_output(tmp_path, command, kind, reason):
     with pytest.raises(kind, match=rf"\[kv\] uri.*{reason}") as error:
         load_config(settings(tmp_path, f"{{command = {command!r}}}"))
     assert SECRET not in str(error.value)
@@ -126,7 +124,7 @@ KV_URIS = (
 
 
 @pytest.mark.parametrize("uri", KV_URIS)
-def test_a_key_value_uri_that_does_not_work_is_told_without_its_secret(uri, caplog):
+def test_a_key_value_uri_that_fails_is_shown_without_its_secret(uri, caplog):
     with caplog.at_level(logging.DEBUG), pytest.raises(GravelerError) as error:
         open_kv(uri, no_progress_s=1.0)
     shown = "".join(
@@ -147,7 +145,7 @@ def test_a_key_value_uri_that_does_not_work_is_told_without_its_secret(uri, capl
         ("s3://bucket/a", {"endpoint_url": f"http://ann:{SECRET}@127.0.0.1:1"}),
     ],
 )
-def test_a_storage_uri_that_does_not_work_is_told_without_its_secret(uri, options, tmp_path):
+def test_a_storage_uri_that_fails_is_shown_without_its_secret(uri, options, tmp_path):
     with pytest.raises(GravelerError) as error:
         open_store(uri, options)
     assert SECRET not in "".join(traceback.format_exception(error.value))

@@ -103,7 +103,7 @@ def test_a_damaged_file_is_no_reading(grav, repo, stored, tmp_path, reader, kind
     assert not list(tmp_path.rglob("a.csv"))
 
 
-def test_a_range_of_a_damaged_file_is_read_unless_its_size_is_another(grav, repo, stored):
+def test_a_range_of_a_damaged_file_is_read_if_the_size_is_right(grav, repo, stored):
     damage(repo, stored, "flipped")
     assert grav.cat_file(PATH, 0, 100) == CONTENT[:100]
     with grav.open(PATH, block_size=1 << 15) as file:
@@ -132,7 +132,7 @@ def test_pandas_reads_no_damaged_file(lake, grav, repo, stored):
         pandas.read_csv(f"grav://{PATH}", header=None, storage_options=options)
 
 
-def test_a_file_that_is_damaged_between_two_reads_of_it_is_found_out(grav, repo, stored):
+def test_a_file_damaged_between_two_reads_is_noticed(grav, repo, stored):
     assert grav.cat_file(PATH) == CONTENT
     damage(repo, stored, "flipped")
     with pytest.raises(OSError, match=r"a\.csv"):

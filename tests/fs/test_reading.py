@@ -58,7 +58,7 @@ def test_a_commit_is_read_by_its_id(grav, main):
     assert grav.cat(f"flights/{main.head.id[:12]}/{HOUR}/part-0.csv") == b"mended\n"
 
 
-def test_a_branch_is_read_with_what_is_staged_and_its_head_without(grav, main):
+def test_a_branch_reads_staged_writes_and_its_head_does_not(grav, main):
     assert grav.exists(f"flights/main/{HOUR}/late.csv")
     assert not grav.exists(f"flights/main@/{HOUR}/late.csv")
 
@@ -201,7 +201,7 @@ def test_what_is_not_there_is_not_found(grav, main, path):
             look(path)
 
 
-def test_a_ref_that_cannot_be_read_is_a_mistake_and_says_how_to_write_one(grav, main):
+def test_an_unreadable_ref_is_an_error_that_shows_the_syntax(grav, main):
     with pytest.raises(ValueError, match="give a branch, a tag or a commit id"):
         grav.info("flights/main~~x/a")
     assert not grav.exists("flights/main~~x/a")
@@ -241,7 +241,7 @@ def test_the_address_of_a_ref_is_that_of_its_commit(grav, repo, main):
     assert grav.cat(url(seen, f"{HOUR}/part-0.csv")) == b"mended\n"
 
 
-def test_a_gate_that_reads_anything_has_an_address_of_its_candidate(grav, repo):
+def test_a_gate_that_reads_anything_has_an_address_of_its_own(grav, repo):
     seen = []
 
     def reads(candidate):

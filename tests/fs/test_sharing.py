@@ -30,7 +30,7 @@ def write(fs, name):
     fs.pipe(f"flights/dev/{name}", name.encode())
 
 
-def test_equal_options_give_one_instance_and_every_instance_the_same_lake(fs, folder_lake):
+def test_equal_options_give_one_instance_and_all_one_lake(fs, folder_lake):
     assert GravelerFileSystem(folder_lake.location) is fs
     other = GravelerFileSystem(folder_lake.location, skip_instance_cache=True)
     assert other is not fs

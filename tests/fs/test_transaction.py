@@ -60,7 +60,7 @@ def test_an_exception_leaves_nothing(grav, dev):
     assert grav.exists("flights/dev/after")
 
 
-def test_what_others_have_staged_stays_staged_and_gives_way_where_it_is_older(grav, repo, dev):
+def test_writes_staged_by_others_stay_and_yield_where_older(grav, repo, dev):
     dev.put("theirs", b"theirs")
     dev.put("both", b"older")
     with grav.transaction:
@@ -107,7 +107,7 @@ def test_without_a_with_block(grav, repo, dev):
     assert dev.head.message == "write 2 files (a, …)"
 
 
-def test_a_transaction_within_another_is_refused_and_leaves_nothing(grav, repo, dev):
+def test_a_nested_transaction_is_refused_and_leaves_nothing(grav, repo, dev):
     before = dev.head
     with pytest.raises(StateError, match="do not nest"), grav.transaction:
         grav.pipe("flights/dev/a", b"one")
@@ -170,7 +170,7 @@ def test_a_commit_that_lands_meanwhile_is_kept(grav, repo, dev):
 
 
 @pytest.mark.parametrize("fault", ["no-answer", "lost-reply", "lost-write", "dies"])
-def test_with_a_fault_at_any_call_all_of_it_is_visible_or_nothing(fault):
+def test_with_a_fault_at_any_call_all_or_nothing_is_visible(fault):
     from tests.harness.worlds import struck_worlds, tree
 
     def prepare(repo):

@@ -64,7 +64,7 @@ def test_only_branches_are_written(grav, repo):
         grav.pipe("flights/dev", b"")
 
 
-def test_a_protected_branch_and_a_runs_branch_are_no_place_to_write(grav, repo):
+def test_a_protected_branch_and_a_run_branch_refuse_writes(grav, repo):
     repo.protection.add("main")
     run = repo.runs.open("hour 05")
     for branch in ("main", run.branch):
@@ -78,7 +78,7 @@ def test_a_protected_branch_and_a_runs_branch_are_no_place_to_write(grav, repo):
     assert isinstance(refused.value.__cause__, ProtectedBranchError)
 
 
-def test_a_run_is_written_by_its_handle_until_a_newer_attempt_is_opened(lake, repo):
+def test_a_run_is_written_by_its_handle_until_a_newer_attempt(lake, repo):
     run = repo.runs.open("hour 05")
     fs = GravelerFileSystem(run=run.handle.to_json())
     fs.pipe(url(run, "a"), b"one")

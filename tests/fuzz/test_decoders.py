@@ -21,7 +21,7 @@ def test_a_damaged_record_is_refused_by_an_error_that_names_it(target):
     assert tally.refused
 
 
-def test_reads_of_a_lake_with_a_damaged_record_raise_nothing_but_errors_of_graveler():
+def test_reads_of_a_damaged_lake_raise_only_graveler_errors():
     tally = Tally("reads")
     random = Random("reads")
     for _ in range(READS):

@@ -36,7 +36,7 @@ def in_the_store(repo, gate):
 
 
 @pytest.mark.parametrize("gate", [NAME, samples.no_bad_files, "json:dumps"])
-def test_a_gate_of_another_module_is_refused_early_with_the_line_to_add(lake, gate):
+def test_a_gate_of_another_module_is_refused_with_its_remedy(lake, gate):
     module = "json" if gate == "json:dumps" else "tests.gates.samples"
     with graveler.open(lake) as opened:
         repo = opened.repository("flights")
@@ -68,7 +68,7 @@ def test_what_is_allowed_judges(lake, monkeypatch, how):
         main.commit("good")
 
 
-def test_a_gate_that_the_store_names_and_the_process_does_not_allow_is_not_imported(lake):
+def test_a_stored_gate_that_is_not_allowed_is_not_imported(lake):
     allow(lake, "tests.gates.samples")
     with graveler.open(lake) as opened:
         repo = opened.repository("flights")

@@ -157,7 +157,7 @@ def test_no_setting_of_the_lake_travels(disk, monkeypatch):
     assert disk.stores.location.encode() not in raw
 
 
-def test_a_gate_that_declares_anything_reads_all_but_the_repository(disk):
+def test_a_gate_that_declares_anything_reads_all_but_the_repo(disk):
     run = disk.runs.open("hour")
     run.put("large", random.Random(0).randbytes(9 << 20))
     run.commit_staged()

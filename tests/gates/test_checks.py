@@ -444,7 +444,7 @@ def test_what_is_no_hour_stands_for_itself_alone(repo, hour):
     assert "would be added" in said(repo, gate, folder, metadata={"hour": hour})
 
 
-def test_what_the_integrations_say_of_a_run_is_a_folder_that_it_may_touch(repo):
+def test_the_integrations_run_folder_is_one_they_may_touch(repo):
     metadata = Origin("dagster", "hourly", partition="eu", hour="2013-01-01T05:00Z").metadata()
     for gate in (checks.only_within("t/{hour}/"), checks.nothing_deleted_outside("t/{hour}/")):
         assert said(repo, gate, {"t/2013/01/01/05:00/a": b"1"}, metadata=metadata) == ""
@@ -460,7 +460,7 @@ def test_what_the_integrations_say_of_a_run_is_a_folder_that_it_may_touch(repo):
         ("t/{hour.year}/", "the run has no 'hour.year'"),
     ],
 )
-def test_a_prefix_that_names_nothing_of_the_run_lets_nothing_through(repo, prefix, reason):
+def test_a_prefix_that_matches_nothing_of_the_run_passes_nothing(repo, prefix, reason):
     metadata = {"hour": "2013-01-01T05:00Z", "region": ""}
     assert reason in said(repo, checks.only_within(prefix), {"t/a": b"1"}, metadata=metadata)
 
@@ -701,7 +701,7 @@ MAKE = {
 
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("scope", ["changes", "all"])
-def test_a_prefix_with_nothing_below_it_is_refused_unless_that_is_allowed(repo, kind, scope):
+def test_an_empty_prefix_is_refused_unless_allowed(repo, kind, scope):
     options: dict[str, Any] = {} if kind == "row_count_change" else {"scope": scope}
     assert "below 't/'" in said(repo, MAKE[kind](**options), {})
     assert said(repo, MAKE[kind](missing="allow", **options), {}) == ""
@@ -727,7 +727,7 @@ def test_that_nothing_is_left_below_a_prefix_is_judged_again(repo):
     assert not run.judge([gate])[0].passed
 
 
-def test_taking_all_of_it_away_is_no_lack_where_a_branch_is_put_back(repo):
+def test_removing_everything_is_no_lack_where_a_branch_was_reset(repo):
     with repo.run("first") as run:
         run.put("t/a.parquet", rows(3))
     repo.gates.require("main", MAKE["schema"](), MAKE["unique"]())
@@ -750,7 +750,7 @@ def test_taking_all_of_it_away_is_no_lack_where_a_branch_is_put_back(repo):
         lambda prefix: Gate("g", lambda _: True, also=("t/", prefix)),
     ],
 )
-def test_a_prefix_by_which_a_check_would_look_at_nothing_is_refused(make, prefix):
+def test_a_prefix_that_makes_a_check_see_nothing_is_refused(make, prefix):
     plain = "" if prefix in {"/", "*"} else "t/"
     with pytest.raises(InvalidInputError, match=f"no path begins so; give .* '{plain}', or"):
         make(prefix)

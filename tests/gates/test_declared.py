@@ -97,7 +97,7 @@ def test_another_prefix_is_read_where_it_is_declared(repo):
     assert asked(repo, Gate("g", reads, prefix="t/", also=("u/",))).passed
 
 
-def test_a_gate_of_changes_reads_the_files_that_change_and_no_others(repo):
+def test_a_gate_of_changes_reads_only_the_changed_files(repo):
     def reads(candidate):
         assert candidate.get("t/new") == candidate.open("t/new").read() == b"1"
         assert candidate.read("t/new", 0, 5) == b"1"
@@ -155,7 +155,7 @@ def has_a_ticket(candidate):
     assert candidate.commit.message.startswith("T-"), "no ticket"
 
 
-def test_a_message_is_judged_though_its_content_was_judged_with_another(repo):
+def test_a_message_is_judged_apart_from_its_content(repo):
     repo.branch("main").put("t/x", b"1")
     repo.branch("main").commit("first")
     commits(repo, "T-1: good", has_a_ticket)

@@ -203,7 +203,7 @@ def test_a_builtin_that_was_replaced_is_not_taken_for_itself(monkeypatch):
     assert rule(divides) == first is not None
 
 
-def test_a_built_in_check_is_told_by_its_version_and_the_code_of_its_class(monkeypatch):
+def test_a_built_in_check_is_identified_by_version_and_code(monkeypatch):
     first = checks.row_count("t/").fingerprint
     with monkeypatch.context() as patched:
         patched.setattr(graveler, "__version__", "99.0")
@@ -292,7 +292,7 @@ def test_a_constant_that_changes_in_a_process_is_seen(repo, monkeypatch):
 
 
 @pytest.mark.parametrize("make", [Limit, lambda most: lambda c: len(list(c.changes())) <= most])
-def test_an_object_that_is_another_one_where_the_first_was_is_seen(repo, make):
+def test_an_object_replaced_by_another_one_is_noticed(repo, make):
     run = judged(repo, Gate("g", make(5)))
     with pytest.raises(GateFailedError):
         run.publish([Gate("g", make(1))])

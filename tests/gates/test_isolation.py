@@ -170,7 +170,7 @@ def test_a_lake_in_memory_is_read_through_the_publisher(repo):
     assert (facts["text"], facts["forked"]) == ("seven", False)
 
 
-def test_a_store_that_one_process_holds_is_read_through_the_publisher(tmp_path):
+def test_a_store_held_by_one_process_is_read_by_the_publisher(tmp_path):
     folder = tmp_path / "lake"
     folder.mkdir()
     (folder / "graveler.toml").write_text(

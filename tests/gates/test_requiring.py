@@ -172,7 +172,7 @@ def test_another_process_is_held_to_it(tmp_path):
     assert "GateFailedError: commit into 'main' was refused: only_within good/" in done.stderr
 
 
-def test_a_gate_that_cannot_be_imported_refuses_and_tells_the_way_out(repo, monkeypatch):
+def test_a_gate_that_cannot_be_imported_refuses_with_the_remedy(repo, monkeypatch):
     repo.gates.require("main", BAD)
     monkeypatch.delattr(samples, "no_bad_files")
     with pytest.raises(GateFailedError, match="graveler gates drop 'main'") as caught:
@@ -182,7 +182,7 @@ def test_a_gate_that_cannot_be_imported_refuses_and_tells_the_way_out(repo, monk
     assert repo.branch("main").commit("good")
 
 
-def test_a_required_gate_and_the_run_s_own_are_asked_once_where_they_are_one(repo):
+def test_a_gate_required_and_given_is_asked_once(repo):
     repo.gates.require("main", samples.no_bad_files)
     other = Gate("no_bad_files", lambda _: None)
     with repo.run("hour 05", gates=[samples.no_bad_files]) as run:
@@ -259,7 +259,7 @@ def test_options_that_are_none_are_refused(repo):
         repo.gates.require_named("main", "row_count", {"least": 1})
 
 
-def test_two_runs_that_are_each_fine_and_together_wrong_do_not_both_publish(repo):
+def test_two_runs_wrong_together_do_not_both_publish(repo):
     gate = samples.at_most_two_files
     first, second = repo.runs.open("a"), repo.runs.open("b")
     for run in (first, second):
@@ -273,7 +273,7 @@ def test_two_runs_that_are_each_fine_and_together_wrong_do_not_both_publish(repo
     assert not repo.ref("main").exists("x/b")
 
 
-def test_what_a_revert_may_a_commit_may_not_though_it_does_the_same(repo):
+def test_a_revert_may_do_what_an_equal_commit_may_not(repo):
     added = commit(repo, "main", "x/1.csv")
     repo.gates.require("main", checks.row_count("x/", at_least=0))
     repo.gates.require("main", checks.nothing_deleted_outside("tmp/"))
@@ -291,7 +291,7 @@ def remove(repo, path):
     repo.branch("main").commit("away with it")
 
 
-def test_a_run_cannot_take_the_place_of_a_required_gate_by_a_name(repo):
+def test_a_run_cannot_replace_a_required_gate_by_its_name(repo):
     repo.gates.require("main", BAD)
     names = ("no_bad_files", "no_bad_files (main)", "no_bad_files (main) (main)")
     with (
@@ -301,7 +301,7 @@ def test_a_run_cannot_take_the_place_of_a_required_gate_by_a_name(repo):
         run.put("bad/1", b"1")
 
 
-def test_a_branch_is_made_of_what_is_on_main_whatever_it_must_bring(repo):
+def test_a_branch_is_made_from_main_whatever_it_must_bring(repo):
     commit(repo, "main", "x/1.csv")
     repo.gates.require("release-*", checks.row_count("x/"))
     repo.create_branch("release-1")
@@ -388,7 +388,7 @@ def meanwhile(work):
 
 
 @pytest.mark.parametrize("door", ["publish", "ingest"])
-def test_what_is_being_judged_when_gates_are_required_is_judged_by_them_too(repo, door):
+def test_a_candidate_under_judgement_gets_newly_required_gates(repo, door):
     def slow(_):
         meanwhile(lambda: repo.gates.require("main", BAD))
 

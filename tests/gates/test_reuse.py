@@ -96,7 +96,7 @@ def test_a_verdict_that_is_used_again_says_so(repo):
 
 
 @pytest.mark.parametrize("prefix", ["", "t/", "t/1", "t/15", "s", "zz", "t/999"])
-def test_content_below_a_prefix_is_the_same_exactly_when_the_paths_are(repo, prefix):
+def test_content_below_a_prefix_is_equal_exactly_if_paths_are(repo, prefix):
     def tree(branch):
         return repo.commit(branch).metarange
 

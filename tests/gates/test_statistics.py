@@ -169,7 +169,7 @@ def test_history_outlives_the_data(repo):
     assert past_of(repo, 3) == [["hour 2", 12, 1], ["hour 1", 11, 1], ["hour 0", 10, 1]]
 
 
-def test_a_commit_that_a_branch_is_put_back_to_brought_what_it_brought(repo):
+def test_a_commit_reset_to_keeps_what_it_brought(repo):
     for hour in range(3):
         publish(repo, hour, 10 + hour)
     repo.gates.require("main", checks.row_count("t/", at_least=0))
@@ -199,7 +199,7 @@ def adds(candidate):
     candidate.report(rows=candidate.added("t/").rows)
 
 
-def test_a_gate_of_its_own_process_keeps_statistics_of_its_candidate_only(disk):
+def test_an_isolated_gate_keeps_statistics_of_its_candidate_only(disk):
     publish(disk, 0, 10)
     publish(disk, 1, 5, [Gate("adds", adds, reads="history", isolated=True)])
     (key,) = (key.decode() for key, _ in disk.stores.kv.scan(f"stats:{disk.stores.uid}"))

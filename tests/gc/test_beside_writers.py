@@ -142,7 +142,7 @@ def test_a_writer_comes_in_between_the_steps_of_a_sweep(writer):
     )
 
 
-def test_a_writer_that_stops_and_a_sweep_that_passes_it_lose_nothing():
+def test_a_writer_that_stops_while_a_sweep_passes_loses_nothing():
     """The writer finds the table there, the sweep deletes it, the writer looks at its record."""
     puts = []
 
@@ -236,7 +236,7 @@ def test_who_looked_a_commit_up_before_the_mark_keeps_it(name):
     interleave(prepared, name, delete_and_mark, checked_later(outcome), least=3)
 
 
-def test_who_looked_a_commit_up_before_the_mark_takes_its_condemnation_away():
+def test_a_reader_from_before_the_mark_removes_a_condemnation():
     points = []
 
     def left(world, named, _):
@@ -325,7 +325,7 @@ def test_of_two_marks_at_once_the_later_one_counts():
     interleave(unmarked, lambda repo: repo.gc.mark(), lambda repo: repo.gc.mark(), marked, least=20)
 
 
-def test_a_mark_in_between_the_steps_of_a_sweep_and_the_other_way_round():
+def test_a_mark_between_the_steps_of_a_sweep_and_vice_versa():
     def looked(world, *_):
         repo = world.repo(scripted=False)
         days(repo, 8)
@@ -340,7 +340,7 @@ def test_a_mark_in_between_the_steps_of_a_sweep_and_the_other_way_round():
     interleave(condemned, lambda repo: repo.gc.mark(), sweep, looked, least=20)
 
 
-def test_an_undelete_in_between_the_steps_of_a_sweep_and_the_other_way_round():
+def test_an_undelete_between_the_steps_of_a_sweep_and_vice_versa():
     def undelete(repo):
         return repo.gc.undelete(next(iter(repo.gc.marks())).id)
 

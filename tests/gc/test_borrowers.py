@@ -186,7 +186,7 @@ def test_a_borrower_dies_and_a_sweep_and_a_commit_come_after_it(borrower):
     assert number > 8
 
 
-def test_a_commit_refuses_what_a_dead_borrower_staged_and_then_commits_the_rest():
+def test_a_commit_refuses_rows_of_a_dead_borrower_keeps_the_rest():
     """A sweep passes between the borrower's look and its staged rows, and the borrower dies."""
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
@@ -211,7 +211,7 @@ def test_a_commit_refuses_what_a_dead_borrower_staged_and_then_commits_the_rest(
     assert check_sound(repo)["again"] == {"a": "1", "b": "1"}
 
 
-def test_acknowledged_rows_are_committed_whatever_sweeps_come_before(monkeypatch):
+def test_acknowledged_rows_are_committed_despite_earlier_sweeps(monkeypatch):
     """A sweep that looks, one that has decided, one that died, one that is over."""
     for number in range(1, 500):
         world = ScriptedWorld()
@@ -235,7 +235,7 @@ def test_acknowledged_rows_are_committed_whatever_sweeps_come_before(monkeypatch
     assert number > 30
 
 
-def test_a_borrower_that_names_a_listed_file_makes_the_sweep_look_again():
+def test_a_sweep_looks_again_at_a_listed_file_that_is_borrowed():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     condemned(repo)

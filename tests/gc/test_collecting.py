@@ -198,7 +198,7 @@ def test_a_step_can_be_taken_back_after_a_collection(repo):
     assert {entry.path for entry in run.list()} == {"y"} | {f"p{number}" for number in range(9)}
 
 
-def test_a_step_beside_another_one_can_be_taken_back_after_a_collection(world, repo):
+def test_a_step_beside_another_can_be_undone_after_a_collection(world, repo):
     """The tree of the step's own branch was no other branch's: only the commit names it."""
     run = repo.runs.open("hour")
     with run.step("one") as one, run.step("two") as two:
@@ -237,7 +237,7 @@ def test_rules_let_old_trees_go_and_keep_the_log(world, repo):
     check_sound(repo)
 
 
-def test_what_runs_merged_in_goes_with_the_history_of_their_target(world, repo):
+def test_merged_work_of_runs_goes_with_the_history_of_the_target(world, repo):
     for number in range(4):
         pass_days(world, 10)
         with repo.run(f"hour {number}") as run:
@@ -394,7 +394,7 @@ def test_what_waits_for_its_sweep_is_not_condemned_once_more(world, repo):
     assert [counts(found) for found in freed] == [{}, {"data": 1, "staging": 1}]
 
 
-def test_what_a_later_mark_swept_first_does_not_stop_the_earlier_one(world, repo):
+def test_what_a_later_mark_swept_does_not_stop_the_earlier_one(world, repo):
     lost = commit(repo, "dev", x="dev")
     entry = repo.ref("dev").stat("x")
     repo.delete_branch("dev")
@@ -430,7 +430,7 @@ def test_a_dry_run_finds_the_same_and_writes_nothing(world, repo):
     assert keys(repo) == before
 
 
-def test_tables_that_stay_are_read_once_however_many_commits_share_them(repo):
+def test_tables_that_stay_are_read_once_for_all_commits(repo):
     for number in range(10):
         commit(repo, "main", p0=f"version {number}")
 
@@ -474,7 +474,7 @@ def test_what_is_not_ours_is_left_and_named(repo):
     assert strange < keys(repo)
 
 
-def test_a_table_that_nobody_can_read_and_nobody_needs_goes_with_the_rest(repo):
+def test_an_unreadable_table_that_nobody_needs_is_collected(repo):
     repo.stores.objects.put(f"_graveler/{'ab' * 32}", b"no table")
     assert counts(collect(repo).freed) == {"ranges": 1}
     check_sound(repo)
@@ -499,13 +499,13 @@ def test_a_storage_of_a_repository_of_another_lake_is_refused(repo):
     repo.gc.mark()
 
 
-def test_what_collection_kept_for_an_earlier_owner_of_the_storage_is_no_obstacle(repo):
+def test_data_kept_for_an_earlier_storage_owner_is_no_obstacle(repo):
     repo.stores.objects.put(f"_graveler/gc/{'e' * 32}/clock", b"")
     assert repo.gc.mark().unknown == 0
 
 
 @pytest.mark.parametrize("what", ["metarange", "range", "commit", "branch"])
-def test_where_something_is_missing_or_damaged_nothing_is_condemned(repo, what):
+def test_nothing_is_condemned_where_something_is_missing(repo, what):
     head = repo.commit("main")
     commit(repo, "dev", x="dev")
     repo.delete_branch("dev")
@@ -536,7 +536,7 @@ def test_what_makes_no_sense_is_refused(repo):
 
 
 @pytest.mark.parametrize("hours", [-48, 48])
-def test_a_machine_whose_clock_is_off_deletes_nothing_that_is_young(hours):
+def test_a_machine_with_a_wrong_clock_deletes_nothing_young(hours):
     """The store's clock tells the age of objects, and when a window is over."""
     store_clock = FakeClock()
 
@@ -585,7 +585,7 @@ def test_days_are_counted_by_the_clock_that_dates_commits(world, repo):
 # -- what it costs
 
 
-def test_a_writer_pays_for_collection_only_where_a_table_is_there_already(world, repo, monkeypatch):
+def test_a_writer_pays_for_collection_only_where_a_table_exists(world, repo, monkeypatch):
     asked = []
     get = world.kv.get
 

@@ -6,50 +6,13 @@ import pytest
 
 from graveler.gc import MarkState
 from tests.harness.gc_lakes import NOW, check_sound, commit, keys, pass_days
+from tests.harness.operations.collection import mark, marked, start, sweep, undelete
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds
 
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog):
     caplog.set_level(logging.CRITICAL)
-
-
-def start(repo):
-    """A history with a rule, garbage of each kind, staged writes, and a run that is parked."""
-    for number in range(3):
-        commit(repo, "main", f"m{number}", a=str(number), b=f"b{number}")
-    commit(repo, "dev", x="x", y="y")
-    repo.delete_branch("dev")
-    dead = repo.stores.refs.branches.get("main").staging_token
-    repo.branch("main").put("staged", b"s")
-    repo.branch("main").commit("staged")
-    repo.stores.staging.set(dead, b"late", b"\x00")
-    repo.branch("main").put("live", b"l")
-    run = repo.runs.open("hour")
-    run.put("run", b"r")
-    run.commit("half")
-    run.park("later")
-    repo.stores.objects.put("data/stray", b"stray")
-    repo.gc.keep(count=2)
-    repo.stores.clock.sleep(2 * 86_400)
-
-
-def marked(repo):
-    start(repo)
-    repo.gc.mark()
-    repo.stores.clock.sleep(8 * 86_400)
-
-
-def mark(repo):
-    return repo.gc.mark()
-
-
-def sweep(repo):
-    return repo.gc.sweep(next(iter(repo.gc.marks())).id)
-
-
-def undelete(repo):
-    return repo.gc.undelete(next(iter(repo.gc.marks())).id)
 
 
 def finished():

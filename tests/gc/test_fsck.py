@@ -23,7 +23,7 @@ def short(refs):
 
 
 @pytest.mark.parametrize("depth", ["none", "exist", "checksum"])
-def test_a_sound_repository_has_no_problems_and_everything_is_looked_at_once(damage, depth):
+def test_a_sound_repository_has_no_problems_and_one_read_each(damage, depth):
     report = damage.fsck(objects=depth)
     assert report.problems == ()
     assert report.sound
@@ -47,7 +47,7 @@ def test_an_empty_repository_is_sound(tmp_path):
         assert graveler.fsck.fsck(repo.stores) == FsckReport((), 1, 1, 0, 0, 0, 0)
 
 
-def test_a_missing_object_is_named_with_its_path_and_all_who_need_it(damage):
+def test_a_missing_object_is_named_with_its_path_and_users(damage):
     damage.objects.delete(damage.address("main", "01:00/part-2"))
     (problem,) = damage.fsck().problems
     uri = damage.repo.stores.uri(damage.address("main", "01:00/part-2"))
@@ -82,7 +82,7 @@ def test_a_truncated_object_has_the_wrong_size(damage):
     assert problem.paths == ("00:00/part-1",)
 
 
-def test_a_changed_object_of_the_same_size_is_found_by_its_checksum_only(damage):
+def test_a_changed_object_of_equal_size_is_found_by_checksum(damage):
     damage.objects.put(damage.address("main", "00:00/part-1"), b"0 7")
     assert damage.found() == []
     (problem,) = damage.fsck(objects="checksum").problems
@@ -121,7 +121,7 @@ def test_an_entry_that_makes_no_sense_is_a_problem_of_its_range(damage):
     assert damage.found(objects="none") == []
 
 
-def test_a_range_in_the_cache_does_not_hide_that_the_stored_one_is_gone(damage):
+def test_a_cached_range_does_not_hide_that_its_source_is_gone(damage):
     info = damage.ranges("main")[-1]
     list(damage.repo.ref("main").list())
     damage.objects.delete(damage.key(info.id.hex()))
@@ -130,7 +130,7 @@ def test_a_range_in_the_cache_does_not_hide_that_the_stored_one_is_gone(damage):
     assert "tag v1" not in problem.refs
 
 
-def test_a_missing_metarange_is_named_and_nothing_that_only_it_names(damage):
+def test_a_missing_metarange_is_named_not_what_it_alone_names(damage):
     tree = damage.metarange("dev")
     damage.objects.delete(damage.key(tree))
     (problem,) = damage.fsck().problems
@@ -187,7 +187,7 @@ def test_a_tag_that_points_nowhere_is_named(damage):
     assert (problem.kind, problem.id, problem.refs) == ("commit", "f" * 64, ("tag lost",))
 
 
-def test_a_branch_record_that_cannot_be_read_is_named_and_the_others_are_looked_at(damage):
+def test_an_unreadable_branch_record_is_named_others_checked(damage):
     damage.overwrite("branch/dev", b"rubbish")
     damage.objects.delete(damage.address("main", "00:00/part-0"))
     branch, lost = damage.fsck().problems
@@ -207,7 +207,7 @@ def test_what_is_staged_is_looked_at(damage):
     assert (staged_write.refs, staged_write.paths) == (("main",), ("bad",))
 
 
-def test_a_staged_write_whose_record_id_is_not_that_of_its_bytes_is_named(damage):
+def test_a_staged_write_with_a_wrong_record_id_is_named(damage):
     stores = damage.repo.stores
     damage.repo.branch("dev").put("dev/staged", b"123")
     token = stores.refs.branches.get("dev").staging_token
@@ -218,7 +218,7 @@ def test_a_staged_write_whose_record_id_is_not_that_of_its_bytes_is_named(damage
     assert "another record id" in problem.message
 
 
-def test_an_entry_whose_content_identity_is_not_that_of_its_fields_is_named(damage):
+def test_an_entry_with_a_wrong_content_identity_is_named(damage):
     stores, dev = damage.repo.stores, damage.repo.branch("dev")
     entry = dev.put("dev/b", b"b")
     value = encode_value(bytes(32), decode_value(encode_entry(entry)[1])[1])
@@ -315,9 +315,7 @@ def test_a_look_that_is_not_resumed_reads_everything(damage, monkeypatch):
         assert (fresh.resumed, fresh.hashed) == (0, whole)
 
 
-def test_a_resumed_look_tells_again_of_what_was_damaged_and_finds_what_came_since(
-    damage, monkeypatch
-):
+def test_a_resumed_check_reports_old_damage_and_finds_new(damage, monkeypatch):
     first, *_ = damage.repo.ref("main").entries()
     damage.objects.put(first.address, b"x x")
     with monkeypatch.context() as patch:

@@ -100,7 +100,7 @@ def test_a_ladder_is_kept_as_deep_as_a_merge_looks():
     assert found == set(ids[-2 * (1 + LEVELS) :])
 
 
-def test_every_commit_is_visited_once_however_many_heads_there_are():
+def test_every_commit_is_visited_once_for_any_number_of_heads():
     main = 400
     parents = [(), *((number,) for number in range(main))]
     parents += [(10 * number,) for number in range(40)]  # a branch of one commit at every tenth

@@ -44,7 +44,7 @@ def hosts(world, repo):
     yield world.repo()
 
 
-def test_two_branches_merge_although_the_default_branch_never_had_their_base(world, repo):
+def test_two_branches_merge_though_the_default_lacks_their_base(world, repo):
     commit(repo, "dev", dev="0")
     for name in ("one", "two"):
         repo.create_branch(name, "dev")
@@ -77,7 +77,7 @@ def test_branches_that_merged_each_other_merge_again(world, repo):
     check_sound(cold)
 
 
-def test_any_other_merge_is_refused_by_a_full_cache_and_an_empty_one(world, repo):
+def test_any_other_merge_is_refused_with_full_and_empty_caches(world, repo):
     grow(world, repo, "main", 1)
     commit(repo, "gone", gone="0")
     repo.tags.create("v1", "gone")

@@ -52,7 +52,7 @@ def published(repo):
     return [made for made in repo.log(first_parent=True) if made.metadata.get("graveler.run")]
 
 
-def test_what_nobody_published_goes_and_every_published_hour_stays(repo):
+def test_unpublished_data_goes_and_every_published_hour_stays(repo):
     seen = check_sound(repo)
     parked = repo.runs.get(f"hour {HOURS:02}").head
     mark = collect(repo)
@@ -71,7 +71,7 @@ def test_what_nobody_published_goes_and_every_published_hour_stays(repo):
     check_sound(repo)
 
 
-def test_with_a_rule_old_versions_go_and_every_published_hour_stays(repo):
+def test_with_a_rule_old_versions_go_and_published_hours_stay(repo):
     seen = check_sound(repo)
     before = keys(repo)
     repo.gc.keep(count=1)

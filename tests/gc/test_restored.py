@@ -84,7 +84,7 @@ def test_a_mark_whose_sweep_is_forgotten_blocks_no_collection(restored, repo):
     check_sound(repo)
 
 
-def test_history_that_the_forgotten_sweep_removed_is_expired_for_fsck(restored, repo):
+def test_history_removed_by_the_forgotten_sweep_is_expired(restored, repo):
     for _ in range(2):
         report = fsck(repo.stores, objects="checksum")
         assert (report.problems, report.expired) == ((), 1)
@@ -97,7 +97,7 @@ def test_history_that_the_forgotten_sweep_removed_is_expired_for_fsck(restored, 
         repo.gc.run(grace=NOW, window=WINDOW)
 
 
-def test_a_commit_that_such_a_mark_condemned_is_expired_before_and_after(restored, repo):
+def test_a_commit_condemned_by_such_a_mark_is_expired(restored, repo):
     for _ in range(2):
         for read in (
             lambda: repo.ref(restored.lost),

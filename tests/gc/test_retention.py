@@ -123,7 +123,7 @@ def test_a_commit_from_the_future_is_young():
     assert kept_commits(history, [Line("b", Keep(days=1))], NOW) == {"a", "b"}
 
 
-def test_a_shared_history_is_walked_as_far_as_the_most_generous_branch_asks():
+def test_a_shared_history_is_kept_as_long_as_any_branch_asks():
     lines = [Line("e", Keep(days=15)), Line("e", Keep(count=4)), Line("d", Keep(days=1))]
     for order in (lines, lines[::-1], [lines[1], lines[2], lines[0]]):
         assert kept_commits(History(CHAIN), order, NOW) == set("bcde")

@@ -38,7 +38,7 @@ def test_rules_are_kept_by_pattern(rules):
     assert not found.keeps_everything
 
 
-def test_a_branch_that_several_patterns_match_keeps_what_any_of_them_keeps():
+def test_a_branch_that_matches_several_patterns_keeps_the_most():
     found = Retention(patterns={"*": Keep(days=3), "r-*": Keep(days=1, count=7), "r-x": Keep()})
     assert found.of("r-1") == Keep(days=3, count=7)
     assert found.of("r-x") == KEEP_ALL

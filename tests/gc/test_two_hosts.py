@@ -38,9 +38,7 @@ WHOLE = {f"input/part-{part}.csv": b"%d" % part for part in range(3)}
 
 
 @pytest.mark.parametrize("folder", ["cache-2", "cache-1"], ids=["own cache", "one cache"])
-def test_the_same_content_written_again_after_a_collection_is_read_by_every_host(
-    config, tmp_path, folder
-):
+def test_equal_content_after_a_collection_is_read_by_every_host(config, tmp_path, folder):
     other = replace(config, cache_folder=tmp_path / folder)
     with connect(config) as first, connect(other) as second:
         one = first.create_repository("flights")

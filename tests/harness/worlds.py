@@ -1,4 +1,8 @@
-"""A world of shared stores in memory that any number of lakes open, with a script in between."""
+"""A world of shared stores in memory that any number of lakes open, with a script in between.
+
+`struck_worlds` and `interleave` strike an operation at its first call, and at every `Points.step`
+th after it: the fourth by default, each with ``pytest --every-point``.
+"""
 
 from collections.abc import Callable
 from contextvars import Context
@@ -26,6 +30,16 @@ from graveler.testing.faults import (
 _numbers = count(1)
 
 SMALL = Splitting(min_bytes=0, max_bytes=2_000, raggedness=3)
+
+
+class Points:
+    """How many calls of an operation there are from one that is struck to the next.
+
+    Attributes:
+        step: ``pytest --every-point`` sets it to 1.
+    """
+
+    step = 4
 
 
 class ScriptedLake(Lake):
@@ -114,15 +128,15 @@ def struck_worlds(fault, prepare, operate):
     world, failed, calls, _ = struck(0)
     assert len(calls) > 1
     yield world, "nothing", failed
-    for number, call in enumerate(calls, 1):
-        if differs(call):
-            world, failed, _, hit = struck(number)
-            assert hit == call
-            yield world, f"{fault} at {call}, call {number}: {failed!r}", failed
+    differing = [(number, call) for number, call in enumerate(calls, 1) if differs(call)]
+    for number, call in differing[:: Points.step]:
+        world, failed, _, hit = struck(number)
+        assert hit == call
+        yield world, f"{fault} at {call}, call {number}: {failed!r}", failed
 
 
 def interleave(prepare, operate, meanwhile, check, *, least=3):
-    """Run `operate` once for every point at which `meanwhile` can come in between.
+    """Run `operate` once for each struck point, where `meanwhile` comes in between.
 
     Args:
         prepare: Called with a new world's repository.
@@ -130,9 +144,9 @@ def interleave(prepare, operate, meanwhile, check, *, least=3):
             error it raised, is the outcome.
         meanwhile: Called with the repository of the other process, once, in between.
         check: Called with the world, the outcome and that of `meanwhile`.
-        least: How many points there are at the least, lest the test test nothing.
+        least: The fewest points there must be; with fewer the test would check nothing.
     """
-    for number in count(1):
+    for number in count(1, Points.step):
         world = ScriptedWorld()
         prepare(world.repo(scripted=False))
         other = world.repo(scripted=False)

@@ -87,7 +87,7 @@ def test_no_target_installs_what_the_lock_does_not_pin():
         assert "--require-hashes" in words or "--editable" in words, line
 
 
-def test_the_demonstration_needs_nothing_that_the_lock_does_not_pin():
+def test_the_demonstration_needs_only_what_the_lock_pins():
     assert sorted(closure(["graveler"], ["demo"]) - {"graveler"} - set(PINNED)) == []
 
 

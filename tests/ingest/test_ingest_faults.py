@@ -86,9 +86,7 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_call_that_was_cut_off_anywhere_and_is_made_again_loses_and_doubles_nothing(
-    operation, fault
-):
+def test_an_interrupted_call_made_again_loses_and_doubles_none(operation, fault):
     policy, prepare, operate, files = OPERATIONS[operation]
     outcomes = set()
     for world, what, _ in struck_worlds(
@@ -122,7 +120,7 @@ def no_leftovers(world, ingestion):
 
 
 @pytest.mark.parametrize("operation", ["quarantine", "quarantine-of-several", "release"])
-def test_a_release_or_a_tick_that_died_is_finished_by_the_next_tick_of_another_hour(operation):
+def test_a_dead_release_or_tick_is_finished_by_another_tick(operation):
     policy, prepare, operate, files = OPERATIONS[operation]
     for world, what, failed in struck_worlds(
         "dies", lambda repo: prepare(repo, policy), lambda repo: operate(repo, policy)
@@ -168,9 +166,7 @@ def publish_a_run(repo):
         ("quarantine-of-several", "the-same-tick"),
     ],
 )
-def test_whatever_others_do_between_two_calls_of_a_tick_nothing_is_lost_or_doubled(
-    operation, meanwhile
-):
+def test_others_between_two_calls_of_a_tick_lose_or_double_none(operation, meanwhile):
     policy, prepare, operate, files = OPERATIONS[operation]
     expected = dict(files)
     if meanwhile in ("a-write", "a-commit-by-hand"):
@@ -200,7 +196,7 @@ def test_whatever_others_do_between_two_calls_of_a_tick_nothing_is_lost_or_doubl
 
 
 @pytest.mark.parametrize("meanwhile", ["a-mend", "the-same-release", "a-tick"])
-def test_whatever_others_do_between_two_calls_of_a_release_nothing_is_lost(meanwhile):
+def test_others_between_two_calls_of_a_release_lose_nothing(meanwhile):
     files = {**ALL_BAD, path(5, "y"): "mended"}
     mend = {path(5, "z"): "at the last moment"} if meanwhile == "a-mend" else {}
 
@@ -237,9 +233,7 @@ def careless(repo, policy):
 
 
 @pytest.mark.parametrize(("operate", "meanwhile"), [(five, careless), (careless, five)])
-def test_ticks_that_judge_differently_publish_an_hour_or_set_it_aside_but_not_both(
-    operate, meanwhile
-):
+def test_disagreeing_ticks_publish_an_hour_or_set_it_aside(operate, meanwhile):
     states = set()
 
     def check(world, answer, other):

@@ -79,7 +79,7 @@ def test_the_tick_of_the_held_hour_itself_takes_the_mend(repo, holding):
     assert tick.published.metadata["hour"] == FIVE
 
 
-def test_an_empty_hour_is_held_with_the_others_and_takes_the_mend_too(repo, holding):
+def test_an_empty_hour_is_held_with_the_others_and_takes_the_fix(repo, holding):
     stage(holding, 5, "x.bad")
     held = holding.tick(FIVE)
     tick = holding.tick(SIX)
@@ -92,9 +92,7 @@ def test_an_empty_hour_is_held_with_the_others_and_takes_the_mend_too(repo, hold
 
 
 @pytest.mark.parametrize("hour", ["2013-01-01T04:00Z", SIX])
-def test_an_hour_with_nothing_staged_is_empty_once_what_it_waited_behind_is_mended(
-    repo, holding, hour
-):
+def test_an_hour_without_writes_is_empty_once_nothing_blocks_it(repo, holding, hour):
     """Its own files may be among what is held, whichever of the two ticks came first."""
     stage(holding, 4, "late")
     stage(holding, 5, "x.bad")
@@ -115,7 +113,7 @@ def test_an_hour_that_was_empty_before_a_refusal_stays_so(holding):
     assert holding.tick("2013-01-01T04:00Z").state is HourState.EMPTY
 
 
-def test_an_empty_hour_is_empty_once_what_it_waited_behind_is_set_aside(holding, quarantining):
+def test_an_empty_hour_stays_empty_once_its_blocker_is_set_aside(holding, quarantining):
     stage(holding, 5, "x.bad")
     holding.tick(FIVE)
     assert holding.tick(SIX).state is HourState.HELD
@@ -159,7 +157,7 @@ def test_a_path_that_main_changed_differently_is_a_refusal(repo, holding):
 # quarantine
 
 
-def test_a_refused_hour_goes_to_a_branch_of_its_own_and_later_ones_go_through(repo, quarantining):
+def test_a_refused_hour_is_set_aside_and_later_ones_go_through(repo, quarantining):
     stage(quarantining, 4, "a")
     quarantining.tick("2013-01-01T04:00Z")
     stage(quarantining, 5, "a", "x.bad")
@@ -181,7 +179,7 @@ def test_a_refused_hour_goes_to_a_branch_of_its_own_and_later_ones_go_through(re
     assert quarantining.status().pending == ()
 
 
-def test_a_released_hour_says_which_earlier_ones_it_brings_files_of(repo, quarantining):
+def test_a_released_hour_names_earlier_ones_it_brings_files_of(repo, quarantining):
     stage(quarantining, 4, "late")
     stage(quarantining, 5, "a", "x.bad")
     quarantining.tick(FIVE)
@@ -251,9 +249,7 @@ def test_a_quarantine_is_not_merged_round_the_gates(repo, quarantining):
         repo.merge(SHELF, "main")
 
 
-def test_a_later_hour_that_wrote_the_same_path_first_is_a_conflict_of_the_release(
-    repo, quarantining
-):
+def test_a_path_written_first_by_a_later_hour_conflicts(repo, quarantining):
     stage(quarantining, 5, "a", "x.bad")
     quarantining.tick(FIVE)
     stage(quarantining, 5, "a", body="later")
@@ -292,7 +288,7 @@ def test_a_later_hour_writes_over_what_was_released_before_it(repo, quarantining
     assert published(repo) == {path(5): "later"}
 
 
-def test_what_a_refused_hour_had_changed_and_deleted_is_as_before(repo, quarantining):
+def test_changes_and_deletions_of_a_refused_hour_are_undone(repo, quarantining):
     stage(quarantining, 4, "a", "b")
     quarantining.tick("2013-01-01T04:00Z")
     quarantining.branch.delete(path(4, "a"))
@@ -304,7 +300,7 @@ def test_what_a_refused_hour_had_changed_and_deleted_is_as_before(repo, quaranti
     assert published(repo) == {path(4, "b"): "changed", path(4, "x.bad"): "changed"}
 
 
-def test_of_several_hours_that_wait_only_the_bad_ones_are_set_aside(repo, holding, quarantining):
+def test_of_several_waiting_hours_only_bad_ones_are_set_aside(repo, holding, quarantining):
     stage(holding, 5, "x.bad")
     holding.tick(FIVE)
     stage(holding, 6, "a")
@@ -320,7 +316,7 @@ def test_of_several_hours_that_wait_only_the_bad_ones_are_set_aside(repo, holdin
     assert holding.hour(SEVEN).quarantined == ("quarantine-2013-01-01T07-00",)
 
 
-def test_a_file_of_a_bad_hour_that_a_later_hour_wrote_again_stays(repo, holding, quarantining):
+def test_a_file_of_a_bad_hour_rewritten_by_a_later_one_stays(repo, holding, quarantining):
     stage(holding, 5, "a", "x.bad")
     holding.tick(FIVE)
     stage(holding, 5, "a", body="again")
@@ -330,7 +326,7 @@ def test_a_file_of_a_bad_hour_that_a_later_hour_wrote_again_stays(repo, holding,
     assert [kept.hours for kept in quarantining.quarantined()] == [(FIVE,)]
 
 
-def test_hours_that_are_refused_only_together_are_told_apart_by_their_order(repo):
+def test_hours_refused_only_together_are_told_apart_by_order(repo):
     @gate
     def at_most_two_files(candidate):
         return len(list(candidate.entries("input/"))) <= 2
@@ -370,7 +366,7 @@ def test_an_hour_that_is_refused_twice_has_two_branches(repo, quarantining):
     assert [kept.name for kept in quarantining.quarantined()] == [SHELF, SHELF + ".2"]
 
 
-def test_a_tick_called_again_for_a_quarantined_hour_answers_the_same(repo, quarantining):
+def test_a_repeated_tick_of_a_quarantined_hour_answers_the_same(repo, quarantining):
     stage(quarantining, 5, "x.bad")
     tick = quarantining.tick(FIVE)
     stage(quarantining, 6, "a")
@@ -390,7 +386,7 @@ def test_somebody_who_reset_the_branch_has_dropped_the_hour(repo, holding, quara
     assert holding.status().held is None
 
 
-def test_gates_that_the_target_requires_are_asked_by_ticks_and_releases(repo):
+def test_gates_of_the_target_are_asked_by_ticks_and_releases(repo):
     repo.gates.require("main", "tests.harness.judges:no_bad_file")
     ingestion = repo.ingestion(on_refusal="quarantine")
     stage(ingestion, 5, "x.bad")

@@ -29,7 +29,7 @@ def publishing(repo):
     return [one for one in repo.log("main", first_parent=True) if "graveler.ingest" in one.metadata]
 
 
-def test_a_tick_publishes_what_was_acknowledged_and_leaves_what_comes_later(repo, holding):
+def test_a_tick_publishes_acknowledged_files_not_later_ones(repo, holding):
     holding.branch.put(path(5), b"5")
     tick = holding.tick(FIVE)
     holding.branch.put(path(6), b"6")
@@ -44,7 +44,7 @@ def test_a_tick_publishes_what_was_acknowledged_and_leaves_what_comes_later(repo
     assert len(publishing(repo)) == 2
 
 
-def test_the_commits_say_which_hour_they_are_and_what_the_caller_said(repo, holding):
+def test_the_commits_name_their_hour_and_the_callers_metadata(repo, holding):
     holding.branch.put(path(5), b"5")
     target = repo.commit("main").id
     tick = holding.tick(FIVE, metadata={"orchestrator": "cron"})
@@ -63,7 +63,7 @@ def test_the_commits_say_which_hour_they_are_and_what_the_caller_said(repo, hold
     assert tick.published.message == f"ingest {FIVE}"
 
 
-def test_a_tick_called_again_answers_the_same_and_commits_nothing(repo, holding):
+def test_a_repeated_tick_answers_the_same_and_commits_nothing(repo, holding):
     holding.branch.put(path(5), b"5")
     first = holding.tick(FIVE)
     holding.branch.put(path(6), b"6")
@@ -83,7 +83,7 @@ def test_an_hour_in_which_nothing_came_is_over_all_the_same(repo, holding):
     assert published(repo) == {path(5): "5"}
 
 
-def test_late_files_are_published_with_the_hour_that_committed_them_which_says_so(repo, holding):
+def test_late_files_are_published_with_the_hour_that_took_them(repo, holding):
     holding.branch.put(path(6), b"6")
     assert holding.tick(SIX).late == ()
     holding.branch.put(path(5), b"late")
@@ -95,7 +95,7 @@ def test_late_files_are_published_with_the_hour_that_committed_them_which_says_s
     assert holding.hour(SEVEN).late == tick.late
 
 
-def test_whoever_follows_the_commits_is_told_of_every_hour_that_one_brings(repo, holding):
+def test_a_follower_of_commits_learns_every_hour_of_each(repo, holding):
     holding.branch.put(path(5, "x.bad"), b"")
     assert holding.tick(FIVE).state is HourState.HELD
     holding.branch.delete(path(5, "x.bad"))
@@ -192,7 +192,7 @@ def test_hours_that_wait_are_published_one_by_one_in_their_order(repo, holding):
     assert holding.hour(FIVE).published == publishing(repo)[2]
 
 
-def test_what_somebody_commits_on_the_branch_is_published_with_the_next_tick(repo, holding):
+def test_a_users_commit_is_published_with_the_next_tick(repo, holding):
     holding.branch.put(path(5), b"5")
     holding.branch.commit("by hand", metadata={"who": "me"})
     tick = holding.tick(SIX)
@@ -232,7 +232,7 @@ def test_an_ingestion_need_not_go_into_main(repo):
     assert published(repo) == {}
 
 
-def test_a_branch_that_fell_far_behind_is_brought_up_to_its_target(repo, holding, monkeypatch):
+def test_a_branch_far_behind_is_brought_up_to_its_target(repo, holding, monkeypatch):
     monkeypatch.setattr("graveler.ingest.catching_up.FAR", 5)
     repo.protection.remove("main")
     for hour in range(5, 20):
@@ -247,7 +247,7 @@ def test_a_branch_that_fell_far_behind_is_brought_up_to_its_target(repo, holding
 
 
 @pytest.mark.parametrize("policy", ["hold", "quarantine"])
-def test_a_tick_makes_as_many_calls_after_many_hours_as_after_few(world, policy):
+def test_a_tick_makes_as_many_calls_after_many_hours_as_few(world, policy):
     calls = []
     for hour in range(40):
         repo = world.repo()  # a fresh process, whose caches are empty
@@ -298,7 +298,7 @@ def test_an_hour_that_was_rolled_back_can_be_written_again(repo, holding, body):
     assert sum("graveler.caught-up" in one.metadata for one in repo.log("ingest")) == 1
 
 
-def test_a_hole_that_a_rollback_left_stays_while_nobody_writes_there(repo, holding):
+def test_a_hole_left_by_a_rollback_stays_until_it_is_written(repo, holding):
     holding.branch.put(path(5), b"5")
     repo.revert(holding.tick(FIVE).published.id, parent=1)
     holding.branch.put(path(6), b"6")

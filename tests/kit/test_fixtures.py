@@ -114,7 +114,7 @@ def project(tmp_path):
     return run
 
 
-def test_pytest_finds_the_plugin_by_itself_and_leaves_it_when_told(project):
+def test_pytest_loads_the_plugin_and_unloads_it_on_request(project):
     done = project()
     assert "1 passed" in done.stdout, done.stdout + done.stderr
     done = project("-p", "no:graveler")

@@ -54,7 +54,7 @@ def test_every_point_of_a_small_run_is_tried():
     assert done.points == done.of > 3 * done.calls
 
 
-def test_an_attempt_that_is_overtaken_while_it_hangs_changes_nothing():
+def test_an_attempt_overtaken_while_it_hangs_changes_nothing():
     simulate(steps, prepare=yesterday, kinds=["overtaken"], most=25)
 
 
@@ -72,7 +72,7 @@ def test_a_function_of_a_run_is_published_behind_its_gates():
     assert done.points == 40 < done.of
 
 
-def test_tasks_in_threads_and_a_hidden_branch_of_ones_own_are_fine():
+def test_tasks_in_threads_and_a_hidden_own_branch_are_fine():
     def pipeline(repo):
         with repo.run("hour 05") as run, ThreadPoolExecutor(1) as pool:
             pool.submit(run.put, "a", b"one").result()
@@ -212,7 +212,7 @@ def append(repo):
         run.put("totals.csv", run.get("totals.csv") + b"2\n")
 
 
-def test_an_attempt_that_adds_to_what_an_earlier_one_published_is_found():
+def test_an_attempt_that_adds_to_an_earlier_publish_is_found():
     with pytest.raises(SimulationError) as found:
         simulate(append, prepare=yesterday, kinds=["dies-before", "dies-after"])
     told = str(found.value)

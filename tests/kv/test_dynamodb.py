@@ -152,7 +152,7 @@ def test_throttling_is_waited_out_and_told_in_the_end(
         assert len(service.answers) == 100 - 8
 
 
-def test_a_service_that_fails_is_asked_again_but_not_to_write_under_a_condition(
+def test_a_failing_service_is_asked_again_if_unconditional(
     store: DynamoDBKVStore, service: Service
 ) -> None:
     for call in _calls(store):

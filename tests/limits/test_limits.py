@@ -58,7 +58,7 @@ def test_an_entry_as_large_as_may_be_is_written_and_read(repo):
     assert (found.content_type, found.metadata) == (content_type, metadata)
 
 
-def test_a_commit_and_a_run_as_large_as_may_be_are_written_and_read(repo):
+def test_the_largest_commit_and_run_are_written_and_read(repo):
     message = "m" * limits.MESSAGE_BYTES
     metadata = pairs(limits.METADATA_BYTES)
     main = repo.branch("main")

@@ -96,7 +96,7 @@ CALLS = {
 }
 
 
-def test_a_call_ends_after_thirty_seconds_unless_the_settings_say_otherwise(tmp_path):
+def test_a_call_ends_after_thirty_seconds_by_default(tmp_path):
     assert NO_PROGRESS_S == 30
     text = 'format = 1\n[kv]\nuri = "mem://"\n[storage]\nuri = "mem://x"\n'
     (tmp_path / "graveler.toml").write_text(text)

@@ -27,7 +27,7 @@ def test_another_key_is_taken_as_it_stands(key):
     "key",
     ["p//data/x", "p/./data/x", "p/data/../data/x", "%70/data/x", "p/d%61ta/x", "q/../p/data/x"],
 )
-def test_what_only_some_programs_take_for_an_own_object_is_refused(key):
+def test_a_key_only_some_programs_take_for_own_is_refused(key):
     with pytest.raises(InvalidInputError, match="give it as 'data/"):
         AddressBook("s3a://bucket/p").stored_form(f"s3://bucket/{key}")
 

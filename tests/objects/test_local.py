@@ -33,7 +33,7 @@ class Slow(io.BytesIO):
 
 
 @pytest.mark.parametrize("days", [2, -2])
-def test_what_is_being_written_stays_for_a_process_whose_clock_has_jumped(tmp_path, days):
+def test_files_in_writing_stay_for_a_process_whose_clock_jumped(tmp_path, days):
     clock = FakeClock(SystemClock().now() + timedelta(days=days))
     other = LocalStore(tmp_path, clock=clock)
     store = LocalStore(tmp_path)
@@ -65,7 +65,7 @@ def synced(monkeypatch):
     return folders
 
 
-def test_a_folder_whose_name_is_durable_is_not_synced_in_its_own_again(tmp_path, synced):
+def test_a_folder_with_a_durable_name_is_not_synced_again(tmp_path, synced):
     store = LocalStore(tmp_path)
     store.put("a/b/1", b"")
     assert {tmp_path, tmp_path / "a", tmp_path / "a/b"} <= set(synced)

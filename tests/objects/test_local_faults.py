@@ -112,7 +112,7 @@ def test_a_disk_that_fails_at_any_call_leaves_old_or_new(
     assert failed >= 6
 
 
-def test_a_folder_that_may_not_be_written_is_named_with_the_way_out(tmp_path, monkeypatch):
+def test_an_unwritable_folder_is_named_with_the_remedy(tmp_path, monkeypatch):
     store = LocalStore(tmp_path)
     with monkeypatch.context() as patch:
         FailingDisk(patch, errno.EROFS).fail_at = None
@@ -274,7 +274,7 @@ def test_a_process_killed_in_a_put_leaves_no_object(tmp_path, verb):
     assert [info.key for info in store.list()] == ["a/b", "a/old"]
 
 
-def test_what_a_dead_writer_left_is_cleared_after_a_day_by_the_next(tmp_path):
+def test_leftovers_of_a_dead_writer_are_cleared_after_a_day(tmp_path):
     LocalStore(tmp_path).put("a", b"")
     abandoned = tmp_path / ".graveler-tmp" / "abandoned"
     abandoned.write_bytes(b"half")

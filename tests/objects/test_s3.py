@@ -54,7 +54,7 @@ def test_a_whole_bucket_may_be_a_store(s3_bucket, s3_options):
     store.close()
 
 
-def test_stores_of_one_bucket_see_only_what_is_below_their_prefix(s3_bucket, s3_options):
+def test_stores_of_one_bucket_see_only_below_their_prefix(s3_bucket, s3_options):
     left, right = (open_store(f"s3://{s3_bucket}/{name}", s3_options) for name in ("a", "ab"))
     left.put("x", b"left")
     right.put("x", b"right")
@@ -211,9 +211,7 @@ assert store.get("child") == b"1"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
-def test_a_forked_child_that_could_not_connect_does_not_use_the_parents_connections(
-    s3_bucket, s3_options
-):
+def test_a_child_that_cannot_connect_spares_the_parents_sockets(s3_bucket, s3_options):
     script = f"""
 import os
 import boto3

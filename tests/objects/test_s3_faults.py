@@ -128,9 +128,7 @@ def test_a_put_that_always_fails_ends_with_a_typed_error(s3_server, store, fault
 
 
 @pytest.mark.parametrize(("fault", "error"), ALL.items())
-def test_a_conditional_write_does_not_claim_to_know_what_it_does_not(
-    s3_server, store, fault, error
-):
+def test_a_conditional_write_does_not_claim_what_it_cannot_know(s3_server, store, fault, error):
     if fault in {Fault.LOST_REQUEST, Fault.LOST_REPLY}:
         error = OutcomeUnknownError
     with (
@@ -159,7 +157,7 @@ def test_a_replacement_that_fails_once_is_done_once(s3_server, store, fault):
     assert info.etag == store.head("there").etag
 
 
-def test_a_replacement_that_was_overtaken_before_it_was_repeated_is_refused(s3_server, store):
+def test_a_replacement_overtaken_before_its_retry_is_refused(s3_server, store):
     seen = store.head("there").etag
     store.put("there", b"somebody else's")
     with (
@@ -205,7 +203,7 @@ def test_each_step_of_an_upload_in_parts_may_fail_once(
 
 @pytest.mark.parametrize(("fault", "error"), ON_THE_WAY.items())
 @pytest.mark.parametrize("step", ["POST ?uploads", "PUT ?", "POST ?uploadId"])
-def test_an_upload_in_parts_that_always_fails_at_a_step_leaves_nothing(
+def test_a_multipart_upload_that_always_fails_leaves_nothing(
     s3_server, s3_bucket, parting_store, step, fault, error
 ):
     method, _, query = step.partition(" ")

@@ -67,7 +67,7 @@ def test_what_names_nothing_is_not_found(repo, expression):
         repo.commit(expression)
 
 
-def test_a_parent_that_is_not_there_is_told_with_how_many_there_are(repo):
+def test_a_missing_parent_is_reported_with_the_number_of_parents(repo):
     with pytest.raises(RefNotFoundError, match=r"has 1 parent$"):
         repo.commit("v1^2")
 

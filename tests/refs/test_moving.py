@@ -85,7 +85,7 @@ def test_a_lost_reply_is_read_back(refs, script):
 
 @pytest.mark.parametrize("call", ["get", "set_if"])
 @pytest.mark.parametrize("written", [True, False])
-def test_a_lost_reply_stays_unknown_where_the_store_answers_no_more(
+def test_a_lost_reply_stays_unknown_if_the_store_stops_answering(
     refs, script, monkeypatch, written, call
 ):
     kv = refs.branches._kv
@@ -135,7 +135,7 @@ def test_advance_says_whether_the_commit_is_in(refs, script):
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_advance_goes_by_history_where_another_wrote_after_a_lost_reply(refs, script, written):
+def test_advance_uses_history_if_another_wrote_after_lost_reply(refs, script, written):
     root = add(refs, "root")
     move(refs, "main", to(root.id))
     mine = add(refs, "mine", root)

@@ -78,7 +78,7 @@ def test_an_idle_read_is_made_at_once_by_who_asks():
     assert reads._under_way == {}
 
 
-def test_who_asks_while_a_read_is_under_way_shares_one_that_begins_afterwards():
+def test_a_reader_during_a_read_shares_one_that_begins_after():
     gate = Gate()
     reads = SharedReads(gate.read)
     first = Asker(reads)
@@ -177,7 +177,7 @@ def test_no_answer_is_older_than_its_question():
     assert reads_made[0] < 800  # some were shared
 
 
-def test_a_forked_child_does_not_wait_for_the_looks_of_its_parent():
+def test_a_forked_child_does_not_wait_for_reads_of_its_parent():
     gate = Gate()
     reads = SharedReads(gate.read)
     asker = Asker(reads)

@@ -57,7 +57,7 @@ def test_whoever_opens_by_hand_ends_the_owners_time(repo):
 
 
 @pytest.mark.parametrize("end", ["park", "abandon"])
-def test_an_attempt_that_is_over_is_not_opened_again_for_its_owner(repo, end):
+def test_an_attempt_that_is_over_is_not_reopened_for_its_owner(repo, end):
     run = opened(repo, "a")
     getattr(run, end)("the worker died")
     with pytest.raises(FencedError, match="the worker died"):
@@ -84,9 +84,7 @@ def test_an_owner_must_be_named(repo):
 
 
 @pytest.mark.parametrize("earlier", ["none", "parked", "published"])
-def test_who_comes_while_the_first_is_opening_takes_the_same_attempt(
-    repo, tree, monkeypatch, earlier
-):
+def test_openers_beside_the_first_one_take_the_same_attempt(repo, tree, monkeypatch, earlier):
     if earlier != "none":
         before = opened(repo, "before")
         write(before, "zero", "zero")
@@ -121,9 +119,7 @@ def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkey
 
 
 @pytest.mark.parametrize("end", ["publish", "park", "abandon", "opened by another"])
-def test_who_was_opening_when_all_was_over_leaves_no_branch_to_write_to(
-    repo, tree, monkeypatch, end
-):
+def test_an_opener_beside_the_end_leaves_no_branch_to_write_to(repo, tree, monkeypatch, end):
     take = branch.take_branch
 
     def overtaken(stores, record):
@@ -278,7 +274,7 @@ def test_an_opener_may_refuse_the_run_that_is_there(repo):
     assert repo.runs.get(KEY) == parked
 
 
-def test_an_opener_is_told_of_a_publish_that_was_left_in_the_middle_as_it_ended(repo, monkeypatch):
+def test_an_opener_learns_how_an_unfinished_publish_ended(repo, monkeypatch):
     first = opened(repo, "a")
     write(first, "one", "one")
 

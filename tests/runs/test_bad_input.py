@@ -36,9 +36,7 @@ OPEN = {
 
 
 @pytest.mark.parametrize("how", OPEN)
-def test_a_branch_deleted_under_a_run_fails_its_tasks_and_the_next_attempt_has_all_of_it(
-    repo, tree, how
-):
+def test_a_deleted_run_branch_fails_its_tasks_not_the_next_run(repo, tree, how):
     run = OPEN[how](repo, "first")
     work(run, "one")
     step = run.step("two").__enter__()
@@ -94,7 +92,7 @@ def test_an_attempt_whose_branch_was_deleted_ends_like_any_other(repo, tree, end
     assert ("one" in tree(again)) == (end != "abandon")
 
 
-def test_work_that_was_given_up_or_published_does_not_come_back_with_a_deleted_branch(repo, tree):
+def test_ended_work_does_not_come_back_with_a_deleted_branch(repo, tree):
     for end in ("abandon", "publish"):
         run = repo.runs.open(KEY)
         work(run, end)
@@ -140,7 +138,7 @@ def test_a_run_may_be_called_anything(repo, name):
     assert not repo.ref("main").exists(name)
 
 
-def test_keys_that_differ_in_what_a_branch_name_cannot_hold_are_different_runs(repo):
+def test_keys_that_a_branch_name_cannot_tell_apart_are_two_runs(repo):
     keys = ["a b", "a/b", "a:b", "a-b", "A b", "a  b"]
     branches = {repo.runs.open(key).branch for key in keys}
     assert len(branches) == len(keys)
@@ -171,7 +169,7 @@ STALE = {
 
 @pytest.mark.parametrize("use", STALE)
 @pytest.mark.parametrize("then", ["open", "parked", "published", "given up"])
-def test_a_handle_of_an_older_attempt_is_refused_whatever_became_of_the_run(repo, use, then):
+def test_a_handle_of_an_older_attempt_is_always_refused(repo, use, then):
     stale = repo.runs.open(KEY).handle.to_json()
     run = repo.runs.open(KEY)
     run.put("new", b"1")
@@ -237,7 +235,7 @@ def test_a_handle_holds_no_secret(repo):
     }
 
 
-def test_a_lake_that_is_unreachable_at_any_call_leaves_main_and_the_next_attempt_works():
+def test_a_lake_unreachable_at_any_call_leaves_main_and_recovers():
     """An orchestrator's whole run, with the lake gone for one call after another."""
 
     def orchestrate(repo):

@@ -17,7 +17,7 @@ _inputs = st.builds(Input, st.sampled_from(["c1", "c2", "c3"]), _prefixes)
 
 
 @given(st.lists(_inputs, max_size=30))
-def test_folding_covers_all_that_was_read_names_nothing_twice_and_repeats(inputs):
+def test_folding_covers_all_reads_names_each_once_and_repeats(inputs):
     short = folded(inputs)
     for read in inputs:
         assert any(
@@ -31,7 +31,7 @@ def test_folding_covers_all_that_was_read_names_nothing_twice_and_repeats(inputs
     assert decode_inputs(encode_inputs(short)) == short
 
 
-def test_however_much_is_read_little_is_kept_and_all_of_it_is_covered():
+def test_little_of_many_reads_is_kept_and_all_are_covered():
     inputs = [Input("c", f"raw/{hour // 24:03}/{hour % 24:02}/{hour}") for hour in range(5_000)]
     short = folded(inputs)
     assert 1 <= len(short) <= 64
@@ -74,7 +74,7 @@ def test_reading_is_kept_with_the_next_commit_or_join_or_publish(repo):
     assert decode_inputs(published.metadata["graveler.inputs"]) == run.record.inputs
 
 
-def test_a_step_that_failed_has_no_inputs_and_a_resumed_run_keeps_those_of_its_steps(repo):
+def test_a_failed_step_has_no_inputs_resumed_ones_keep_theirs(repo):
     run = repo.runs.open(KEY)
     base = run.record.base
     with run.step("one") as step:

@@ -34,7 +34,7 @@ def made(run):
     return {name: write(run, name, f"{name}/file") for name in ("first", "second")}
 
 
-def test_a_step_is_taken_back_as_if_it_had_run_again_and_written_nothing(run, tree):
+def test_undoing_a_step_equals_a_retry_that_wrote_nothing(run, tree):
     write(run, "first", "own", "shared", "settled")
     write(run, "second", "shared", body=b"2")
     taken = run.take_back("first", metadata={"why": "skipped"})
@@ -102,9 +102,7 @@ def test_work_on_a_branch_that_was_given_up_is_lost(repo, run, made):
     assert lost(again, made) == ("first",)
 
 
-def test_work_on_a_branch_that_was_given_up_is_lost_though_an_earlier_round_had_the_step(
-    repo, run, made
-):
+def test_work_on_an_abandoned_branch_is_lost_despite_rounds(repo, run, made):
     run.publish()
     dropped = repo.runs.open(KEY)
     made["first"] = write(dropped, "first", "first/newer")
@@ -123,7 +121,7 @@ def test_work_whose_publish_was_rolled_back_is_lost(repo, run, made):
     assert lost(repo.runs.open(KEY), made) == ()
 
 
-def test_work_whose_publish_was_reverted_by_hand_is_lost_until_that_is_reverted(repo, run, made):
+def test_work_reverted_by_hand_is_lost_until_that_is_reverted(repo, run, made):
     published = run.publish().commit
     reverted = repo.revert(published.id, "main", parent=1)
     again = repo.runs.open(KEY)
@@ -132,7 +130,7 @@ def test_work_whose_publish_was_reverted_by_hand_is_lost_until_that_is_reverted(
     assert lost(again, made) == ()
 
 
-def test_an_attempt_that_began_before_the_revert_has_lost_what_it_rests_on(repo, run, made):
+def test_an_attempt_begun_before_the_revert_lost_its_ground(repo, run, made):
     published = run.publish().commit
     again = repo.runs.open(KEY)
     made["second"] = write(again, "second", "second/other file")

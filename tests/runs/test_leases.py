@@ -107,7 +107,7 @@ def test_clocks_that_are_apart_never_shorten_a_lease(repo, clock):
     assert run.record.lease_until == ahead
 
 
-def test_an_attempt_that_was_set_aside_by_somebody_else_is_told_so_by_its_next_work(repo, clock):
+def test_an_attempt_set_aside_learns_it_at_its_next_call(repo, clock):
     run = repo.runs.open(KEY)
     repo.runs.park(KEY, reason="the orchestrator said so")
     for work in ("put", "link", "link_many", "delete_many", "renew", "step", "commit"):
@@ -118,7 +118,7 @@ def test_an_attempt_that_was_set_aside_by_somebody_else_is_told_so_by_its_next_w
         run.put("a", b"1")
 
 
-def test_a_lake_that_is_briefly_gone_fails_the_write_and_nothing_else():
+def test_a_lake_briefly_gone_fails_the_write_and_nothing_else():
     world = ScriptedWorld()
     repo = world.repo()
     run = repo.runs.open(KEY)

@@ -81,7 +81,7 @@ def test_a_dropped_run_leaves_its_record_only(repo, tree):
         pass
 
 
-def test_a_published_run_that_is_run_again_starts_from_main_as_it_is(repo, tree):
+def test_a_published_run_run_again_starts_from_the_present_main(repo, tree):
     with repo.run(KEY) as run:
         run.put("a", b"1")
     with repo.run("another") as run:
@@ -93,7 +93,7 @@ def test_a_published_run_that_is_run_again_starts_from_main_as_it_is(repo, tree)
     assert tree(repo.ref("main")) == {"settled": "0", "a": "better", "b": "2"}
 
 
-def test_a_run_that_changes_nothing_is_published_without_a_commit(repo):
+def test_a_run_without_changes_is_published_without_a_commit(repo):
     before = repo.commit("main")
     with repo.run(KEY) as run:
         pass
@@ -340,7 +340,7 @@ def test_gates_of_one_name_are_refused(repo):
         gate("x", severity="loud")(lambda _: None)
 
 
-def test_a_run_is_ended_from_outside_only_if_it_is_the_one_that_is_meant(repo):
+def test_a_run_is_ended_from_outside_only_if_it_is_the_one_meant(repo):
     for end, state in (("park", RunState.PARKED), ("abandon", RunState.REAPED)):
         key = f"to {end}"
         call = getattr(repo.runs, end)
@@ -381,7 +381,7 @@ def other_hour(repo):
     return publish
 
 
-def test_a_resumed_attempt_reads_its_target_as_it_was_and_says_so(repo, tree, caplog, other_hour):
+def test_a_resumed_attempt_reads_its_target_as_it_was(repo, tree, caplog, other_hour):
     run = repo.runs.open(KEY)
     run.put("input/a", b"1")
     run.commit("first")
@@ -406,7 +406,7 @@ def test_a_resumed_attempt_reads_its_target_as_it_was_and_says_so(repo, tree, ca
     assert len(caplog.records) == 1
 
 
-def test_of_an_owners_processes_the_one_that_opens_says_that_it_resumes(repo, caplog, other_hour):
+def test_the_process_of_an_owner_that_opens_is_told_to_resume(repo, caplog, other_hour):
     run = repo.runs.open_or_attach(KEY, owner="first")
     run.close("failed")
     other_hour()

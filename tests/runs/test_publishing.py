@@ -24,7 +24,7 @@ def one_capital(candidate):
     return True if len(capitals) == 1 else f"{len(capitals)} capitals: {', '.join(capitals)}"
 
 
-def test_two_runs_that_are_each_fine_and_together_wrong_are_stopped(repo, tree):
+def test_two_runs_fine_alone_and_wrong_together_are_stopped(repo, tree):
     first, second = repo.runs.open("bonn"), repo.runs.open("berlin")
     for run in (first, second):
         run.put(f"capitals/{run.key}", b"1")
@@ -41,7 +41,7 @@ def test_two_runs_that_are_each_fine_and_together_wrong_are_stopped(repo, tree):
     assert "2 capitals" in second.record.reason
 
 
-def test_of_two_that_publish_at_the_same_moment_one_is_stopped_at_every_point():
+def test_of_two_simultaneous_publishers_one_is_always_stopped():
     """What was judged before main moved is judged again."""
     handles: list[RunHandle] = []
 
@@ -67,7 +67,7 @@ def test_of_two_that_publish_at_the_same_moment_one_is_stopped_at_every_point():
     interleave(prepare, publish(0), publish(1), check, least=10)
 
 
-def test_the_reason_of_every_refusal_is_kept_the_newest_last_and_not_for_ever(repo):
+def test_refusal_reasons_are_kept_newest_last_and_bounded(repo):
     @gate(reads="attempt")
     def never(candidate):
         return f"attempt {candidate.run.attempt} is wrong"
@@ -122,7 +122,7 @@ def test_conflicts_and_protected_targets_are_refusals_too(repo):
     assert run.state is RunState.PARKED
 
 
-def test_what_one_key_publishes_lands_in_the_order_of_its_attempts():
+def test_publishes_of_one_key_land_in_the_order_of_attempts():
     """An older attempt's publish never lands after a newer attempt has been opened."""
     handles: list[RunHandle] = []
 
@@ -155,7 +155,7 @@ def test_what_one_key_publishes_lands_in_the_order_of_its_attempts():
     interleave(prepare, lambda repo: repo.runs.attach(handles[-1]).publish(), newer, check, least=8)
 
 
-def test_a_run_that_is_to_be_dropped_is_parked_by_a_refusal_until_it_is_closed(repo):
+def test_a_refused_run_to_be_dropped_is_parked_until_closed(repo):
     run = repo.runs.open(KEY, on_failure="drop")
     run.put("a", b"1")
     run.commit("x")

@@ -40,7 +40,7 @@ def hidden(repo):
     return [record.name for record in repo.branches(hidden=True) if record.hidden]
 
 
-def test_a_dead_attempt_is_parked_and_the_next_one_goes_on_from_it(repo):
+def test_a_dead_attempt_is_parked_and_the_next_one_resumes(repo):
     run = ready(repo)
     main = repo.commit("main")
     planned = repo.runs.reap(now=later(repo))
@@ -162,7 +162,7 @@ def test_what_a_publisher_left_that_died_at_its_end_is_removed():
     assert seen
 
 
-def test_what_a_slow_process_leaves_of_a_run_that_is_over_is_found_by_a_look_at_everything():
+def test_leftovers_of_a_finished_run_are_found_by_a_full_scan():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     run = ready(repo)
@@ -175,7 +175,7 @@ def test_what_a_slow_process_leaves_of_a_run_that_is_over_is_found_by_a_look_at_
     assert hidden(repo) == []
 
 
-def test_an_appointment_outlives_an_opener_that_is_as_slow_as_a_lease():
+def test_an_appointment_outlives_an_opener_as_slow_as_a_lease():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     clock, kv, partition = repo.stores.clock, repo.stores.kv, f"runs:{repo.stores.uid}"
@@ -213,7 +213,7 @@ def published_by_the_dead():
             yield world
 
 
-def test_opening_a_run_reaps_a_few_of_those_that_are_due_and_looks_at_no_others(repo):
+def test_opening_a_run_reaps_a_few_due_ones_and_reads_no_others(repo):
     clock = repo.stores.clock
     for number in range(12):
         ready(repo, f"dead {number:02}")
@@ -235,7 +235,7 @@ def test_opening_a_run_reaps_a_few_of_those_that_are_due_and_looks_at_no_others(
     ]
 
 
-def test_opening_asks_for_the_records_of_live_runs_that_are_due_alone(repo, monkeypatch):
+def test_opening_reads_the_records_of_due_live_runs_alone(repo, monkeypatch):
     with repo.run("done") as run:
         run.put("a", b"1")
     ready(repo, "alive")
@@ -264,7 +264,7 @@ def due(repo):
     ]
 
 
-def test_the_index_of_the_due_does_not_grow_with_the_runs_that_are_over(repo):
+def test_the_due_index_does_not_grow_with_runs_that_are_over(repo):
     clock = repo.stores.clock
     for number in range(10):
         with repo.run(f"done {number}") as run:
@@ -281,9 +281,7 @@ def test_the_index_of_the_due_does_not_grow_with_the_runs_that_are_over(repo):
     assert len(due(repo)) <= 3 + 8
 
 
-def test_overdue_runs_that_cannot_be_reaped_hide_no_others_and_keep_no_run_from_opening(
-    repo, caplog
-):
+def test_runs_that_cannot_be_reaped_hide_and_block_no_others(repo, caplog):
     kv, partition = repo.stores.kv, f"runs:{repo.stores.uid}"
     for number in range(12):
         broken = ready(repo, f"broken {number:02}")
@@ -298,7 +296,7 @@ def test_overdue_runs_that_cannot_be_reaped_hide_no_others_and_keep_no_run_from_
     assert "overdue" in caplog.text
 
 
-def test_one_run_that_cannot_be_reaped_is_told_of_when_the_others_are():
+def test_a_run_that_cannot_be_reaped_is_reported_last():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     first, second = ready(repo, "first"), ready(repo, "second")
@@ -311,7 +309,7 @@ def test_one_run_that_cannot_be_reaped_is_told_of_when_the_others_are():
     assert second.state is RunState.PARKED
 
 
-def test_an_owner_that_was_silent_for_too_long_goes_on_unless_another_came_first(repo):
+def test_a_silent_owner_goes_on_unless_another_came_first(repo):
     def owned(owner):
         return repo.runs.open_or_attach(KEY, owner=owner)
 
@@ -338,7 +336,7 @@ def test_an_owner_that_was_silent_for_too_long_goes_on_unless_another_came_first
     assert repo.runs.get(KEY).owners == ("first",)
 
 
-def test_lines_of_the_index_that_lost_races_left_go_when_they_are_due():
+def test_index_rows_of_lost_races_are_removed_when_due():
     def check(world, *outcomes):
         repo = world.repo(scripted=False)
         assert 1 <= len(due(repo)) <= 3
@@ -363,7 +361,7 @@ def open_later(repo):
     return repo.runs.open(KEY)
 
 
-def test_a_reaper_and_an_opener_at_every_point_leave_the_new_attempt_whole():
+def test_a_reaper_and_an_opener_leave_the_new_attempt_whole():
     runs: list[Run] = []
 
     def check(world, reaped, opened):
@@ -383,7 +381,7 @@ def test_a_reaper_and_an_opener_at_every_point_leave_the_new_attempt_whole():
     )
 
 
-def test_a_reaper_at_every_point_of_an_opening_may_take_it_and_loses_nothing():
+def test_a_reaper_at_every_point_of_an_opening_loses_nothing():
     interleave(
         ready,
         lambda repo: repo.runs.open(KEY),
@@ -406,7 +404,7 @@ def check_opened(world, opened, reaped):
 
 
 @pytest.mark.parametrize("first", ["reap", "open"])
-def test_a_parked_run_is_reaped_or_resumed_whole_never_in_between(first):
+def test_a_parked_run_is_reaped_or_resumed_whole(first):
     def prepare(repo):
         ready(repo).park()
 
@@ -433,7 +431,7 @@ def test_a_parked_run_is_reaped_or_resumed_whole_never_in_between(first):
     interleave(prepare, *pair, check, least=4)
 
 
-def test_a_sign_of_life_at_every_point_of_a_reaping_is_heard_or_answered():
+def test_a_heartbeat_at_every_point_of_a_reaping_is_respected():
     """Either the lease is renewed and the attempt goes on, or it is told that it is over."""
 
     runs: list[Run] = []
@@ -465,7 +463,7 @@ def test_a_sign_of_life_at_every_point_of_a_reaping_is_heard_or_answered():
 
 
 @pytest.mark.parametrize("gates", [(), (never,)])
-def test_a_reaper_at_every_point_of_a_publish_settles_it_and_nothing_is_half_done(gates):
+def test_a_reaper_at_every_point_of_a_publish_settles_it(gates):
     handles = []
 
     def prepare(repo):

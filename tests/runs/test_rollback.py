@@ -15,23 +15,12 @@ from graveler.errors import (
 from graveler.runs import RunState
 from graveler.runs.rollback import downstream
 from graveler.testing.faults import ProcessDied
+from tests.harness.operations.rollback import KEY, done, publish, take_back
 from tests.harness.worlds import FAULTS, interleave, struck_worlds
 from tests.harness.worlds import tree as tree_of
 
-KEY = "hourly 05"
 
-
-def publish(repo, key, files, **terms):
-    with repo.run(key, **terms) as run, run.step("work") as step:
-        for path, text in files.items():
-            if text is None:
-                step.delete(path)
-            else:
-                step.put(path, text.encode())
-    return repo.runs.get(key)
-
-
-def test_whoever_follows_commits_by_hour_learns_of_the_one_that_was_taken_back(repo):
+def test_a_follower_of_hours_learns_of_the_one_rolled_back(repo):
     metadata = {"hour": "2013-01-01T05:00Z", "late": "2013-01-01T04:00Z", "who": "me"}
     with repo.run(KEY, into="main", metadata=metadata) as run:
         run.put("out/05", b"5")
@@ -69,7 +58,7 @@ def test_it_may_be_asked_for_again(repo):
     assert repo.commit("main") == done.commit
 
 
-def test_an_hour_that_is_run_again_after_it_was_taken_back_is_published_whole(repo, tree):
+def test_an_hour_run_again_after_its_rollback_is_published_whole(repo, tree):
     publish(repo, KEY, {"a": "1", "b": "1"})
     repo.runs.rollback(KEY)
     publish(repo, KEY, {"a": "1"})
@@ -80,7 +69,7 @@ def test_an_hour_that_is_run_again_after_it_was_taken_back_is_published_whole(re
     assert tree(repo.ref("main")) == {"settled": "0"}
 
 
-def test_of_an_hour_that_was_published_twice_the_last_publish_is_taken_back_first(repo, tree):
+def test_of_two_publishes_of_an_hour_the_last_rolls_back_first(repo, tree):
     first = publish(repo, KEY, {"a": "1", "b": "1"})
     publish(repo, KEY, {"a": "2"})
     with pytest.raises(MergeConflictError):
@@ -93,7 +82,7 @@ def test_of_an_hour_that_was_published_twice_the_last_publish_is_taken_back_firs
     assert done.record.commit != first.commit
 
 
-def test_a_step_that_runs_again_after_a_rollback_replaces_what_is_on_the_target(repo, tree):
+def test_a_step_run_again_after_a_rollback_replaces_the_target(repo, tree):
     """Its files have other names in each round: none of an earlier round may stay beside them."""
     commits = [publish(repo, KEY, {f"out/{number}": "x"}).commit for number in range(4)]
     assert tree(repo.ref("main")) == {"settled": "0", "out/3": "x"}
@@ -129,7 +118,7 @@ def test_later_changes_that_overlap_are_listed_and_nothing_moves(repo, tree):
     assert repo.runs.get(KEY).state is RunState.PUBLISHED
 
 
-def test_the_runs_that_have_read_what_it_wrote_are_named_and_no_others(repo):
+def test_runs_that_read_what_it_wrote_are_named_and_no_others(repo):
     publish(repo, KEY, {"raw/05/x": "5", "raw/05/y": "5"})
 
     def read(key, reader, **terms):
@@ -177,7 +166,7 @@ def test_the_runs_that_have_read_what_it_wrote_are_named_and_no_others(repo):
     assert [record.key for record in done.readers] == named
 
 
-def test_what_was_read_before_the_run_was_published_does_not_count(repo):
+def test_reads_before_the_run_was_published_do_not_count(repo):
     early = repo.runs.open("early")
     early.exists("raw/05/x")
     early.put("out", b"1")
@@ -226,7 +215,7 @@ def test_a_round_that_changed_nothing_is_passed_over(repo, tree, between):
         repo.runs.rollback(KEY)
 
 
-def test_a_run_whose_target_was_put_back_by_other_means_is_not_taken_back_again(repo):
+def test_a_run_whose_target_was_reset_is_not_rolled_back_again(repo):
     repo.protection.remove("main")
     publish(repo, KEY, {"a": "1"})
     repo.branch("main").reset("main~1")
@@ -239,7 +228,7 @@ def test_a_run_whose_target_was_put_back_by_other_means_is_not_taken_back_again(
     assert done.record.state is RunState.ROLLED_BACK
 
 
-def test_a_rollback_that_was_itself_taken_back_can_be_done_once_more(repo, tree):
+def test_a_rollback_that_was_undone_can_be_done_once_more(repo, tree):
     publish(repo, KEY, {"a": "1"})
     published = repo.runs.get(KEY).commit
     done = repo.runs.rollback(KEY)
@@ -258,23 +247,8 @@ def test_a_target_that_takes_no_reverts_is_left_alone(repo):
     assert repo.runs.get(KEY).state is RunState.PUBLISHED
 
 
-def base(repo):
-    main = repo.branch("main")
-    main.put("settled", b"0")
-    main.commit("base")
-
-
-def done(repo):
-    base(repo)
-    publish(repo, KEY, {"a": "1"})
-
-
-def take_back(repo):
-    return repo.runs.rollback(KEY)
-
-
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_at_every_call_leaves_it_published_or_taken_back_and_a_second_call_ends_it(fault):
+def test_a_rollback_with_any_fault_is_done_by_a_second_call(fault):
     for world, what, _ in struck_worlds(fault, done, take_back):
         repo = world.repo()
         now = tree_of(repo.ref("main"))
@@ -293,7 +267,7 @@ def test_a_fault_at_every_call_leaves_it_published_or_taken_back_and_a_second_ca
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_it_is_repeated_until_it_is_acknowledged_and_happens_once(fault):
+def test_it_is_repeated_until_acknowledged_and_happens_once(fault):
     def persist(repo):
         while True:
             try:
@@ -317,7 +291,7 @@ def test_two_at_once_make_one_commit():
     interleave(done, take_back, take_back, check, least=4)
 
 
-def test_a_new_attempt_that_opens_meanwhile_goes_on_and_is_not_said_to_be_taken_back():
+def test_a_new_attempt_beside_a_rollback_is_not_rolled_back():
     def check(world, rolled_back, run):
         repo = world.repo(scripted=False)
         assert not isinstance(rolled_back, GravelerError) or isinstance(rolled_back, RunStateError)
@@ -331,9 +305,7 @@ def test_a_new_attempt_that_opens_meanwhile_goes_on_and_is_not_said_to_be_taken_
     interleave(done, take_back, lambda repo: repo.runs.open(KEY), check, least=4)
 
 
-def test_who_has_read_it_is_found_with_one_walk_and_one_diff_however_many_runs_there_are(
-    repo, monkeypatch
-):
+def test_downstream_runs_are_found_with_one_walk_and_one_diff(repo, monkeypatch):
     publish(repo, KEY, {f"raw/05/{number}": "5" for number in range(20)})
     for number in range(30):
         with repo.run(f"reader {number:02}") as run:
@@ -362,9 +334,7 @@ def test_who_has_read_it_is_found_with_one_walk_and_one_diff_however_many_runs_t
 
 
 @pytest.mark.parametrize("parked", [False, True])
-def test_the_same_bytes_published_again_after_a_rollback_are_on_the_target_again(
-    repo, tree, parked
-):
+def test_equal_bytes_published_after_a_rollback_are_on_target(repo, tree, parked):
     def work(run):
         with run.step("work") as step:
             step.put("a", b"same")
@@ -390,9 +360,7 @@ def test_the_same_bytes_published_again_after_a_rollback_are_on_the_target_again
 
 @pytest.mark.parametrize("parked", [False, True])
 @pytest.mark.parametrize("late", [False, True])
-def test_what_was_taken_back_under_an_attempt_that_writes_it_again_is_not_said_to_be_published(
-    repo, tree, parked, late
-):
+def test_writes_rolled_back_under_an_attempt_are_not_published(repo, tree, parked, late):
     def work(run):
         with run.step("work") as step:
             step.put("a", b"same")

@@ -123,7 +123,7 @@ def test_two_publishers_of_one_attempt_publish_it_once():
     interleave(opened, publish, publish, check, least=10)
 
 
-def test_a_newer_attempt_may_be_opened_at_every_point_of_a_publish():
+def test_a_newer_attempt_may_open_at_every_point_of_a_publish():
     def newer(repo):
         return repo.runs.open(KEY)
 
@@ -163,7 +163,7 @@ def test_a_newer_attempt_may_be_done_at_every_point_of_a_publish():
 
 
 @pytest.mark.parametrize("end", ["abandon", "park"])
-def test_a_run_may_be_ended_by_an_operator_at_every_point_of_a_publish(end):
+def test_an_operator_may_end_a_run_at_every_point_of_a_publish(end):
     def stop(repo):
         return repo.runs.abandon(KEY) if end == "abandon" else handle(repo).park("stop")
 
@@ -184,7 +184,7 @@ def test_a_run_may_be_ended_by_an_operator_at_every_point_of_a_publish(end):
     interleave(opened, publish, stop, check, least=10)
 
 
-def test_what_is_acknowledged_beside_a_publish_is_published_or_refused_or_left_to_commit():
+def test_writes_beside_a_publish_are_published_refused_or_staged():
     def write(repo):
         return handle(repo).put("late", b"1")
 
@@ -204,7 +204,7 @@ def test_what_is_acknowledged_beside_a_publish_is_published_or_refused_or_left_t
     interleave(opened, publish, write, check, least=10)
 
 
-def test_a_step_that_joins_beside_a_publish_is_published_or_refused():
+def test_a_step_that_joins_beside_a_publish_is_in_or_refused():
     def check(world, result, joined):
         repo = fresh(world)
         assert not isinstance(result, GravelerError)
@@ -240,7 +240,7 @@ def test_of_two_that_open_at_once_the_newer_has_the_run():
     interleave(opened, open_run, open_run, check)
 
 
-def test_who_was_opening_when_a_newer_attempt_was_done_gets_nothing():
+def test_an_opener_beside_a_newer_finished_attempt_gets_nothing():
     def check(world, mine, theirs):
         repo = fresh(world)
         assert {"two"} <= set(tree(repo.ref("main")))
@@ -257,7 +257,7 @@ def test_who_was_opening_when_a_newer_attempt_was_done_gets_nothing():
     interleave(opened, lambda repo: repo.runs.open(KEY), finished, check)
 
 
-def test_a_parker_that_is_overtaken_takes_nothing_from_the_newer_attempt():
+def test_an_overtaken_parker_takes_nothing_from_the_new_attempt():
     def newer(repo):
         run = repo.runs.open(KEY)
         work = run.step("two")
@@ -294,7 +294,7 @@ def check_of(end, check):
     return check if end == "park" else abandoned
 
 
-def test_a_new_round_may_begin_at_every_point_after_a_publish_landed():
+def test_a_new_round_may_begin_anywhere_after_a_publish_landed():
     def newer(repo):
         run = repo.runs.open(KEY)
         step(run, "two")
@@ -370,7 +370,7 @@ def test_a_newer_attempt_may_be_opened_at_every_point_of_a_step():
     )
 
 
-def test_a_stale_attempt_that_starts_a_step_does_not_disturb_the_same_step_of_its_successor():
+def test_a_stale_attempts_step_does_not_disturb_its_successor():
     def newer(repo):
         run = repo.runs.open(KEY)
         work = run.step("work")
@@ -390,7 +390,7 @@ def test_a_stale_attempt_that_starts_a_step_does_not_disturb_the_same_step_of_it
     interleave(opened, attached(start), newer, check)
 
 
-def test_a_commit_on_the_run_beside_a_newer_attempt_is_kept_or_refused():
+def test_a_commit_beside_a_newer_attempt_is_kept_or_refused():
     def prepare(repo):
         opened(repo)
         handle(repo).put("direct", b"1")
@@ -411,7 +411,7 @@ def test_a_commit_on_the_run_beside_a_newer_attempt_is_kept_or_refused():
     )
 
 
-def test_nothing_is_acknowledged_to_a_writer_whose_attempt_is_over():
+def test_a_writer_of_an_attempt_that_is_over_gets_no_success():
     def check(world, entry, run):
         if isinstance(entry, GravelerError):
             assert isinstance(entry, FencedError)
@@ -447,7 +447,7 @@ def dies_while_publishing(repo, *, landed):
     return record
 
 
-def test_what_was_found_out_about_one_candidate_is_not_taken_for_the_next_one():
+def test_findings_of_one_candidate_are_not_used_for_the_next():
     """The first candidate did not land; while a newcomer finds that out, a second one does."""
 
     def prepare(repo):
@@ -472,7 +472,7 @@ def test_what_was_found_out_about_one_candidate_is_not_taken_for_the_next_one():
     interleave(prepare, operate, lambda repo: dies_while_publishing(repo, landed=True), check)
 
 
-def test_who_lost_with_one_candidate_leaves_that_of_another_process_alone():
+def test_a_loser_with_one_candidate_leaves_that_of_another():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
     opened(repo)
@@ -494,7 +494,7 @@ def test_who_lost_with_one_candidate_leaves_that_of_another_process_alone():
     assert repo.runs.get(KEY).state is RunState.OPEN
 
 
-def test_a_second_publisher_of_one_attempt_answers_with_the_commit_that_landed():
+def test_a_second_publisher_of_an_attempt_gets_the_landed_commit():
     def start(repo):
         run = repo.runs.open("h", into="main")
         run.put("x", b"1")
@@ -521,7 +521,7 @@ def test_a_second_publisher_of_one_attempt_answers_with_the_commit_that_landed()
     interleave(start, publish, publish_and_merge, check)
 
 
-def test_a_run_is_never_closed_with_another_ones_commit_when_its_publisher_died():
+def test_a_run_is_never_closed_with_the_commit_of_another():
     class DiesAfterLanding(FaultyKVStore):
         def set_if(self, partition, key, value, predicate):
             super().set_if(partition, key, value, predicate)

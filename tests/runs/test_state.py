@@ -253,7 +253,7 @@ def test_what_happens_again_changes_nothing_more():
             assert after == before, (state, event)
 
 
-def test_an_open_after_the_end_starts_from_the_target_and_one_before_it_goes_on():
+def test_an_open_after_the_end_starts_from_the_target():
     for state, make in STATES.items():
         world = ScriptedWorld()
         make(world)

@@ -40,7 +40,7 @@ def test_a_step_that_fails_leaves_nothing(repo, run, tree):
     assert [there.name for there in repo.branches(hidden=True)] == ["main", run.branch]
 
 
-def test_steps_side_by_side_never_commit_each_others_half_written_files(run, tree):
+def test_concurrent_steps_never_commit_each_others_half_files(run, tree):
     one, two = run.step("one"), run.step("two")
     one.put("one/a", b"1")
     two.put("two/a", b"2")
@@ -52,7 +52,7 @@ def test_steps_side_by_side_never_commit_each_others_half_written_files(run, tre
     assert sorted(tree(run)) == ["one/a", "one/b", "settled", "two/a", "two/b"]
 
 
-def test_a_step_that_runs_again_replaces_what_its_earlier_try_wrote(run, tree):
+def test_a_step_that_runs_again_replaces_its_earlier_rows(run, tree):
     with run.step("write", try_number=1) as step:
         step.put("out/part-aaa", b"rows")
         step.put("out/same", b"same")
@@ -121,7 +121,7 @@ def test_a_newer_try_fences_the_older(run, tree):
     assert tree(run) == {"settled": "0", "a": "new"}
 
 
-def test_a_try_that_joined_while_its_successor_ran_is_taken_back_all_the_same(run, tree):
+def test_a_try_that_joined_beside_its_successor_is_undone(run, tree):
     """The older try got past its fence before the newer one was opened, and lands late."""
     old = run.step("write")
     old.put("part-old", b"rows")
@@ -163,7 +163,7 @@ def test_a_retry_in_a_later_attempt_replaces_too(repo, run, tree):
     assert tree(repo.ref("main")) == {"settled": "0", "out/part-bbb": "rows"}
 
 
-def test_an_hour_that_is_run_again_after_its_publish_never_holds_its_rows_twice(repo, run, tree):
+def test_an_hour_run_again_after_its_publish_never_doubles_rows(repo, run, tree):
     with run.step("write") as step:
         step.put("out/part-aaa", b"rows")
     run.publish()
@@ -193,7 +193,7 @@ def test_a_retry_that_writes_nothing_takes_its_earlier_work_back(run, tree):
     assert tree(run) == {"settled": "0"}
 
 
-def test_a_round_in_which_a_step_did_not_run_does_not_make_it_forget_what_it_wrote(repo, tree):
+def test_a_round_without_a_step_keeps_what_that_step_wrote(repo, tree):
     for name, path in (("one", "a"), ("two", "b"), ("three", "c"), ("one", "d"), ("two", "e")):
         with repo.run("again") as run, run.step(name) as step:
             step.put(path, b"1")

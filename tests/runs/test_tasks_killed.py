@@ -68,7 +68,7 @@ def wanted(successes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_run_holds_each_step_s_last_success_whole_and_nothing_else(tmp_path, seed):
+def test_the_run_holds_the_last_success_of_each_step_whole(tmp_path, seed):
     chance = random.Random(seed)
     handle = tmp_path / "handle"
     with graveler.open(tmp_path / "lake", create=True) as lake:

@@ -54,7 +54,7 @@ def test_it_names_commit_run_step_try_gates_inputs_and_origin(repo):
     assert repo.why("b").key == "later"
 
 
-def test_it_tells_of_the_publish_that_is_in_the_ref_not_of_the_last_one(repo):
+def test_it_shows_the_publish_in_the_ref_not_the_last_one(repo):
     first = publish(repo, {"out/a": "1"})
     publish(repo, {"out/b": "1"})
     why = repo.why("out/a", "main~1")
@@ -64,7 +64,7 @@ def test_it_tells_of_the_publish_that_is_in_the_ref_not_of_the_last_one(repo):
     assert why.gates == ("complete",)
 
 
-def test_a_path_without_a_run_has_its_commit_and_a_deleted_one_what_deleted_it(repo):
+def test_a_path_without_a_run_has_the_commit_that_changed_it(repo):
     why = repo.why("settled")
     assert (why.commit.message, why.run, why.key, why.origin) == ("base", None, "", None)
     with repo.run("cleaner") as run, run.step("sweep") as step:
@@ -80,7 +80,7 @@ def test_a_path_without_a_run_has_its_commit_and_a_deleted_one_what_deleted_it(r
         repo.why("nowhere")
 
 
-def test_what_was_rolled_back_and_published_again_tells_of_the_new_attempt(repo):
+def test_a_publish_after_a_rollback_reports_the_new_attempt(repo):
     publish(repo, {"out/a": "1"})
     done = repo.runs.rollback(KEY)
     why = repo.why("out/a")

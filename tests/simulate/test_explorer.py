@@ -149,7 +149,7 @@ def test_a_dead_process_does_nothing_more():
     assert [choice // KINDS for choice in run.choices()] == [1]
 
 
-def test_a_lost_reply_is_of_a_write_that_was_made_and_a_lost_write_is_not():
+def test_a_lost_reply_means_written_and_a_lost_write_does_not():
     scenario = find("write-commit+1")
     made, _ = taken("committer*2 committer?", scenario)
     lost, _ = taken("committer*2 committer~", scenario)

@@ -24,7 +24,7 @@ def replayed(name):
 
 
 @pytest.mark.parametrize("name", WITNESSES)
-def test_the_recorded_schedule_is_the_one_that_its_director_finds(name):
+def test_the_recorded_schedule_is_the_one_its_director_finds(name):
     witness = WITNESSES[name]
     run = witness.scenario.start()
     witness.make(run)
@@ -47,7 +47,7 @@ def history_of(name):
         identifier = facts.parents[0]
 
 
-def test_a_number_that_two_increment_can_be_seen_to_go_one_three_two():
+def test_a_counter_of_two_can_be_seen_to_go_one_three_two():
     _, run = replayed("1-3-2")
     assert values(run, "observer", "read") == ["1", "3", "2"]
 

@@ -5,7 +5,7 @@ import rocksdict
 from tests.sstable.tables import rocksdb_read, written
 
 
-def test_two_tables_in_one_cache_do_not_serve_each_others_records(tmp_path):
+def test_two_tables_in_one_cache_do_not_share_records(tmp_path):
     cache = rocksdict.Cache(64 * 1024 * 1024)
     contents = [
         [(b"key-%05d" % i, letter * 100) for i in range(2000)] for letter in (b"a", b"b", b"c")

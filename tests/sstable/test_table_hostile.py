@@ -62,7 +62,7 @@ def test_only_puts_are_records(kind):
     assert f"of type {kind}" in refusal(forged([(second, 0)], [b"b"], count=2))
 
 
-def test_a_key_that_shares_bytes_of_the_trailer_before_it_is_read():
+def test_a_key_that_shares_bytes_with_the_trailer_before_is_read():
     pairs = [(b"a", b"1"), (b"a\x01", b"2"), (b"a\x01\x00", b"3"), (b"a\x01\x00\x01", b"4")]
     table = TableReader(forged([(records_block(pairs), 0)], [b"b"], count=4))
     assert list(table.items()) == pairs

@@ -22,7 +22,7 @@ tables = st.dictionaries(keys, values, min_size=1, max_size=40)
 
 @settings(max_examples=150, deadline=None)
 @given(content=tables, compression=st.sampled_from(COMPRESSIONS), start=keys)
-def test_any_records_come_back_in_order_by_key_and_from_any_start(content, compression, start):
+def test_any_records_come_back_in_key_order_from_any_start(content, compression, start):
     records = sorted(content.items())
     table = TableReader(written(records, compression=compression))
     assert list(table.items()) == records

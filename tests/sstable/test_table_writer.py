@@ -76,7 +76,7 @@ def test_equal_records_give_equal_bytes(compression):
     assert len(hashes) == 1
 
 
-def test_equal_records_give_equal_bytes_in_other_processes_and_folders(tmp_path):
+def test_equal_records_give_equal_bytes_in_other_processes(tmp_path):
     program = (
         "import sys; from hashlib import sha256; "
         "from tests.sstable.tables import some_records, written; "
@@ -107,14 +107,14 @@ def test_tables_of_different_identity_have_different_session_ids():
     assert all(len(session) == 20 and session.isalnum() for session in sessions)
 
 
-def test_the_same_identity_over_other_blocks_still_gives_another_session_id():
+def test_an_identity_over_other_blocks_gives_another_session_id():
     plain = TableReader(written(some_records(500), compression="none"))
     small = TableReader(written(some_records(500), compression="zstd"))
     assert plain.properties[SESSION] != small.properties[SESSION]
 
 
 @pytest.mark.parametrize("key", [b"b", b"a", b""])
-def test_a_key_that_does_not_ascend_is_refused_and_the_file_removed(tmp_path, key):
+def test_a_descending_key_is_refused_and_the_file_removed(tmp_path, key):
     path = tmp_path / "t.sst"
     with pytest.raises(UnsortedKeysError, match=r"t\.sst"):
         write(path, (b"b", key))
@@ -145,7 +145,7 @@ def test_an_empty_table_is_refused_and_the_file_removed(tmp_path):
         (b"i", {"type": "\ud800"}),
     ],
 )
-def test_an_identity_or_property_that_cannot_be_stored_is_refused(tmp_path, identity, properties):
+def test_an_identity_or_property_that_does_not_fit_is_refused(tmp_path, identity, properties):
     with TableWriter(tmp_path / "t.sst") as table:
         table.add(b"a", b"1")
         with pytest.raises(InvalidInputError):
@@ -212,7 +212,7 @@ def test_a_finished_table_takes_no_more(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), OSError(28, "else")])
-def test_an_error_of_the_caller_passes_unchanged_and_the_file_is_removed(tmp_path, error):
+def test_an_error_of_the_caller_passes_and_the_file_is_removed(tmp_path, error):
     with pytest.raises(type(error)) as caught:
         write(tmp_path / "t.sst", keys_and(error))
     assert caught.value is error
@@ -225,7 +225,7 @@ def test_a_table_left_without_finish_is_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_that_fills_while_records_are_added_leaves_nothing(tmp_path):
+def test_a_disk_that_fills_while_adding_records_leaves_nothing(tmp_path):
     program = """
 import resource, signal, sys
 from pathlib import Path

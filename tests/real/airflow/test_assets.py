@@ -39,7 +39,7 @@ def test_addresses_of_one_thing_are_one(found):
     assert set(found["one form"]) == {"grav://flights/main/input/2013/01/01/05:00"}
 
 
-def test_addresses_that_name_no_repository_and_branch_are_refused(found):
+def test_addresses_without_repository_and_branch_are_refused(found):
     assert [kind for kind, _ in found["wrong"]] == ["ValueError"] * 4
     assert "grav://repository/ref/prefix" in found["wrong"][0][1]
     assert "?by=partition" in found["wrong"][2][1]

@@ -32,14 +32,14 @@ NAMES = ["partition_date", "data_interval_start", "logical_date"]
 
 
 @pytest.mark.parametrize("known", [NAMES[position:] for position in range(len(NAMES))])
-def test_the_hour_is_the_partitions_then_the_intervals_then_the_logical_dates(known):
+def test_the_hour_is_of_the_partition_the_interval_or_the_date(known):
     dates = {name: datetime(2013, 1, 1, 1 + NAMES.index(name), 30, 7, tzinfo=UTC) for name in known}
     unknown = dict.fromkeys(name for name in NAMES if name not in known)
     hour = run_hour(context(**unknown, **dates))
     assert hour == datetime(2013, 1, 1, 1 + NAMES.index(known[0]), tzinfo=UTC)
 
 
-def test_the_hour_of_a_run_with_no_dates_is_the_one_it_was_due_in():
+def test_the_hour_of_a_run_without_dates_is_the_one_due():
     assert run_hour(context()) == datetime(2013, 1, 1, 4, tzinfo=UTC)
 
 
@@ -56,7 +56,7 @@ def test_a_partition_without_a_date_is_read_as_one():
     assert run_hour(context(partition_key="2013-01-01T06:30+01:00", **known)) == FIVE
 
 
-def test_a_partition_that_is_no_time_has_no_hour_rather_than_a_wrong_one():
+def test_a_partition_that_is_no_time_has_no_hour():
     north = context(partition_key="north", logical_date=FIVE)
     with pytest.raises(InvalidInputError, match="'north' is no time"):
         run_hour(north)
@@ -88,7 +88,7 @@ def test_a_second_run_of_a_dag_has_a_key_of_its_own():
     assert run_key(context(partition_key="05:00"), "other") == "hourly 05:00 other"
 
 
-def test_each_instance_of_a_mapped_task_group_has_a_run_of_its_own():
+def test_each_mapped_task_group_has_a_run_of_its_own():
     known = {"partition_key": "05:00", "ti": task(map_index=2)}
     assert run_key(context(**known), "each.flights") == "hourly 05:00 each.flights[2]"
     assert run_key(context(**known)) == "hourly 05:00[2]"
@@ -108,7 +108,7 @@ def test_the_instances_of_a_mapped_task_are_told_apart():
     assert "airflow.map_index" not in task_metadata(context(ti=task()))
 
 
-def test_a_commit_says_the_try_and_links_back_where_airflow_knows_its_own_address(base):
+def test_a_commit_names_the_try_and_links_back_to_airflow(base):
     ti = task()
     assert task_metadata(context(ti=ti))["airflow.try"] == "2"
     assert "url" not in task_metadata(context(ti=ti))
@@ -133,5 +133,5 @@ def test_a_commit_says_the_try_and_links_back_where_airflow_knows_its_own_addres
         (None, None),
     ],
 )
-def test_a_commit_says_the_version_of_the_code_where_there_is_one(bundle, version):
+def test_a_commit_records_the_version_of_the_code_if_known(bundle, version):
     assert run_metadata(context(ti=task(bundle))).get("code.version") == version

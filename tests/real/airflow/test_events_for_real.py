@@ -49,13 +49,13 @@ def lake_of_the_module(home):
         yield lake
 
 
-def test_every_commit_is_an_event_of_the_asset_in_order_and_none_is_lost_with_the_triggerer(told):
+def test_every_commit_is_an_asset_event_in_order_none_is_lost(told):
     made, events, _ = told
     assert len(made) == 5
     assert list(dict.fromkeys(events)) == made  # a triggerer that dies may tell of one again
 
 
-def test_a_deferred_task_is_woken_by_a_commit_that_came_while_no_triggerer_was_there(told, home):
+def test_a_deferred_task_wakes_for_a_commit_the_triggerer_missed(told, home):
     _, _, states = told
     assert list(states.values()) == ["success"]
     assert (home.marks / "waited for").read_text() == "waited/1"

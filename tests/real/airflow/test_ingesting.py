@@ -94,7 +94,7 @@ def found(home):
     return home.ask(PROGRAM)
 
 
-def test_a_tick_publishes_the_hour_of_the_dag_run_once_however_often_it_is_tried(found):
+def test_a_tick_publishes_the_hour_once_for_any_number_of_tries(found):
     first, second = found["published"]
     assert first == second
     assert first["hour"] == "2013-01-01T05:00Z"
@@ -113,19 +113,19 @@ def test_the_commit_says_which_task_published_it(found):
     assert said["hour"] == "2013-01-01T05:00Z"
 
 
-def test_a_held_hour_fails_without_a_retry_and_passes_when_it_is_mended_and_cleared(found):
+def test_a_held_hour_fails_without_retry_and_passes_when_mended(found):
     assert found["held"].startswith("AirflowFailException: gate-failed: ingest is held: ")
     assert found["mended"] == "published"
 
 
-def test_an_hour_with_nothing_staged_is_held_behind_another_for_its_task_and_the_sensor(found):
+def test_an_hour_without_writes_is_held_for_its_task_and_sensor(found):
     task, sensor = found["behind it"]
     assert task.startswith("AirflowFailException: gate-failed: ingest is held: ")
     assert sensor == "TaskDeferred"
     assert found["behind it, mended"] == ["empty", None]
 
 
-def test_an_hour_that_is_set_aside_lets_the_task_succeed_and_says_so(found):
+def test_an_hour_set_aside_lets_the_task_succeed_and_is_reported(found):
     assert found["quarantined"]["state"] == "quarantined"
     assert found["quarantined"]["quarantined"] == ["quarantine-2013-01-01T07-00"]
     assert found["quarantined"]["refused"]
@@ -136,7 +136,7 @@ def test_a_release_publishes_once_or_is_refused_for_good(found):
     assert found["released"] == [found["released head"]] * 2
 
 
-def test_the_sensor_waits_in_the_triggerer_until_the_hour_is_published(found):
+def test_the_sensor_waits_in_the_triggerer_for_the_hour(found):
     assert found["nothing yet"] is None
     name, arguments = found["trigger"]
     assert name == "graveler_airflow.triggers.GravelerIngestTrigger"

@@ -250,18 +250,18 @@ def test_what_is_no_run_is_refused(found):
     assert "graveler_run" in message
 
 
-def test_a_run_that_was_opened_to_be_dropped_is_dropped_when_it_ends(found):
+def test_a_run_opened_to_be_dropped_is_dropped_at_its_end(found):
     assert found["drop"] == ["REAPED", "REAPED"]
 
 
-def test_a_run_that_was_given_up_is_an_error_for_its_tasks_but_not_for_its_end(found):
+def test_an_abandoned_run_is_an_error_for_its_tasks_not_its_end(found):
     (kind, message), close = found["abandoned"]
     assert kind == "AirflowFailException"
     assert message.startswith("fenced")
     assert close == ["str", "REAPED"]
 
 
-def test_a_branch_that_was_deleted_under_a_run_ends_the_attempt_and_the_next_one_works(found):
+def test_a_deleted_run_branch_ends_the_attempt_not_the_next_one(found):
     kind, message = found["branch deleted"]
     assert kind == "AirflowFailException"
     assert message.startswith("fenced")
@@ -277,7 +277,7 @@ def test_a_handle_of_another_repository_is_refused(found):
     assert message.startswith("repository-not-found: no repository 'trains'")
 
 
-def test_a_lake_that_is_away_is_tried_again_and_none_is_made_in_its_place(found):
+def test_an_absent_lake_is_tried_again_and_none_is_made(found):
     kind, message = found["away"]
     assert kind == "BackendUnavailableError"
     assert "is its volume mounted" in message
@@ -289,7 +289,7 @@ def test_a_key_of_odd_characters_is_published_like_any(found):
     assert found["odd key"] is True
 
 
-def test_a_gate_that_is_a_task_refuses_without_a_retry_or_warns_and_moves_nothing(found):
+def test_a_gate_task_refuses_without_retry_or_moves_nothing(found):
     passed, refused, warned, state, published = found["gate task"]
     assert passed == "list"
     assert refused[0] == "AirflowFailException"
@@ -298,7 +298,7 @@ def test_a_gate_that_is_a_task_refuses_without_a_retry_or_warns_and_moves_nothin
     assert (state, published) == ("OPEN", False)
 
 
-def test_the_merge_does_not_ask_again_what_the_gate_task_has_asked(found):
+def test_the_merge_does_not_repeat_what_the_gate_task_asked(found):
     assert found["reused"] == ["fine"]
 
 
@@ -320,7 +320,7 @@ def test_a_silent_run_is_set_aside_and_its_tasks_are_told(found):
     assert message.startswith("fenced")
 
 
-def test_a_task_of_an_attempt_that_was_set_aside_says_what_to_clear(found):
+def test_a_task_of_an_attempt_set_aside_says_what_to_clear(found):
     for kind, message in found["set aside"]:
         assert kind == "AirflowFailException"
         assert message.startswith(
@@ -339,7 +339,7 @@ def test_a_task_that_was_given_no_run_says_so(found):
     assert message.startswith("waits was called without a run")
 
 
-def test_two_tasks_of_a_dag_that_would_open_one_run_are_refused_and_told_the_way_out(found):
+def test_two_tasks_of_a_dag_that_open_one_run_are_refused(found):
     for (kind, message), other in zip(
         found["the same run"], ("graveler.open_run", "flights.open_run"), strict=True
     ):
@@ -348,5 +348,5 @@ def test_two_tasks_of_a_dag_that_would_open_one_run_are_refused_and_told_the_way
         assert "group_id" in message
 
 
-def test_runs_of_one_dag_with_names_or_lakes_of_their_own_are_opened(found):
+def test_runs_of_one_dag_with_own_names_or_lakes_are_opened(found):
     assert [kind for kind, _ in found["runs apart"]] == ["dict"] * 4

@@ -277,7 +277,7 @@ def test_the_form_of_the_connection_has_our_fields(home):
     }
 
 
-def test_the_dag_file_is_imported_quickly_and_loads_nothing_heavy(home):
+def test_the_dag_file_imports_quickly_and_loads_nothing_heavy(home):
     found = home.ask(DAG_FILE, ROOT / "dags/flights_airflow.py")
     assert found["errors"] == []
     assert found["heavy"] == []
@@ -293,7 +293,7 @@ def test_the_examples_are_short(name):
     assert len((ROOT / "dags" / name).read_text("utf-8").splitlines()) <= 25
 
 
-def test_the_dag_of_plain_python_loads_no_more_than_that_of_spark(home):
+def test_the_plain_python_dag_loads_no_more_than_the_spark_dag(home):
     found = home.ask(DAG_FILE, ROOT / "dags/weather_airflow.py")
     assert found["errors"] == []
     assert found["heavy"] == []
@@ -319,7 +319,7 @@ def test_a_dagrun_timeout_is_warned_of_since_it_skips_teardowns(shapes):
     assert said["files"] == ["<string>"]  # it points at the DAG, not at us
 
 
-def test_a_teardown_that_would_decide_the_state_of_the_run_is_refused(shapes):
+def test_a_teardown_that_decides_the_state_of_the_run_is_refused(shapes):
     assert shapes["deciding_teardown"]["refused"].startswith("InvalidInputError: flights.close_run")
 
 
@@ -385,5 +385,5 @@ def test_nothing_is_made_where_no_lake_is(hook):
     assert hook["made"] == []
 
 
-def test_the_terms_of_runs_are_the_connections_or_those_of_the_settings(hook):
+def test_the_terms_of_runs_come_from_the_connection_or_settings(hook):
     assert hook["terms"] == ["1 day, 0:00:00", "14 days, 0:00:00", "0:30:00", "1 day, 12:00:00"]

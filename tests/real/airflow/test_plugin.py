@@ -85,7 +85,7 @@ def test_a_browsers_cookie_is_a_token(asked):
     assert asked["cookie"] == 200
 
 
-def test_a_published_run_shows_its_commit_its_gates_its_steps_and_its_changes(asked):
+def test_a_published_run_shows_commit_gates_steps_and_changes(asked):
     page = text(asked, "good")
     assert 'class="state PUBLISHED"' in page
     assert asked["facts"]["commit"][:12] in page
@@ -114,7 +114,7 @@ def test_what_data_and_gates_say_is_text_and_never_markup(asked):
     assert "no &lt;b&gt;duplicates" in text(asked, "bad")
 
 
-def test_a_page_runs_no_script_but_its_own_and_is_framed_by_airflow_alone(asked):
+def test_a_page_runs_its_own_script_and_only_airflow_frames_it(asked):
     body, headers = asked["good"][2:]
     policy = headers["content-security-policy"]
     (nonce,) = set(re.findall(r"'nonce-([^']+)'", policy))
@@ -140,7 +140,7 @@ def test_the_same_is_there_as_json_without_what_fences_writers(asked):
     assert not {"fence", "nonce", "owner", "owners"} & run["record"].keys()
 
 
-def test_a_dag_run_with_several_runs_in_one_repository_shows_them_all(asked):
+def test_a_dag_run_with_several_runs_shows_them_all(asked):
     assert re.findall(r"<h1>(.*)</h1>", text(asked, "bad")) == [
         "hourly bad",
         "hourly bad each.flights[1]",
@@ -152,7 +152,7 @@ def test_a_lake_that_two_connections_name_is_looked_into_once(asked):
     assert text(asked, "good").count('class="run"') == 1
 
 
-def test_a_lake_that_is_away_is_said_to_be_and_the_others_are_shown(asked):
+def test_an_absent_lake_is_reported_and_the_others_are_shown(asked):
     page = text(asked, "good")
     assert "connection <b>gone</b> cannot be read now" in page
     assert "the log of the API server says why" in page
@@ -160,7 +160,7 @@ def test_a_lake_that_is_away_is_said_to_be_and_the_others_are_shown(asked):
     assert asked["away"][0] == 503
 
 
-def test_a_lakes_trouble_with_a_run_is_told_to_those_who_may_see_the_connection(asked):
+def test_errors_of_a_run_are_shown_to_those_with_the_connection(asked):
     for page in ("runs", "runs.json"):
         status, _, text, _ = asked[f"damaged {page} seen by admin"]
         assert (status, asked["facts"]["damaged"] in text) == (200, True)
@@ -205,7 +205,7 @@ def test_the_index_lists_the_latest_runs_first(asked):
     assert page.index("run_id=bad") < page.index("run_id=good")
 
 
-def test_airflow_shows_the_pages_in_its_navigation_and_beside_a_dag_run(asked):
+def test_airflow_shows_the_pages_in_its_menu_and_at_a_dag_run(asked):
     views = {view["destination"]: view for view in asked["views"]}
     assert views["nav"]["href"] == "/graveler/"
     assert views["dag_run"]["href"] == "/graveler/runs?dag_id={DAG_ID}&run_id={RUN_ID}"

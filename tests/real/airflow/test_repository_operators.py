@@ -153,7 +153,7 @@ def test_a_branch_is_made_once_however_often_the_task_is_tried(found):
     assert found["create"] == ["dev", "dev"]
 
 
-def test_a_branch_of_that_name_elsewhere_is_an_error_unless_it_is_said_to_be_none(found):
+def test_an_existing_branch_is_an_error_unless_exist_ok(found):
     assert found["elsewhere"].startswith("AirflowFailException: already-exists: branch 'dev'")
     assert "exist_ok=True" in found["elsewhere"]
     assert found["exist_ok"] == "dev"
@@ -174,7 +174,7 @@ def test_a_commit_is_made_once_and_says_which_task_made_it(found):
     }
 
 
-def test_a_task_links_to_its_commit_to_the_changes_and_to_the_run(found):
+def test_a_task_links_to_its_commit_changes_and_run(found):
     commit, changes, run = found["links"]
     made = found["commit"][0]
     base = "https://airflow.example/graveler"
@@ -184,7 +184,7 @@ def test_a_task_links_to_its_commit_to_the_changes_and_to_the_run(found):
     assert run == f"{base}/runs?dag_id=d&run_id=r1"
 
 
-def test_where_nothing_is_staged_the_task_fails_is_skipped_or_commits_all_the_same(found):
+def test_with_nothing_staged_the_task_fails_skips_or_commits(found):
     assert found["nothing to commit"].startswith("AirflowFailException: no-changes")
     assert found["nothing: skip"].startswith("AirflowSkipException")
     assert found["nothing: commit"] is True
@@ -222,7 +222,7 @@ def test_files_of_a_store_are_linked_where_they_are(found):
     }
 
 
-def test_without_a_prefix_files_are_linked_by_the_names_that_they_have(found):
+def test_without_a_prefix_files_are_linked_by_their_own_names(found):
     assert found["at the top"] == ["05/y.txt"]
 
 
@@ -241,7 +241,7 @@ def test_one_path_or_several_are_deleted_and_no_other(found):
     assert found["delete named"] == [["a", "x", "y", "z"], ["a", "x"]]
 
 
-def test_in_a_run_the_files_are_a_step_which_a_second_try_replaces(found):
+def test_files_in_a_run_are_a_step_that_a_second_try_replaces(found):
     first, second, head = found["step"]
     assert second == head
     assert first != second
@@ -250,19 +250,19 @@ def test_in_a_run_the_files_are_a_step_which_a_second_try_replaces(found):
     assert found["main meanwhile"] == []
 
 
-def test_a_branch_that_is_gone_is_an_error_only_for_the_first_try(found):
+def test_a_missing_branch_is_an_error_only_for_the_first_try(found):
     assert found["drop"] == [None, None]
     assert found["drop none"].startswith("AirflowFailException: ref-not-found")
     assert found["drop none ok"] is None
     assert found["branches"] == ["main"]
 
 
-def test_a_task_on_a_branch_that_was_deleted_fails_without_a_retry_and_says_so(found):
+def test_a_task_on_a_deleted_branch_fails_without_a_retry(found):
     assert found["gone"].startswith("AirflowFailException: ref-not-found")
     assert "dev" in found["gone"]
 
 
-def test_arguments_that_do_not_go_together_are_refused_when_the_dag_is_read(found):
+def test_contradicting_arguments_are_refused_at_parse(found):
     assert "one of run" in found["wrong"]["both"]
     assert "one of paths and prefix" in found["wrong"]["none"]
     assert "'pass'" in found["wrong"]["on_empty"]

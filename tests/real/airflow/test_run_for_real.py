@@ -84,9 +84,7 @@ def test_main_holds_exactly_the_good_hours_every_row_once(published, lake, fligh
     assert keys_of(lake.repository("flights")) == keys_at_source(flights, ten, twelve)
 
 
-def test_the_task_that_was_killed_midway_left_nothing_but_its_second_try(
-    published, airflow, home, lake
-):
+def test_the_task_killed_midway_left_only_its_second_try(published, airflow, home, lake):
     (run_id,) = [
         run["dag_run_id"]
         for run in airflow.runs("flights_airflow")
@@ -102,7 +100,7 @@ def test_the_task_that_was_killed_midway_left_nothing_but_its_second_try(
     assert tries.count("2") == 1
 
 
-def test_the_branch_of_the_damaged_hour_is_parked_and_can_be_looked_at(published, lake):
+def test_the_branch_of_the_damaged_hour_is_parked_and_readable(published, lake):
     repository = lake.repository("flights")
     (parked,) = repository.runs.list(RunState.PARKED)
     assert parked.key == f"flights_airflow {HOURS[1]}"
@@ -170,7 +168,7 @@ def test_tasks_side_by_side_do_not_commit_each_others_files(airflow, home, scena
     }
 
 
-def test_a_run_whose_task_raised_is_parked_and_a_clear_goes_on_from_there(airflow, home, scenarios):
+def test_a_run_whose_task_raised_is_parked_and_a_clear_resumes(airflow, home, scenarios):
     assert list(airflow.finished("resumed").values()) == ["failed"]
     record = run_of(scenarios, "resumed")
     assert record.state is RunState.PARKED
@@ -196,7 +194,7 @@ def test_a_run_whose_task_raised_is_parked_and_a_clear_goes_on_from_there(airflo
     assert not {*again} & {first, second}
 
 
-def test_a_task_that_the_kernel_kills_leaves_main_alone_and_the_run_parked(airflow, scenarios):
+def test_a_task_killed_by_the_kernel_parks_the_run(airflow, scenarios):
     assert list(airflow.finished("killed").values()) == ["failed"]
     record = run_of(scenarios, "killed")
     assert record.state is RunState.PARKED
@@ -204,9 +202,7 @@ def test_a_task_that_the_kernel_kills_leaves_main_alone_and_the_run_parked(airfl
     assert paths(scenarios.ref("main"), "killed/") == []
 
 
-def test_a_task_that_is_told_to_stop_stops_and_commits_nothing_even_if_it_goes_on(
-    airflow, home, scenarios
-):
+def test_a_stopped_task_commits_nothing_even_if_it_works_on(airflow, home, scenarios):
     assert list(airflow.finished("told_to_stop").values()) == ["failed"]
     (run,) = airflow.runs("told_to_stop")
     tasks = airflow.tasks("told_to_stop", run["dag_run_id"])
@@ -218,9 +214,7 @@ def test_a_task_that_is_told_to_stop_stops_and_commits_nothing_even_if_it_goes_o
     assert paths(scenarios.ref("main"), "stopped/") == []
 
 
-def test_a_failure_that_a_clean_up_task_hides_publishes_nothing_and_fails_the_run(
-    airflow, scenarios
-):
+def test_a_failure_hidden_by_a_clean_up_task_publishes_nothing(airflow, scenarios):
     assert list(airflow.finished("hidden").values()) == ["failed"]
     (run,) = airflow.runs("hidden")
     tasks = airflow.tasks("hidden", run["dag_run_id"])
@@ -231,7 +225,7 @@ def test_a_failure_that_a_clean_up_task_hides_publishes_nothing_and_fails_the_ru
     assert paths(scenarios.ref("main"), "hidden/") == []
 
 
-def test_a_gate_that_is_a_task_fails_at_once_and_one_that_warns_does_not(airflow, scenarios):
+def test_a_gate_task_fails_at_once_and_a_warning_one_does_not(airflow, scenarios):
     assert list(airflow.finished("gated").values()) == ["failed"]
     (run,) = airflow.runs("gated")
     tasks = airflow.tasks("gated", run["dag_run_id"])
@@ -256,7 +250,7 @@ def test_a_dag_may_have_several_runs_and_tasks_that_work_in_both(airflow, scenar
     assert {record.state for record in records} == {RunState.PUBLISHED}
 
 
-def test_publishing_makes_an_event_of_the_asset_that_names_the_commit(airflow, scenarios):
+def test_publishing_emits_an_asset_event_that_names_the_commit(airflow, scenarios):
     airflow.finished("several")
     (event,) = airflow.call("GET", "/api/v2/assets/events?source_dag_id=several")["asset_events"]
     extra = event["extra"]
@@ -304,7 +298,7 @@ def test_the_instances_of_a_mapped_task_are_steps_of_their_own(airflow, scenario
     assert len({path.rpartition("/")[0] for path in found}) == 1
 
 
-def test_each_instance_of_a_mapped_task_group_publishes_a_run_of_its_own(airflow, scenarios):
+def test_each_mapped_task_group_publishes_a_run_of_its_own(airflow, scenarios):
     assert list(airflow.finished("mapped_runs").values()) == ["success"]
     mine = [run for run in scenarios.runs.list() if run.key.startswith("mapped_runs ")]
     keys = sorted(run.key.rpartition(" ")[2] for run in mine)
@@ -313,7 +307,7 @@ def test_each_instance_of_a_mapped_task_group_publishes_a_run_of_its_own(airflow
     assert paths(scenarios.ref("main"), "airports/") == ["airports/EWR", "airports/JFK"]
 
 
-def test_half_of_a_run_is_not_published_where_the_other_half_was_dropped(airflow, home, scenarios):
+def test_a_run_that_lost_half_of_its_work_is_not_published(airflow, home, scenarios):
     assert list(airflow.finished("dropped").values()) == ["failed"]
     (home.marks / "second mended").touch()
     (run,) = airflow.runs("dropped")
@@ -330,7 +324,7 @@ def test_half_of_a_run_is_not_published_where_the_other_half_was_dropped(airflow
     assert paths(scenarios.ref("main"), "dropped/") == ["dropped/first", "dropped/second"]
 
 
-def test_what_tasks_left_that_take_no_part_the_next_time_is_not_published(airflow, home, scenarios):
+def test_work_of_tasks_absent_the_next_time_is_not_published(airflow, home, scenarios):
     assert list(airflow.finished("changed_its_mind").values()) == ["failed"]
     parked = scenarios.ref(run_of(scenarios, "changed_its_mind").branch)
     assert set(paths(parked, "changed/")) > {"changed/left", "changed/part-3"}

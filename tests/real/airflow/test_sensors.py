@@ -27,7 +27,7 @@ def test_commits_from_before_the_dag_run_do_not_end_the_wait(found):
     assert found["nothing yet"] is False
 
 
-def test_the_range_holds_what_came_since_the_dag_run_began_though_the_sensor_looked_later(found):
+def test_the_range_begins_with_the_dag_run_not_the_sensor(found):
     before, first, second = found["made"]
     range_ = found["range"]
     assert (range_["since"], range_["to"]) == (before, second)

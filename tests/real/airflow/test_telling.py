@@ -142,7 +142,7 @@ def test_reaping_only_says_what_it_would_do_until_it_is_told_to(home, told, repo
         ("state", "--state lost: give one of open,"),
     ],
 )
-def test_a_command_says_what_is_wrong_with_its_arguments_in_one_line(ended, wrong, says):
+def test_a_command_reports_wrong_arguments_in_one_line(ended, wrong, says):
     assert ended[wrong].startswith(says)
     assert "\n" not in ended[wrong]
 
@@ -179,7 +179,7 @@ def test_the_notifier_says_so_when_there_is_nothing_to_say(notified):
     assert "The lake cannot be read" in notified["away"][0]
 
 
-def test_the_notifier_says_what_an_ingestion_of_the_dag_holds_back_and_why(notified):
+def test_the_notifier_reports_held_hours_of_the_dag_and_why(notified):
     (text,) = notified["ticking"]
     refused = "ingest 2013-01-01T05:00Z was refused: no bad file: a.bad"
     assert text.splitlines()[1:-1] == [

@@ -19,7 +19,7 @@ def found(home):
     return json.loads(said.splitlines()[-1])
 
 
-def test_five_commits_between_two_looks_are_five_events_oldest_first(found):
+def test_five_commits_between_two_polls_are_five_ordered_events(found):
     made, told = found["five"]
     assert [news["commit"] for news in told] == made
     assert [news["previous"] for news in told][1:] == made[:-1]
@@ -39,7 +39,7 @@ def test_the_cursor_is_kept_with_the_asset(found):
     assert kept == {"graveler flights main": head}
 
 
-def test_a_triggerer_that_comes_back_tells_of_what_came_meanwhile_and_of_nothing_twice(found):
+def test_a_triggerer_that_returns_reports_what_it_missed_once(found):
     missed, told = found["restart"]
     assert told == missed
 
@@ -57,7 +57,7 @@ def test_a_branch_that_was_reset_is_told_of_by_where_it_is_now(found):
     assert found["reset"]["head"]
 
 
-def test_a_branch_that_was_reset_and_went_on_tells_of_what_is_new(found):
+def test_a_branch_that_was_reset_reports_its_new_commits(found):
     assert found["replaced"] == {
         "told": ["adds new/1", "adds new/2"],
         "from": [True, False],
@@ -65,12 +65,12 @@ def test_a_branch_that_was_reset_and_went_on_tells_of_what_is_new(found):
     }
 
 
-def test_a_cursor_that_nobody_knows_is_answered_with_the_head_alone(found):
+def test_an_unknown_cursor_is_answered_with_the_head_alone(found):
     told, head = found["lost"]
     assert told == [head]
 
 
-def test_a_repository_and_a_branch_may_come_later_and_only_the_branchs_own_commits_count(found):
+def test_a_repository_and_a_branch_may_come_later(found):
     assert found["early"] == ["adds first"]
 
 
@@ -78,7 +78,7 @@ def test_a_branch_may_be_deleted_and_made_anew(found):
     assert found["anew"] == [[], [["adds second", True]]]
 
 
-def test_a_lake_that_was_away_is_looked_at_again_and_nothing_is_lost(found):
+def test_a_lake_that_was_away_is_read_again_and_nothing_is_lost(found):
     assert found["outage"] == ["adds after the outage"]
 
 
@@ -94,7 +94,7 @@ def test_a_trigger_of_two_assets_goes_without_a_cursor(found):
     assert found["shared"] == ["adds for two"]
 
 
-def test_more_commits_than_are_told_at_once_come_in_order_and_once(found):
+def test_more_commits_than_one_batch_come_in_order_and_once(found):
     made, told = found["many"]
     assert told == made
 
@@ -108,7 +108,7 @@ def test_a_waiting_task_gets_one_event_with_the_whole_range(found):
     assert not range_["rewound"]
 
 
-def test_a_waiting_task_misses_nothing_of_what_came_before_its_trigger_looked(found):
+def test_a_waiting_task_misses_nothing_from_before_its_trigger(found):
     made, told = found["begun"]
     assert told == made
 

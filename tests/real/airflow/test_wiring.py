@@ -208,7 +208,7 @@ def test_a_run_without_a_task_opens_merges_and_closes(found):
     }
 
 
-def test_the_merge_waits_for_the_last_tasks_and_lets_skipped_ones_be(found):
+def test_the_merge_waits_for_the_last_tasks_and_allows_skips(found):
     assert shape(found, "chain") == {
         "open_run": [],
         "a": ["open_run"],
@@ -219,7 +219,7 @@ def test_the_merge_waits_for_the_last_tasks_and_lets_skipped_ones_be(found):
     assert found["chain"]["rule"] == "none_failed"
 
 
-def test_a_failure_that_a_later_task_of_the_block_would_hide_still_keeps_the_merge_from_running(
+def test_a_failure_hidden_by_a_later_task_stops_the_merge(
     found,
 ):
     assert shape(found, "hidden_inside")["merge"] == ["a", "clean"]
@@ -230,14 +230,14 @@ def test_a_task_that_joins_branches_may_work_in_the_run(found):
     assert shape(found, "joined")["merge"] == ["join"]
 
 
-def test_a_gate_without_a_place_judges_when_all_is_there_and_the_merge_judges_it_too(found):
+def test_a_gate_without_a_place_judges_last_as_does_the_merge(found):
     at_the_end = shape(found, "gates_at_the_end")
     assert at_the_end["tidy"] == at_the_end["no_duplicates"] == ["a", "b", "open_run"]
     assert at_the_end["merge"] == ["no_duplicates", "tidy"]
     assert found["gates_at_the_end"]["gates"] == ["named", "tidy", "no duplicates"]
 
 
-def test_a_gate_in_the_middle_stays_there_and_is_judged_once_more_at_the_end(found):
+def test_a_gate_in_the_middle_stays_and_is_judged_at_the_end(found):
     in_the_middle = shape(found, "gate_in_the_middle")
     assert in_the_middle["early"] == ["a", "open_run"]
     assert in_the_middle["b"] == ["early", "open_run"]
@@ -258,7 +258,7 @@ def test_a_task_may_work_in_two_runs(found):
     assert found["two_runs"]["shape"]["both"] == ["open_run", "open_run"]
 
 
-def test_a_run_inside_another_one_publishes_before_the_gates_of_the_outer_one_judge(found):
+def test_an_inner_run_publishes_before_the_outer_gates_judge(found):
     assert found["nested"]["refused"] == ""
     upstream = found["nested"]["more"]
     inner = "flights.weather."
@@ -281,7 +281,7 @@ def test_a_gate_that_others_wait_for_stays_before_them(found):
     assert shape(found, "gate_before_the_work")["a"] == ["open_run", "tidy"]
 
 
-def test_publishing_can_make_an_event_of_an_asset_and_have_a_pool(found):
+def test_publishing_can_emit_an_asset_event_and_use_a_pool(found):
     assert found["asset"]["more"] == [["lake"], "one"]
 
 
@@ -297,16 +297,14 @@ def test_the_repository_may_be_the_connections(found):
 @pytest.mark.parametrize(
     ("name", "rule"), [("report_in_any_case", "all_done"), ("report_twice_removed", "one_failed")]
 )
-def test_a_task_that_would_turn_a_refused_run_green_is_refused_when_the_file_is_read(
-    found, name, rule
-):
+def test_a_task_that_hides_a_refusal_is_refused_at_parse(found, name, rule):
     refused = found[name]["refused"]
     assert refused.startswith(f"InvalidInputError: report (trigger_rule '{rule}')")
     assert "on_failure_callback" in refused
 
 
 @pytest.mark.parametrize("name", ["report_beside_one_that_fails", "report_before_the_merge"])
-def test_a_report_that_leaves_the_failure_to_be_seen_is_none_of_our_business(found, name):
+def test_a_report_that_shows_the_failure_is_allowed(found, name):
     assert found[name]["refused"] == ""
 
 
@@ -317,9 +315,7 @@ def test_a_report_that_leaves_the_failure_to_be_seen_is_none_of_our_business(fou
         ("called_in_the_block_around", "flights.weather.merge"),
     ],
 )
-def test_a_task_that_works_in_a_run_and_is_not_waited_for_is_refused_when_the_file_is_read(
-    found, name, merge
-):
+def test_a_task_in_a_run_that_nothing_awaits_is_refused_at_parse(found, name, merge):
     refused = found[name]["refused"]
     assert refused.startswith("InvalidInputError: ")
     assert "late is called with the run of " in refused
@@ -328,10 +324,10 @@ def test_a_task_that_works_in_a_run_and_is_not_waited_for_is_refused_when_the_fi
 
 
 @pytest.mark.parametrize("name", ["waited_for_by_hand", "told_after_the_merge"])
-def test_a_task_that_takes_the_run_outside_of_its_block_may_be_ordered_by_hand(found, name):
+def test_a_task_with_the_run_outside_its_block_may_be_ordered(found, name):
     assert found[name]["refused"] == ""
 
 
-def test_a_dag_that_fails_fast_is_refused_since_its_failures_would_be_green(found):
+def test_a_dag_that_fails_fast_is_refused(found):
     assert found["fast"].startswith("InvalidInputError: DAG 'fast' has fail_fast")
     assert "leave it off" in found["fast"]

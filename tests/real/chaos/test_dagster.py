@@ -16,7 +16,7 @@ KINDS = (
 )
 
 
-def test_whatever_happens_main_holds_whole_hours_and_nothing_is_left_behind():
+def test_main_holds_whole_hours_and_nothing_is_left_behind():
     command = [sys.executable, "-m", "tests.real.chaos", "dagster", "--kinds", ";".join(KINDS)]
     done = subprocess.run(
         [*command, "--leash", "--patience", "400"],

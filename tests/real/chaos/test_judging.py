@@ -54,7 +54,7 @@ def test_whole_hours_are_as_they_must_be(repo, notes):
     assert verdict.figures["moves of main"] == 2
 
 
-def test_an_hour_that_the_publisher_has_told_of_and_main_lacks_is_seen(repo, notes):
+def test_an_hour_announced_that_main_lacks_is_seen(repo, notes):
     publish(repo, HOURS[0])
     assert any("the publisher succeeded" in line for line in judged(repo, notes, HOURS[:2]).wrong)
 
@@ -106,7 +106,7 @@ def test_a_write_that_succeeds_after_its_time_is_seen(repo, notes):
     assert verdict.figures["their writes after their time"] == 2
 
 
-def test_orphans_are_reaped_by_lease_and_by_time_to_live_and_not_before(repo, notes):
+def test_orphans_are_reaped_by_lease_and_time_to_live(repo, notes):
     repo.runs.open("hours a", lease=timedelta(minutes=1)).put("a", b"staged")
     repo.runs.open("hours b").park("failed")
     verdict = judged(repo, notes)

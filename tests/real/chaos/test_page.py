@@ -23,7 +23,7 @@ AGAIN = Row(
 )
 
 
-def test_a_row_says_what_ran_and_what_became_of_main_the_branch_and_the_next_attempt():
+def test_a_row_shows_what_ran_main_the_branch_and_what_is_next():
     first = "**failed**: left failed (try 2), close_run success | unchanged | parked, attempt 1"
     last = "**success**: every task that ran: success; main whole, published, attempt 2"
     assert section("dagster", [AGAIN]).splitlines()[-2] == f"| exception | {first} | {last} |"

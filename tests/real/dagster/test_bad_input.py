@@ -123,7 +123,7 @@ def test_a_second_step_of_one_name_in_a_try(repo, execute):
     assert paths(repo) == ["05:00", "06:00"]
 
 
-def test_a_step_that_failed_may_be_tried_again_in_the_same_function(repo, execute):
+def test_a_failed_step_may_be_tried_again_in_the_same_function(repo, execute):
     def body(context, graveler):
         with suppress(ConnectionError), graveler.step(context) as step:
             step.put("half", b"1")

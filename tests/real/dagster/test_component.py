@@ -128,7 +128,7 @@ def a_gate(candidate):
     assert list(candidate.changes("in/"))
 
 
-def test_the_component_publishes_assets_that_are_defined_elsewhere(lake, repo):
+def test_the_component_publishes_assets_defined_elsewhere(lake, repo):
     @dg.asset(
         partitions_def=dg.HourlyPartitionsDefinition("2013-01-01-00:00"),
         backfill_policy=dg.BackfillPolicy.single_run(),
@@ -167,7 +167,7 @@ def test_the_component_publishes_assets_that_are_defined_elsewhere(lake, repo):
     assert repo.commit("main").metadata["graveler.gates"] == "a_gate"
 
 
-def test_without_assets_there_is_the_resource_and_what_sees_to_runs(lake):
+def test_without_assets_there_are_the_resource_and_run_sensors(lake):
     defs = load({"lake": lake, "repository": "flights", "io_manager": "pandas"})
     assert isinstance(defs.resources["io_manager"], GravelerPandasIOManager)
     assert defs.resources["graveler"].repo().name == "flights"

@@ -77,6 +77,6 @@ def test_what_others_make_is_defined_and_not_published(repo, execute):
     assert paths(repo) == ["made/data"]
 
 
-def test_without_an_asset_that_a_run_makes_there_is_nothing_to_publish(execute):
+def test_without_an_asset_of_the_run_there_is_nothing_to_publish(execute):
     with pytest.raises(InvalidInputError, match="at least one asset that a run makes"):
         execute([dg.AssetSpec("feed")])

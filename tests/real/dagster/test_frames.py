@@ -257,9 +257,7 @@ def test_a_row_of_another_hour_is_refused_in_a_run_of_one_too(
     assert paths(repo) == []
 
 
-def test_a_spark_row_of_another_hour_is_refused_in_a_run_of_one_too(
-    spark, repo, resource, materialize
-):
+def test_a_spark_row_of_another_hour_is_refused_in_a_single_run(spark, repo, resource, materialize):
     @dg.asset(partitions_def=hours, metadata={"partition_expr": "at"})
     def events():
         return spark.createDataFrame([(time,) for time in TIMES], "at timestamp")
@@ -341,7 +339,7 @@ def test_a_dictionary_of_lazy_frames_holds_lazy_frames(resource, reading):
     assert [frame.collect()["n"].to_list() for frame in found.values()] == [[0], [1], [2]]
 
 
-def test_an_hour_without_rows_whose_columns_have_no_type_is_read_with_the_others(resource, reading):
+def test_an_hour_without_rows_or_types_is_read_with_the_others(resource, reading):
     found = reading(
         GravelerPolarsIOManager(graveler=resource),
         lambda n: pl.DataFrame({"n": [n] if n else []}),
@@ -350,9 +348,7 @@ def test_an_hour_without_rows_whose_columns_have_no_type_is_read_with_the_others
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_partitions_that_are_not_there_are_left_out_where_the_input_allows_it(
-    resource, materialize, instance, allowed
-):
+def test_missing_partitions_are_left_out_where_allowed(resource, materialize, instance, allowed):
     @dg.asset(partitions_def=hours, backfill_policy=ONCE)
     def events() -> bytes:
         return b"1"

@@ -75,9 +75,7 @@ def test_a_held_hour_fails_and_passes_once_it_is_mended(repo, materialize):
     assert materialize(asset(), BERLIN_SIX).success
 
 
-def test_an_hour_with_nothing_staged_is_not_materialized_while_publishing_is_held(
-    repo, materialize
-):
+def test_an_hour_without_writes_is_not_materialized_while_held(repo, materialize):
     branch = repo.ingestion().branch
     branch.put("input/2013/01/01/05:00/x.bad", b"1")
     materialize(asset(), BERLIN_SIX)

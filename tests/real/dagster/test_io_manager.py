@@ -68,9 +68,7 @@ def test_frames_are_written_and_read_as_spark_does(spark, repo, resource, materi
     assert rows(read(repo.ref("main"), "tables/doubled/y/", spark=spark)) == [(2, "y")]
 
 
-def test_appending_in_a_try_that_fails_afterwards_adds_its_rows_once(
-    spark, repo, resource, materialize
-):
+def test_appending_in_a_try_that_fails_later_adds_rows_once(spark, repo, resource, materialize):
     tries = []
 
     @dg.asset(retry_policy=dg.RetryPolicy(max_retries=2))
@@ -86,9 +84,7 @@ def test_appending_in_a_try_that_fails_afterwards_adds_its_rows_once(
     assert rows(read(repo.ref("main"), "numbers/", spark=spark)) == [(n,) for n in range(6)]
 
 
-def test_appending_to_an_hour_again_replaces_what_the_asset_had_appended(
-    spark, repo, resource, materialize
-):
+def test_appending_to_an_hour_again_replaces_the_earlier_append(spark, repo, resource, materialize):
     @dg.asset(partitions_def=parts)
     def numbers():
         return spark.range(2)
@@ -153,7 +149,7 @@ def test_appending_comes_once_whichever_job_has_run_the_hour(spark, repo, append
         assert rows(read(repo.ref("main"), "a/2013/01/01/06:00/", spark=spark)) == [(0,), (1,)]
 
 
-def test_assets_that_append_to_one_folder_leave_each_other_s_rows(spark, repo, appending):
+def test_assets_that_append_to_one_folder_keep_each_others_rows(spark, repo, appending):
     execute, rows_of = appending("{partition}")
     for picked, count in ((["a", "b"], 4), (["a", "b"], 2), (["a"], 3), (["b"], 3)):
         rows_of["a"] = count
@@ -184,7 +180,7 @@ def test_an_asset_without_partitions_appends_with_each_run(spark, repo, resource
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_an_output_that_is_none_takes_back_what_an_earlier_run_wrote(
+def test_an_output_of_none_removes_what_an_earlier_run_wrote(
     resource, materialize, repo, published
 ):
     runs = []

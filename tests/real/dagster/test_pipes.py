@@ -58,7 +58,7 @@ def execute(resource, instance):
     return run
 
 
-def test_a_program_writes_in_a_step_of_the_run_and_a_retry_replaces_its_files(repo, execute):
+def test_a_program_writes_in_a_step_and_a_retry_replaces_it(repo, execute):
     result = execute("broken", "whole")
     assert result.success
     assert [entry.path for entry in repo.ref("main").entries()] == ["made/x/whole"]
@@ -110,9 +110,7 @@ def test_a_program_that_outlived_its_run_is_refused(repo, resource, instance):
     assert [entry.path for entry in repo.ref(record.branch).entries()] == ["made"]
 
 
-def test_one_step_for_two_programs_is_refused_and_the_first_ones_files_stay(
-    repo, resource, instance
-):
+def test_one_step_of_two_programs_is_refused_keeping_the_first(repo, resource, instance):
     handed = {}
 
     @dg.asset

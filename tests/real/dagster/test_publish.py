@@ -47,7 +47,7 @@ def publish(lake, instance):
     return execute
 
 
-def test_publishing_shows_what_it_changed_as_a_table_and_as_a_plot(repo, publish):
+def test_publishing_shows_its_changes_as_a_table_and_a_plot(repo, publish):
     with repo.run("before") as run:
         run.put("one/data", b"old")
         run.put("gone", b"1")

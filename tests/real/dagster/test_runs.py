@@ -150,9 +150,7 @@ def test_a_blocking_check_stops_publishing_and_the_run_is_parked(repo, run, inst
     ended(defs, instance, result.run_id)  # sensors may say it twice
 
 
-def test_executing_a_failed_run_again_goes_on_from_the_parked_branch(
-    repo, run, instance, defs, folder
-):
+def test_executing_a_failed_run_again_resumes_the_parked_branch(repo, run, instance, defs, folder):
     (folder / "refuse").touch()
     failed = run()
     ended(defs, instance, failed.run_id)
@@ -167,9 +165,7 @@ def test_executing_a_failed_run_again_goes_on_from_the_parked_branch(
     assert "a newer run has superseded it" in ended(defs, instance, failed.run_id)
 
 
-def test_steps_are_not_skipped_where_the_branch_has_lost_what_they_wrote(
-    repo, run, instance, defs, folder
-):
+def test_steps_are_rerun_where_the_branch_lost_their_work(repo, run, instance, defs, folder):
     (folder / "refuse").touch()
     failed = run()
     repo.runs.abandon(KEY)
@@ -184,9 +180,7 @@ def test_steps_are_not_skipped_where_the_branch_has_lost_what_they_wrote(
     assert tree(repo.ref("main")) == WHOLE
 
 
-def test_steps_are_not_skipped_where_another_run_has_begun_the_branch_anew(
-    repo, run, instance, folder
-):
+def test_steps_are_rerun_where_another_run_began_the_branch_anew(repo, run, instance, folder):
     (folder / "refuse").touch()
     first = run()
     repo.runs.abandon(KEY)
@@ -200,7 +194,7 @@ def test_steps_are_not_skipped_where_another_run_has_begun_the_branch_anew(
     assert "is PUBLISHED, attempt 3" in str(late.all_events)
 
 
-def test_a_re_execution_of_a_re_execution_that_never_began_goes_on(repo, run, instance, folder):
+def test_a_re_execution_of_one_that_never_began_resumes(repo, run, instance, folder):
     (folder / "refuse").touch()
     failed = run()
     begun = instance.create_run_for_job(
@@ -334,7 +328,7 @@ def test_a_step_that_outlived_its_run_is_refused(repo, resource, instance, defs,
     assert tree(repo.ref("main")) == WHOLE
 
 
-def test_a_run_that_failed_before_it_wrote_leaves_its_forerunner_alone(repo, resource, instance):
+def test_a_run_that_failed_before_writing_leaves_its_forerunner(repo, resource, instance):
     defs = dg.Definitions(sensors=build_lifecycle_sensors(), resources={"graveler": resource})
 
     @dg.asset(partitions_def=parts)
@@ -362,7 +356,7 @@ def test_a_run_that_failed_before_it_wrote_leaves_its_forerunner_alone(repo, res
     assert list(repo.runs.list()) == before
 
 
-def test_the_gates_wait_for_every_asset_that_nothing_else_waits_for(repo, resource, instance):
+def test_the_gates_wait_for_every_otherwise_unawaited_asset(repo, resource, instance):
     @dg.asset
     def a() -> str:
         return "a"
@@ -420,9 +414,7 @@ def test_the_partition_run_again_replaces_its_files(repo, run, folder):
 
 
 @pytest.mark.crash
-def test_steps_in_processes_share_the_run_and_a_killed_one_is_made_again(
-    repo, defs, folder, tmp_path
-):
+def test_steps_in_processes_share_the_run_a_killed_one_reruns(repo, defs, folder, tmp_path):
     (tmp_path / "home").mkdir()
     (folder / "kill").touch()
     with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as instance:
@@ -491,7 +483,7 @@ def test_an_orphaned_step_cannot_write_into_the_next_attempt(repo, instance, fol
     assert branches(repo) == ["main"]
 
 
-def test_a_run_for_no_partition_is_found_again_by_its_re_execution(repo, instance, folder):
+def test_a_run_without_a_partition_is_found_by_its_re_execution(repo, instance, folder):
     (folder / "raise").touch()
     failed = plain().execute_in_process(instance=instance, raise_on_error=False)
     assert failed_steps(failed) == ["second"]

@@ -80,7 +80,7 @@ def keys(said):
     return [request.run_key for request in said.run_requests or ()]
 
 
-def test_each_commit_starts_a_run_once_in_the_order_of_the_branch(repo, look):
+def test_each_commit_starts_one_run_in_branch_order(repo, look):
     sensor = build_commit_sensor("news", job=REPORT)
     publish(repo, "before")
     assert keys(look(sensor)) == []  # what was there is no news
@@ -92,7 +92,7 @@ def test_each_commit_starts_a_run_once_in_the_order_of_the_branch(repo, look):
     assert keys(look(sensor)) == []
 
 
-def test_a_sensor_may_begin_in_the_past_and_takes_a_bite_at_a_time(repo, look):
+def test_a_sensor_may_begin_in_the_past_and_reads_in_portions(repo, look):
     start = repo.commit("main").id
     commits = [publish(repo, name) for name in "abcde"]
     sensor = build_commit_sensor("news", job=REPORT, since=start, limit=2)
@@ -113,7 +113,7 @@ def test_only_commits_below_the_prefix_start_a_run(repo, look):
     assert keys(look(sensor)) == [wanted]
 
 
-def test_after_a_branch_was_put_back_the_sensor_goes_on_from_where_it_parted(repo, look):
+def test_after_a_reset_the_sensor_resumes_at_the_common_commit(repo, look):
     repo.protection.remove("main")
     sensor = build_commit_sensor("news", job=REPORT)
     look(sensor)
@@ -160,7 +160,7 @@ def test_the_partition_is_that_of_the_run_that_made_the_commit(repo, look):
     assert partitions(look(sensor)) == []
 
 
-def test_a_commit_of_an_ingestion_branch_is_about_late_hours_and_those_that_waited(repo, look):
+def test_an_ingestion_commit_covers_late_and_waiting_hours(repo, look):
     sensor = build_commit_sensor("news", job=HOURLY, partitions_def=hours)
     look(sensor)
     ingestion = repo.ingestion()
@@ -342,7 +342,7 @@ def no_secrets(candidate):
     ("asset", "state", "on_main", "said"),
     [("plain", "PUBLISHED", ["plain/data"], "published"), ("secret", "PARKED", [], "a secret")],
 )
-def test_what_was_made_by_hand_is_published_behind_gates_where_that_is_wanted(
+def test_work_by_hand_is_published_behind_gates_if_wanted(
     repo, resource, instance, asset, state, on_main, said
 ):
     @dg.asset(name=asset)
@@ -387,7 +387,7 @@ def test_a_failed_run_is_dropped_where_nothing_of_it_shall_stay(lake, repo, inst
     assert [there.name for there in repo.branches(hidden=True)] == ["main"]
 
 
-def test_assets_picked_by_hand_do_not_publish_what_others_were_picked_for(repo, instance, lake):
+def test_assets_picked_by_hand_do_not_publish_those_of_others(repo, instance, lake):
     resource = GravelerResource(lake=lake, repository="flights")
 
     @dg.asset
@@ -478,7 +478,7 @@ def test_a_lease_is_not_renewed_where_dagster_cannot_be_asked(repo, caplog):
     assert "cannot tell whether its run is over" in caplog.text
 
 
-def test_the_steps_of_a_process_work_in_one_run_whose_inputs_are_kept(repo, resource, instance):
+def test_steps_of_a_process_work_in_one_run_with_kept_inputs(repo, resource, instance):
     with repo.run("before") as run:
         run.put("table/data", b"1")
 

@@ -95,9 +95,7 @@ def states(repo):
     return [record.state for record in repo.runs.list()]
 
 
-def test_two_publishing_assets_in_one_run_are_refused_before_anything_moves(
-    repo, instance, resources
-):
+def test_two_publishing_assets_in_one_run_are_refused_first(repo, instance, resources):
     defs = dg.Definitions(
         [
             good,
@@ -123,7 +121,7 @@ def test_a_publishing_asset_leaves_what_none_of_its_assets_wrote(repo, instance,
     assert on_main(repo) == []
 
 
-def test_what_is_upstream_of_the_named_assets_is_published_with_them(repo, instance, resources):
+def test_upstream_assets_of_the_named_ones_are_published_too(repo, instance, resources):
     @dg.asset
     def raw() -> bytes:
         return b"raw"
@@ -137,9 +135,7 @@ def test_what_is_upstream_of_the_named_assets_is_published_with_them(repo, insta
     assert on_main(repo) == ["raw/data", "refined/data"]
 
 
-def test_published_already_is_no_success_where_its_own_gates_were_not_asked(
-    repo, resource, instance, resources
-):
+def test_already_published_is_no_success_with_unasked_gates(repo, resource, instance, resources):
     @dg.asset
     def hasty(context: dg.AssetExecutionContext) -> None:
         run = resource.run(context)
@@ -161,7 +157,7 @@ def test_published_already_is_no_success_where_its_own_gates_were_not_asked(
     assert execute(nothing_bad, anything).success  # it has changed nothing
 
 
-def test_assets_of_another_pipeline_are_neither_published_nor_parked(repo, instance, both):
+def test_assets_of_another_pipeline_are_not_published_nor_parked(repo, instance, both):
     result = pick(both, instance, "bad", checks=set())
     assert result.success
     (one, two) = (
@@ -180,14 +176,12 @@ def test_assets_of_two_pipelines_in_one_run_are_parked(repo, instance, both):
     assert (on_main(repo), states(repo)) == ([], ["PARKED"])
 
 
-def test_a_pipeline_publishes_its_own_assets_that_were_picked_by_hand(repo, instance, both):
+def test_a_pipeline_publishes_its_own_assets_picked_by_hand(repo, instance, both):
     look(both, instance, pick(both, instance, "good", checks=set()))
     assert (on_main(repo), states(repo)) == (["good/data"], ["PUBLISHED"])
 
 
-def test_a_resumed_run_that_holds_other_assets_is_not_published_by_the_sensor(
-    repo, instance, resources
-):
+def test_a_resumed_run_with_other_assets_is_not_published(repo, instance, resources):
     sensors = build_lifecycle_sensors(
         publish_adhoc=True, gates=[anything], assets=[dg.AssetKey("good")]
     )

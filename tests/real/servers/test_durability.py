@@ -44,7 +44,7 @@ def _kill(server: Any) -> None:
 
 
 @pytest.mark.crash
-def test_what_was_acknowledged_survives_a_server_that_is_told_not_to_wait(server: Any) -> None:
+def test_acknowledged_writes_survive_a_server_told_not_to_wait(server: Any) -> None:
     _admin(server, "ALTER ROLE postgres SET synchronous_commit = off")
     try:
         with PostgresKVStore(_url(server)) as store:

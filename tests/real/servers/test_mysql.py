@@ -239,7 +239,7 @@ def test_what_the_server_says_becomes_what_the_caller_can_do(
     assert list(store.scan("p")) == [(b"k", b"v"), (b"l", b"v")]
 
 
-def test_a_commit_that_failed_has_an_unknown_outcome_only_under_a_condition(
+def test_a_failed_commit_has_unknown_outcome_if_conditional(
     store: MySQLKVStore,
 ) -> None:
     _fail(store, "true", 1180)

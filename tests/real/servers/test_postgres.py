@@ -310,7 +310,7 @@ def test_batches_in_opposite_order_do_not_block_each_other(store: PostgresKVStor
         assert connection.execute(text(deadlocks)).scalar_one() == 0
 
 
-def test_who_opens_an_empty_database_waits_for_whoever_is_making_the_table(
+def test_openers_of_an_empty_database_wait_for_the_table(
     postgres_url: str,
 ) -> None:
     with (

@@ -126,7 +126,7 @@ def test_what_was_acknowledged_survives_the_death_of_its_writer(
 
 
 @pytest.mark.parametrize("uri", ["sqlite_uri", "rocksdb_uri"])
-def test_a_conditional_write_that_met_a_failing_disk_has_an_unknown_outcome(
+def test_a_conditional_write_on_a_failing_disk_may_have_landed(
     uri: str, request: pytest.FixtureRequest, start_worker: StartWorker
 ) -> None:
     output, errors = start_worker("overflow", request.getfixturevalue(uri)).communicate(timeout=60)

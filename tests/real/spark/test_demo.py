@@ -73,7 +73,7 @@ def told(tmp_path_factory, spark):
     return result, seen
 
 
-def test_every_flight_is_in_main_exactly_once_although_an_hour_arrived_damaged(told, source):
+def test_every_flight_is_in_main_once_despite_a_damaged_hour(told, source):
     result, _ = told
     with graveler.open(result.lake) as lake:
         rows = table(lake.repository(result.repository).ref("main"), "output/flights/")
@@ -90,7 +90,7 @@ def test_every_flight_is_in_main_exactly_once_although_an_hour_arrived_damaged(t
     assert result.flights == result.expected == sum(expected.values()) == 107
 
 
-def test_the_damaged_hour_does_not_move_main_and_passes_when_it_arrives_again(told):
+def test_the_damaged_hour_does_not_move_main_until_it_is_resent(told):
     result, _ = told
     first, second, damaged, again = result.runs
     assert [run.state for run in result.runs] == ["PUBLISHED", "PUBLISHED", "PARKED", "PUBLISHED"]
@@ -188,9 +188,7 @@ def test_a_damaged_hour_stays_on_its_branch(repo, flights, tmp_path, spark):
     assert len(table(parked, hour_prefix("output/flights", hour))) == 8
 
 
-def test_an_hour_published_again_with_the_same_input_changes_nothing(
-    repo, flights, tmp_path, spark
-):
+def test_an_hour_published_again_with_equal_input_is_unchanged(repo, flights, tmp_path, spark):
     hour = flights.hours(1)[0]
     land(flights, hour, tmp_path)
     first = run_hour(repo, hour, tmp_path, spark)
@@ -198,9 +196,7 @@ def test_an_hour_published_again_with_the_same_input_changes_nothing(
     assert list(repo.diff(first.commit.id, "main")) == []
 
 
-def test_an_hour_corrected_after_it_was_published_replaces_the_old_one(
-    repo, flights, tmp_path, spark
-):
+def test_an_hour_corrected_after_its_publish_replaces_the_old(repo, flights, tmp_path, spark):
     hour = flights.hours(1)[0]
     file = land(flights, hour, tmp_path) / "flights.csv"
     run_hour(repo, hour, tmp_path, spark)
@@ -209,9 +205,7 @@ def test_an_hour_corrected_after_it_was_published_replaces_the_old_one(
     assert len(table(repo.ref("main"), "output/flights/")) == 5
 
 
-def test_an_hour_whose_columns_are_renamed_fails_and_leaves_main_alone(
-    repo, flights, tmp_path, spark
-):
+def test_an_hour_with_renamed_columns_fails_and_leaves_main(repo, flights, tmp_path, spark):
     hour = flights.hours(1)[0]
     file = land(flights, hour, tmp_path) / "flights.csv"
     file.write_text(file.read_text().replace("dep_delay", "departure_delay"))

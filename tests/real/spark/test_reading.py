@@ -59,7 +59,7 @@ def test_options_and_schema_are_sparks(spark, branch):
     assert rows(frame) == [(1, "x")]
 
 
-def test_a_file_that_is_not_there_is_an_error_that_tells_folders_end_with_a_slash(spark, branch):
+def test_a_missing_file_error_explains_the_slash_of_folders(spark, branch):
     csv(branch, "t/a.csv", 1)
     with pytest.raises(ObjectNotFoundError, match=r"'t'.*ends with '/'"):
         gspark.read(branch, "t", format="csv", schema="id int", spark=spark)
@@ -91,9 +91,7 @@ def test_a_linked_file_that_spark_would_pass_over_is_refused(spark, branch, tmp_
         gspark.read(branch, "t/", format="csv", spark=spark)
 
 
-def test_a_file_named_like_a_pattern_is_read_alone_and_refused_among_others(
-    spark, branch, tmp_path
-):
+def test_a_file_named_like_a_pattern_is_read_only_alone(spark, branch, tmp_path):
     file = tmp_path / "a[1].csv"
     file.write_text("1\n")
     (tmp_path / "a1.csv").write_text("2\n")
@@ -104,7 +102,7 @@ def test_a_file_named_like_a_pattern_is_read_alone_and_refused_among_others(
         gspark.read(branch, "t/", format="csv", spark=spark)
 
 
-def test_many_files_are_read_once_each_and_the_session_is_left_as_it_was(spark, branch):
+def test_many_files_are_read_once_each_session_unchanged(spark, branch):
     before = spark.conf.get(LISTING)
     for number in range(40):  # more than Spark lists without a job
         csv(branch, f"t/{number}.csv", number)
@@ -151,7 +149,7 @@ def test_a_partition_column_of_mixed_types_is_text(spark, branch):
     assert spark.conf.get(INFERENCE) == "true"
 
 
-def test_partition_columns_come_from_the_paths_of_files_stored_one_by_one(spark, branch):
+def test_partition_columns_come_from_paths_of_single_files(spark, branch):
     csv(branch, "t/day=15%3A00/a.csv", 1)
     csv(branch, "t/day=__HIVE_DEFAULT_PARTITION__/a.csv", 2)
     frame = gspark.read(branch, "t/", format="csv", schema=DAYS, spark=spark)

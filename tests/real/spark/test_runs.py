@@ -30,7 +30,7 @@ def append(target, spark, *ids):
     gspark.write(target, spark.createDataFrame([(i,) for i in ids], "id bigint"), "t/")
 
 
-def test_a_step_that_is_tried_again_replaces_its_rows_even_when_it_appends(repo, spark):
+def test_a_retried_step_replaces_its_rows_even_if_it_appends(repo, spark):
     with repo.run("hour") as run:
         with run.step("load", try_number=1) as step:
             append(step, spark, 1, 2)

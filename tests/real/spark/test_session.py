@@ -9,7 +9,7 @@ from graveler.objects.memory import MemoryStore
 from graveler.spark.uris import spark_uri
 
 
-def test_a_session_counts_hours_in_utc_and_listens_to_this_machine_only(spark):
+def test_a_session_counts_hours_in_utc_and_listens_locally(spark):
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None

@@ -71,7 +71,7 @@ def test_overwrite_replaces_the_folder_and_nothing_beside_it(spark, branch):
     assert rows(gspark.read(branch, "t2/", spark=spark)) == [(1, "b")]
 
 
-def test_overwriting_with_the_same_rows_changes_no_entry_but_its_address(spark, branch):
+def test_overwriting_with_equal_rows_changes_only_the_address(spark, branch):
     def content():
         gspark.write(branch, frame(spark, (1, "a"), (2, "b")), "t/", mode="overwrite")
         return [(entry.path, entry.checksum, entry.size) for entry in branch.entries("t/")]

@@ -58,7 +58,7 @@ def read_all(on, cache, trees):
 @pytest.mark.slow
 @pytest.mark.crash
 @pytest.mark.parametrize("cache", ["large", "tiny"])
-def test_killed_while_they_fill_a_cache_they_leave_nothing_that_misleads(cache, on, trees):
+def test_processes_killed_filling_a_cache_mislead_nobody(cache, on, trees):
     random = Random(cache)
     folder = Path(on.place.folder) / f"cache-{cache}"
     read, killed = 0, 0

@@ -55,7 +55,7 @@ def test_a_deletion_does_not_come_back_to_life(alone):
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_an_acknowledged_commit_holds_what_was_acknowledged_before_it(alone):
+def test_an_acknowledged_commit_holds_earlier_acknowledged_rows(alone):
     lines = [*ACKNOWLEDGED, will(2, "commit", message="c"), {"did": 2, "ok": "id"}]
     judged(lines, ({**OLD, "s0/b": "2"}, {}), alone=alone)
     with pytest.raises(Loss, match="s0/b"):
@@ -103,7 +103,7 @@ def test_a_branch_that_is_gone_or_that_nobody_made_is_noticed():
         judge(journal, State({}))
 
 
-def test_a_merge_that_was_cut_off_and_shows_nothing_may_have_been_done_or_not():
+def test_a_merge_cut_off_without_a_trace_is_of_unknown_outcome():
     lines = {"main": Line("r", OLD), "dev": Line("r", OLD, behind=True)}
     journal = Journal(State(lines), alone=True)
     journal.hear([will(1, "merge", into="dev")])

@@ -36,7 +36,7 @@ def test_a_hundred_kills_beside_postgresql_lose_nothing(postgres_url, tmp_path):
 @pytest.mark.slow
 @pytest.mark.crash
 @pytest.mark.usefixtures("postgres_socket")  # two servers, and this one's end is no other test's
-def test_a_postgresql_that_is_stopped_under_its_clients_loses_nothing(tmp_path):
+def test_a_postgresql_stopped_under_its_clients_loses_nothing(tmp_path):
     with rack("postgres", tmp_path) as on:
         victims = Torture(on.place, "stopped", settle=on.settle, disturb=on.disturb, disturbs=0.5)
         tally = victims.run(12)

@@ -23,7 +23,7 @@ from graveler.model import Entry, Prefix
 from graveler.repository import writes
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.world import link_unseen
-from tests.engine.conftest import LAKES, kv_uri, storage
+from tests.harness.lakes import LAKES, kv_uri, storage
 
 KVS = sorted({kv for kv, _ in LAKES.values()})
 OBJECTS = sorted({objects for _, objects in LAKES.values()})
