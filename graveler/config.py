@@ -61,10 +61,9 @@ from graveler.errors import (
     NewerFormatError,
     NotFoundError,
 )
-from graveler.private import create_file, make_folder
+from graveler.privacy import create_file, is_uri, make_folder, shown_uri
 from graveler.retries import NO_PROGRESS_S
 from graveler.secret import reveal
-from graveler.uris import is_uri, shown_uri
 
 __all__ = [
     "CONFIG_NAME",

@@ -2,7 +2,7 @@
 
 from graveler.committed.apply import Applied, StagedChange, apply, keeping, reapply
 from graveler.committed.bases import CONFLICT, LEVELS, Base, Bases, BaseValues, Unresolved
-from graveler.committed.diff import RawChange, diff, same_records
+from graveler.committed.diff import RawChange, diff, differing_spans, same_records
 from graveler.committed.merge import (
     Earlier,
     Merged,
@@ -15,7 +15,6 @@ from graveler.committed.metarange import EMPTY_METARANGE, get, scan
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore, Rescue, StoreStats
 from graveler.committed.range_writer import RangeWriter
-from graveler.committed.spans import differing_spans
 from graveler.committed.splitting import Splitting
 from graveler.committed.verify import Problem, verify_metarange, verify_range, verify_tree
 

@@ -10,8 +10,8 @@ from graveler.committed.diff import same_content
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.rewrite import Tally, rewrite
+from graveler.committed.segments import pieces, same_ranges
 from graveler.committed.splitting import Splitting
-from graveler.committed.sweep import pieces, same_ranges
 from graveler.committed.table import Record
 from graveler.identity import record_id
 from graveler.model import RangeInfo, Summary

@@ -5,16 +5,25 @@ key and content identity. An entry whose bytes were stored again at another addr
 changed, although its range has another id.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import eq
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from graveler.committed import metarange
 from graveler.committed.metarange import prefix_end, read, stream, within
 from graveler.committed.range_store import RangeStore
-from graveler.committed.sweep import Side, segments, split_common
+from graveler.committed.segments import Side, segments, split_common
+from graveler.model import RangeInfo
 from graveler.records import value_identity
 
-__all__ = ["RawChange", "diff", "diff_ranges", "same_content", "same_records"]
+__all__ = [
+    "RawChange",
+    "diff",
+    "diff_ranges",
+    "differing_spans",
+    "same_content",
+    "same_records",
+]
 
 
 class RawChange(NamedTuple):
@@ -125,3 +134,42 @@ def _joined(
         yield RawChange(right[0], None, right[1])
         for key, value in rights:
             yield RawChange(key, None, value)
+
+
+_MOST: Final = 16
+
+Span = tuple[bytes, bytes]
+
+
+def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...]:
+    """Return first and last key of each stretch of ranges that one tree has and the other not.
+
+    In key order, at most 16: of more, neighbours are joined. What differs lies within them;
+    what lies within them need not differ. No range is opened.
+
+    Args:
+        store: Where the trees are.
+        left: Metarange id.
+        right: Metarange id.
+    """
+    if left == right:
+        return ()
+    _, rest = split_common(_infos(store, left), _infos(store, right))
+    spans = [
+        (
+            min(side[0].min_key for side in segment if side),
+            max(side[-1].max_key for side in segment if side),
+        )
+        for segment in segments(*rest)
+    ]
+    step = -(-len(spans) // _MOST)
+    return tuple(
+        (spans[at][0], spans[min(at + step, len(spans)) - 1][1])
+        for at in range(0, len(spans), step or 1)
+    )
+
+
+def _infos(store: RangeStore, tree: str) -> Sequence[RangeInfo]:
+    """Return a tree's ranges; who has just built one of the other has both in memory."""
+    infos = store.metaranges.get(tree)
+    return metarange.read(store, tree) if infos is None else infos

@@ -27,8 +27,8 @@ from uuid import uuid4
 
 from xxhash import xxh3_128_digest
 
-from graveler.forking import watch
-from graveler.private import make_folder
+from graveler.fork import watch
+from graveler.privacy import make_folder
 
 __all__ = ["DiskCache"]
 

@@ -30,8 +30,8 @@ from graveler.committed.diff import RawChange, diff_ranges, same_content
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.rewrite import rewrite
+from graveler.committed.segments import Segment, Side, pieces, same_ranges
 from graveler.committed.splitting import Splitting
-from graveler.committed.sweep import Segment, Side, pieces, same_ranges
 from graveler.committed.table import Record
 from graveler.errors import InvalidInputError
 from graveler.identity import record_id

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table_check import TableKind, table_properties
+from graveler.committed.table import TableKind, table_properties
 from graveler.committed.table_file import Scratch
 from graveler.errors import CorruptionError
 from graveler.identity import range_id, record_id

@@ -8,8 +8,13 @@ from typing import Final
 
 from graveler.committed.disk_cache import DiskCache
 from graveler.committed.table import Table
+from graveler.model import RangeInfo
 
-__all__ = ["RangeCache"]
+__all__ = [
+    "MetarangeMemory",
+    "RangeCache",
+]
+
 
 _MEMORY_BYTES: Final = 128 << 20
 
@@ -19,7 +24,7 @@ class RangeCache:
 
     Tables are immutable and their names stand for every byte of their records, so nothing
     here ever becomes out of date.
-    Only checked tables may be added: see `graveler.committed.table_check`.
+    Only checked tables may be added: see `graveler.committed.table`.
 
     Args:
         folder: Where files are kept, shared with other processes; None: in memory only.
@@ -108,3 +113,32 @@ class RangeCache:
         table = self._opened.pop(name, None)
         if table is not None:
             self._memory_bytes -= table.memory_bytes
+
+
+_MAX_RANGES: Final = 200_000
+
+
+class MetarangeMemory:
+    """Decoded metaranges by id, bounded by the ranges they list together."""
+
+    def __init__(self, max_ranges: int = _MAX_RANGES) -> None:
+        self._max = max_ranges
+        self._count = 0
+        self._kept: OrderedDict[str, tuple[RangeInfo, ...]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, metarange: str) -> tuple[RangeInfo, ...] | None:
+        """Return the ranges of a metarange, None where it has to be read."""
+        with self._lock:
+            infos = self._kept.get(metarange)
+            if infos is not None:
+                self._kept.move_to_end(metarange)
+            return infos
+
+    def put(self, metarange: str, infos: tuple[RangeInfo, ...]) -> None:
+        """Keep the ranges of a metarange, forgetting those used longest ago."""
+        with self._lock:
+            self._count += len(infos) - len(self._kept.pop(metarange, ()))
+            self._kept[metarange] = infos
+            while self._count > self._max:
+                self._count -= len(self._kept.popitem(last=False)[1])

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from graveler.committed.metarange_memory import MetarangeMemory
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.table import Table
-from graveler.committed.table_check import TableKind, check_table
+from graveler.committed.range_cache import MetarangeMemory, RangeCache
+from graveler.committed.table import Table, TableKind, check_table
 from graveler.committed.table_file import TableFile
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import RangeInfo

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table_check import TableKind, check_table, table_properties
+from graveler.committed.table import TableKind, check_table, table_properties
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.records import decode_range_info

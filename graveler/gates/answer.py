@@ -12,7 +12,7 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.facts import shortened
 from graveler.gates.fingerprint import fingerprint
 from graveler.gates.history import Seen
-from graveler.judging import judging
+from graveler.read_only import judging
 
 __all__ = ["LONGEST_REASON", "Answer", "Check", "ask", "died"]
 

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from graveler.errors import InvalidInputError
 from graveler.kv.store import KVStore
+from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S
-from graveler.uris import shown_uri
 
 __all__ = ["open_kv"]
 

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from graveler.forking import abandon, held_off, watch
+from graveler.fork import abandon, held_off, watch
 from graveler.kv.turns import Turns
 
 __all__ = ["ServerTurns", "SessionLocks"]

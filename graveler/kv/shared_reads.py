@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from threading import Event, RLock, get_ident
 from typing import Final, Generic, TypeVar
 
-from graveler.forking import watch
+from graveler.fork import watch
 
 __all__ = ["SharedReads"]
 

@@ -27,7 +27,7 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.forking import abandon, held_off, watch
+from graveler.fork import abandon, held_off, watch
 from graveler.kv.batches import chunks, groups, pages
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.server_turns import ServerTurns, SessionLocks

@@ -28,7 +28,7 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.forking import abandon, held_off, watch
+from graveler.fork import abandon, held_off, watch
 from graveler.kv.batches import chunks, groups, pages
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.reading import may_write
@@ -44,7 +44,7 @@ from graveler.kv.store import (
     check_value,
 )
 from graveler.kv.turns import FileTurns
-from graveler.private import create_file, make_folder
+from graveler.privacy import create_file, make_folder
 
 __all__ = ["SQLiteKVStore"]
 

@@ -22,7 +22,7 @@ from threading import Lock
 from urllib.parse import quote
 
 from graveler.errors import StateError
-from graveler.forking import held_off
+from graveler.fork import held_off
 
 __all__ = ["ReadOnlyConnections"]
 

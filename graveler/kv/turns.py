@@ -15,8 +15,8 @@ from typing import Final
 from zlib import crc32
 
 from graveler.clock import Clock
-from graveler.forking import watch
-from graveler.private import PRIVATE_FILE
+from graveler.fork import watch
+from graveler.privacy import PRIVATE_FILE
 
 __all__ = ["FileTurns", "Turns"]
 

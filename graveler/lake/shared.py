@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from graveler.config import environment, locate_lake
 from graveler.errors import InvalidInputError
-from graveler.forking import abandon
+from graveler.fork import abandon
 
 if TYPE_CHECKING:
     from graveler.lake.lake import Lake

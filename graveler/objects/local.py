@@ -42,7 +42,7 @@ from graveler.objects.local_files import (
     write_all,
 )
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
-from graveler.private import PRIVATE_FILE
+from graveler.privacy import PRIVATE_FILE
 
 __all__ = ["LocalStore"]
 

@@ -16,7 +16,7 @@ from graveler.errors import (
     ReadOnlyError,
     StorageFullError,
 )
-from graveler.private import PRIVATE_FILE, PRIVATE_FOLDER
+from graveler.privacy import PRIVATE_FILE, PRIVATE_FOLDER
 
 __all__ = [
     "DurableFolders",

@@ -8,8 +8,8 @@ from graveler.clock import Clock, IdSource
 from graveler.errors import InvalidInputError
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
+from graveler.privacy import is_uri, shown_uri
 from graveler.retries import NO_PROGRESS_S
-from graveler.uris import is_uri, shown_uri
 
 __all__ = ["open_store"]
 

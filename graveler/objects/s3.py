@@ -23,8 +23,8 @@ from graveler.objects.s3_errors import PastTheEndError, s3_errors
 from graveler.objects.s3_stream import READ_AHEAD_BYTES, RangedFile
 from graveler.objects.s3_write import PART_BYTES, Writer, Written
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
+from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S, Retrier
-from graveler.uris import shown_uri
 
 __all__ = ["S3Settings", "S3Store"]
 

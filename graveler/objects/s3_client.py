@@ -14,9 +14,9 @@ try:
 except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
-from graveler.forking import held_off
+from graveler.fork import held_off
 from graveler.objects.s3_errors import s3_errors
-from graveler.uris import shown_uri
+from graveler.privacy import shown_uri
 
 __all__ = ["S3Client", "S3Settings"]
 

@@ -7,9 +7,9 @@ from typing import Any, Generic, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.fields import Fields
-from graveler.judging import refuse_writes
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
+from graveler.read_only import refuse_writes
 from graveler.records import decode_json, encode_json
 
 __all__ = ["Setting", "Settings"]

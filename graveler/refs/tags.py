@@ -10,9 +10,9 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.judging import refuse_writes
 from graveler.kv.store import ABSENT, KVStore
 from graveler.names import check_tag
+from graveler.read_only import refuse_writes
 from graveler.records import decode_json, read_key
 from graveler.refs.moves import DELETED, Moves
 

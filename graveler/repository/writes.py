@@ -12,10 +12,10 @@ from typing import Final
 
 from graveler.batches import batches
 from graveler.errors import FencedError, RefNotFoundError, ThrottledError
-from graveler.judging import refuse_writes
 from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.store import Body
+from graveler.read_only import refuse_writes
 from graveler.records import TOMBSTONE, stage_entry
 from graveler.repository.links.borrowed import confirm, held, rows_of
 from graveler.repository.links.links import linked

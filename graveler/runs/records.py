@@ -15,10 +15,10 @@ from graveler.errors import (
 from graveler.fields import Fields
 from graveler.gates.verdict import read_verdict
 from graveler.identity import unix_us
-from graveler.judging import refuse_writes
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import run_branch
+from graveler.read_only import refuse_writes
 from graveler.records import decode_json, encode_json
 from graveler.runs.index import RunIndex, opened_key
 from graveler.runs.inputs import read_inputs

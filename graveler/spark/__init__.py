@@ -4,8 +4,8 @@ Spark reads and writes the files themselves, at its own speed; the driver alone 
 into files and files into entries. No file is copied, and executors need no access to refs.
 """
 
-from graveler.spark.reading import read
+from graveler.spark.reader import read
 from graveler.spark.session import session
-from graveler.spark.writing import write
+from graveler.spark.writer import write
 
 __all__ = ["read", "session", "write"]

@@ -1,14 +1,23 @@
-"""What reading and writing need of a view and of a branch."""
+"""What reading and writing share: the trees they need, and how Spark names files."""
 
+import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final, Protocol
 
+from graveler.errors import InvalidInputError
 from graveler.model import Entry
 
 if TYPE_CHECKING:
     from graveler.repository.stores import Stores
 
-__all__ = ["Target", "View"]
+__all__ = [
+    "Target",
+    "View",
+    "is_hidden",
+    "is_pattern",
+    "spark_uri",
+]
 
 
 class View(Protocol):
@@ -37,3 +46,35 @@ class Target(View, Protocol):
 
     def delete_many(self, paths: Iterable[str]) -> int:
         """Stage the removal of paths."""
+
+
+_SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
+_PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
+
+
+def spark_uri(uri: str) -> str:
+    """Return `uri` as Spark's file systems name it.
+
+    Raises:
+        InvalidInputError: Spark has no file system for it.
+    """
+    scheme, _, rest = uri.partition("://")
+    if scheme not in _SCHEMES:
+        raise InvalidInputError(
+            f"Spark cannot reach {uri!r}: it reads and writes {', '.join(sorted(_SCHEMES))}; "
+            "keep what Spark works on in such a storage"
+        )
+    return f"{_SCHEMES[scheme]}://{rest}"
+
+
+def is_pattern(uri: str) -> bool:
+    """Return whether Spark would take the address for a pattern."""
+    return _PATTERN.search(uri) is not None
+
+
+def is_hidden(relative: str) -> bool:
+    """Return whether Spark passes over the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
+    return any(
+        part.startswith(".") or (part.startswith("_") and "=" not in part)
+        for part in PurePosixPath(relative).parts
+    )

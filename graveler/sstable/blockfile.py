@@ -1,14 +1,17 @@
 """The blocks of a table: found by handle, verified, decompressed."""
 
+from collections.abc import Callable
 from functools import cached_property
 from mmap import mmap
 from typing import Final
 
+import cramjam
+
 from graveler.sstable.block import entries
 from graveler.sstable.checksum import CHECKSUMS
-from graveler.sstable.compression import decompress
 from graveler.sstable.format import (
     FOOTER_BYTES,
+    MAX_BLOCK_BYTES,
     TRAILER_BYTES,
     DamageError,
     Footer,
@@ -16,10 +19,54 @@ from graveler.sstable.format import (
     decode_footer,
     located,
     read_handle,
+    read_varint,
 )
 from graveler.sstable.properties import ROCKSDB_PROPERTIES
 
-__all__ = ["BlockFile", "Data"]
+__all__ = ["NO_COMPRESSION", "BlockFile", "Data", "decompress"]
+
+
+NO_COMPRESSION: Final = 0
+_SNAPPY: Final = 1
+_LZ4: Final = frozenset((4, 5))
+_ZSTD: Final = 7
+
+
+def decompress(kind: int, stored: bytes) -> bytes:
+    """Return the block behind `stored`.
+
+    Args:
+        kind: Compression type, from the block's trailer.
+        stored: The block as it lies in the file.
+
+    Raises:
+        DamageError: The type is not known, the bytes do not decompress to the size that
+            they declare, or that size is over ``MAX_BLOCK_BYTES``.
+    """
+    if kind == NO_COMPRESSION:
+        return stored
+    size, at = read_varint(stored, 0)
+    if size > MAX_BLOCK_BYTES:
+        raise DamageError(f"declares {size} bytes: a block has up to {MAX_BLOCK_BYTES}")
+    try:
+        if kind == _SNAPPY:
+            return bytes(cramjam.snappy.decompress_raw(stored))
+        if kind in _LZ4:
+            return _exactly(size, lambda out: cramjam.lz4.decompress_block_into(stored[at:], out))
+        if kind == _ZSTD:
+            return _exactly(size, lambda out: cramjam.zstd.decompress_into(stored[at:], out))
+    except cramjam.DecompressionError as error:
+        raise DamageError(f"compression type {kind}: {error}") from error
+    raise DamageError(f"compression type {kind} is not supported")
+
+
+def _exactly(size: int, fill: Callable[[bytearray], int]) -> bytes:
+    out = bytearray(size)
+    found = fill(out)
+    if found != size:
+        raise DamageError(f"declares {size} bytes, holds {found}")
+    return bytes(out)
+
 
 Data = bytes | bytearray | memoryview | mmap
 """The whole file, in memory or mapped."""

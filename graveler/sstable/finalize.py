@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from graveler.errors import InternalError
-from graveler.private import PRIVATE_FILE
+from graveler.privacy import PRIVATE_FILE
 from graveler.sstable.block import encode_block
-from graveler.sstable.blockfile import BlockFile
+from graveler.sstable.blockfile import NO_COMPRESSION, BlockFile
 from graveler.sstable.checksum import XXH3, xxh3
-from graveler.sstable.compression import NO_COMPRESSION
 from graveler.sstable.format import TRAILER_BYTES, Footer, Handle, encode_footer, varint
 from graveler.sstable.properties import (
     HOST,

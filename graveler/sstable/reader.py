@@ -6,9 +6,8 @@ from functools import cached_property
 from itertools import chain
 
 from graveler.errors import CorruptionError
-from graveler.sstable.block import bounds
+from graveler.sstable.block import Batch, batches, bounds, run_of
 from graveler.sstable.blockfile import BlockFile, Data
-from graveler.sstable.datablock import Batch, batches, run_of
 from graveler.sstable.format import DamageError
 from graveler.sstable.index import Index, read_index
 from graveler.sstable.properties import (

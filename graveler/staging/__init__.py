@@ -1,6 +1,5 @@
 """Uncommitted entries: one key-value partition per staging token."""
 
-from graveler.staging.area import HOLD, StagingArea, is_laid, laid_token
-from graveler.staging.combine import combine
+from graveler.staging.area import HOLD, StagingArea, combine, is_laid, laid_token
 
 __all__ = ["HOLD", "StagingArea", "combine", "is_laid", "laid_token"]

@@ -3,16 +3,51 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from heapq import merge
+from operator import itemgetter
 from typing import Final
 
 from graveler.background import Background
 from graveler.clock import IdSource
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
-from graveler.judging import refuse_writes
 from graveler.kv.store import KVStore
-from graveler.staging.combine import combine
+from graveler.read_only import refuse_writes
 
-__all__ = ["HOLD", "StagingArea", "is_laid", "laid_token"]
+__all__ = [
+    "HOLD",
+    "StagingArea",
+    "combine",
+    "is_laid",
+    "laid_token",
+]
+
+
+_Item = tuple[bytes, bytes]
+
+
+def _aged(age: int, items: Iterable[_Item]) -> Iterator[tuple[bytes, int, bytes]]:
+    return ((key, age, value) for key, value in items)
+
+
+def combine(newest_first: Sequence[Iterable[_Item]]) -> Iterator[_Item]:
+    """Return (key, staged write) ascending; of equal keys only the one of the newest stream.
+
+    Args:
+        newest_first: Streams of (key, staged write), each ascending without repeats.
+    """
+    if len(newest_first) == 1:  # the usual case costs nothing
+        return iter(newest_first[0])
+    return _combine(newest_first)
+
+
+def _combine(newest_first: Sequence[Iterable[_Item]]) -> Iterator[_Item]:
+    last = None
+    streams = [_aged(age, items) for age, items in enumerate(newest_first)]
+    for key, _, value in merge(*streams, key=itemgetter(0, 1)):
+        if key != last:
+            last = key
+            yield key, value
+
 
 HOLD: Final = "hold-"
 """Start of the tokens that no branch names, under which entries are kept for a moment."""

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splitting, apply, metarange
-from graveler.committed.table_check import TableKind, table_properties
+from graveler.committed.table import TableKind, table_properties
 from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError
 from graveler.identity import record_id

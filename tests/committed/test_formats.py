@@ -12,7 +12,7 @@ from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import Splitting
-from graveler.committed.table_check import TableKind
+from graveler.committed.table import TableKind
 from graveler.identity import entry_identity, record_id
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore

@@ -17,7 +17,7 @@ from graveler.committed.disk_cache import DiskCache
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table_check import TableKind
+from graveler.committed.table import TableKind
 from graveler.errors import CorruptionError
 from graveler.objects.local import LocalStore
 from graveler.objects.memory import MemoryStore

@@ -8,7 +8,7 @@ import pytest
 from graveler.background import Inline
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table_check import TableKind, table_properties
+from graveler.committed.table import TableKind, table_properties
 from graveler.config import LakeConfig, load_config
 from graveler.errors import (
     AlreadyExistsError,

@@ -10,7 +10,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from graveler.committed.table_check import TableKind, check_table
+from graveler.committed.table import TableKind, check_table
 from graveler.config import load_config
 from graveler.errors import (
     CorruptionError,

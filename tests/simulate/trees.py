@@ -23,8 +23,7 @@ from typing import Any, ClassVar
 
 import graveler
 from graveler.committed import RangeCache, RangeStore
-from graveler.committed.table import Table
-from graveler.committed.table_check import TableKind
+from graveler.committed.table import Table, TableKind
 from graveler.objects.body import BodyReader
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Body, Expected

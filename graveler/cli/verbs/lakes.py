@@ -8,7 +8,7 @@ from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import KV_URI, STORAGE_URI
-from graveler.uris import shown_uri
+from graveler.privacy import shown_uri
 
 __all__ = ["add_to"]
 

@@ -18,7 +18,7 @@ from graveler.gates.answer import Answer, Check, ask, died
 from graveler.gates.candidate import Candidate
 from graveler.gates.isolation.channel import send
 from graveler.gates.isolation.client import AskingSource
-from graveler.judging import only_judging
+from graveler.read_only import only_judging
 
 __all__ = ["Task", "main", "run_forked"]
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from graveler.config import environment
 from graveler.errors import CorruptionError
-from graveler.forking import watch
+from graveler.fork import watch
 from graveler.gates.answer import Answer, died
 from graveler.gates.candidate import Candidate
 from graveler.gates.facts import shortened

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from graveler.forking import held_off
+from graveler.fork import held_off
 
 __all__ = ["ListedFile", "Scratch"]
 

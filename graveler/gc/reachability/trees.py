@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
-from graveler.committed.table_check import TableKind, checked_ids
+from graveler.committed.table import TableKind, checked_ids
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.gc.reachability.scratch import Scratch
 from graveler.objects.address import is_own

@@ -43,7 +43,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.fields import Fields
-from graveler.forking import watch
+from graveler.fork import watch
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT, KVStore, Stored
 from graveler.objects.store import ObjectStore

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from graveler.spark import writing
-from graveler.spark.durable import settle
+from graveler.spark import writer
+from graveler.spark.writer import settle
 from tests.real.dagster.flights import DAG, load
 
 calls = 0
@@ -28,7 +28,7 @@ def killing(store, files):
 
 if __name__ == "__main__":
     home, hour = sys.argv[1:]
-    writing.settle = killing  # type: ignore[attr-defined] # where `write` looks it up
+    writer.settle = killing  # where `write` looks it up
     defs = load(DAG).defs
     with dg.DagsterInstance.local_temp(home) as instance:
         defs.resolve_job_def("flights_job").execute_in_process(

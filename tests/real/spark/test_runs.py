@@ -10,7 +10,7 @@ from graveler import spark as gspark
 from graveler.errors import GateFailedError
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectInfo
-from graveler.spark.durable import settle
+from graveler.spark.writer import settle
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from graveler import spark as gspark
 from graveler.config import environment
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.objects.memory import MemoryStore
-from graveler.spark.uris import spark_uri
+from graveler.spark.ports import spark_uri
 
 
 def test_a_session_counts_hours_in_utc_and_listens_locally(spark):

@@ -11,9 +11,8 @@ from graveler.arguments import PathText, flag, instance, optional, prefix_text, 
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.spark.partitions import DataFile, FileGroup, group_files
-from graveler.spark.ports import View
+from graveler.spark.ports import View, is_hidden, is_pattern, spark_uri
 from graveler.spark.session import session
-from graveler.spark.uris import is_hidden, is_pattern, spark_uri
 from graveler.spark.verified import verify_files
 
 if TYPE_CHECKING:

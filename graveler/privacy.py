@@ -1,9 +1,40 @@
-"""URIs as people may see them: without passwords, keys and tokens."""
+"""What others may not see: URIs without secrets, files for this user alone."""
 
+import os
 import re
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
-__all__ = ["is_uri", "shown_uri"]
+__all__ = [
+    "PRIVATE_FILE",
+    "PRIVATE_FOLDER",
+    "create_file",
+    "is_uri",
+    "make_folder",
+    "shown_uri",
+]
+
+
+PRIVATE_FILE: Final = 0o600
+PRIVATE_FOLDER: Final = 0o700
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; folders that are there stay as they are."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(PRIVATE_FOLDER, exist_ok=True)
+
+
+def create_file(file: Path) -> None:
+    """Make an empty file where there is none; one that is there stays as it is."""
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _PARTS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{0,3})?(.*)", re.DOTALL)
