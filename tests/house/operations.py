@@ -81,17 +81,18 @@ class _Profiler:
         file = code.co_filename.removeprefix(self._prefix)
         self.profile.files.add(file)
         self.profile.calls += 1
-        for folder, methods, counts in (
-            ("kv/", _KV_CALLS, self.profile.kv),
-            ("objects/", _OBJECT_CALLS, self.profile.objects),
+        for port, methods, counts in (
+            ("KVStore", _KV_CALLS, self.profile.kv),
+            ("ObjectStore", _OBJECT_CALLS, self.profile.objects),
         ):
-            if file.startswith(folder) and code.co_name in methods and "self" in frame.f_locals:
-                caller = frame.f_back
-                inside = caller is not None and caller.f_code.co_filename.startswith(
-                    self._prefix + folder
-                )
-                if not inside:
-                    counts[code.co_name] += 1
+            if code.co_name in methods and _is_of(frame, port) and not _is_of(frame.f_back, port):
+                counts[code.co_name] += 1
+
+
+def _is_of(frame: FrameType | None, port: str) -> bool:
+    """Return whether a frame is that of a driver's method, or of one that wraps a driver."""
+    owner = None if frame is None else frame.f_locals.get("self")
+    return any(kind.__name__ == port for kind in type(owner).__mro__)
 
 
 def profile_operations(package: Path) -> dict[str, Profile]:
