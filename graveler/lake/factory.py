@@ -27,13 +27,13 @@ def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE
     """Make a new lake in `folder` and open it.
 
     Args:
-        folder: Made where it is missing.
+        folder: Created if it is missing.
         kv_uri: Where refs and staged entries live: ``sqlite://kv.sqlite3``, ``rocksdb://kv``,
             ``postgresql://user@host/database``.
         storage_uri: Where bytes go: ``file://objects``, ``s3://bucket/prefix``.
 
     Raises:
-        InvalidInputError: The folder is a lake already, or a URI; or no driver takes one of the
+        InvalidInputError: The folder is a lake already, or a URI; or no driver knows one of the
             two URIs.
         MissingDependencyError: The extra of a driver is not installed.
         BackendUnavailableError: The database does not answer.
@@ -44,10 +44,10 @@ def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE
     file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri)
     try:
         config = load_config(path)
-        open_store(config.storage_uri).close()  # asks for nothing, but finds the driver
+        open_store(config.storage_uri).close()  # sends no request, but finds the driver
         return connect(config)
     except GravelerError:
-        file.unlink()  # so that the call can be repeated with what was wrong put right
+        file.unlink()  # so that the call can be repeated with valid arguments
         raise
 
 
@@ -56,13 +56,13 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
 
     Args:
         target: Where.
-        create: Whether a folder that is missing or empty becomes a lake with the defaults:
-            SQLite for refs and staging, files for objects. On a worker an empty folder may be a
-            volume that is not mounted, and a new lake in it would be one without a past.
+        create: Make a missing or empty folder a lake with the defaults: SQLite for refs and
+            staging, files for objects. Leave it off on workers, where an empty folder may be a
+            volume that is not mounted.
 
     Raises:
-        NotFoundError: The TOML file is not there, or there is no lake and `create` is false.
-        InvalidInputError: `target` is a URI; or the folder is to be made a lake and holds other
+        NotFoundError: There is no such TOML file, or no lake and `create` is false.
+        InvalidInputError: `target` is a URI; or `create` is set and the folder holds other
             things; or the settings cannot be read.
         LakeLockedError: Another process holds a lake that takes one process only (RocksDB).
         BackendUnavailableError: The file system or the database does not answer.
@@ -79,17 +79,17 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
         try:
             write_default_config(path)
         except InvalidInputError:
-            if not (path / CONFIG_NAME).exists():  # else: another process was quicker
+            if not (path / CONFIG_NAME).exists():  # otherwise another process made it
                 raise
     return connect(load_config(path))
 
 
 def _holds_other_things(folder: Path) -> bool:
-    """Return whether a folder without settings is anything but empty.
+    """Return whether a folder without settings holds other files.
 
-    Another process may be making it a lake right now: then it is one when we look again.
+    Another process may be making it a lake: then the second look finds the settings.
     """
-    others = [there for there in folder.iterdir() if not there.name.startswith(PREPARED)]
+    others = [entry for entry in folder.iterdir() if not entry.name.startswith(PREPARED)]
     return bool(others) and not (folder / CONFIG_NAME).exists()
 
 

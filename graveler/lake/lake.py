@@ -14,7 +14,6 @@ from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
-    CorruptionError,
     InvalidInputError,
     KVOutdatedError,
     OutcomeUnknownError,
@@ -23,11 +22,11 @@ from graveler.errors import (
     RepositoryNotFoundError,
     StorageMismatchError,
 )
-from graveler.fields import Fields, row
+from graveler.fields import Fields
 from graveler.gates.enforcing import enforce
 from graveler.kv.store import ABSENT, KVStore
 from graveler.lake.repository import Repository
-from graveler.lake.rescuing import rescuer
+from graveler.lake.wiring import absolute, read_settings, rescuer
 from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
@@ -62,8 +61,8 @@ class Lake:
         kv: Its key-value store.
         clock: Time.
         ids: Unique names.
-        background: Where clean-up is handed over.
-        witnessed: Whether it is told when `kv` knows less than the object store remembers.
+        background: Runs the clean-up.
+        witnessed: Whether a `kv` that knows less than the object store is detected.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Lake:
         self.close()
 
     def close(self) -> None:
-        """Finish the clean-up, give back files and connections; may be called twice."""
+        """Finish the clean-up and close files and connections; may be called twice."""
         for witness in (self._witnesses or {}).values():
             witness.close()
         self._background.close()
@@ -124,21 +123,20 @@ class Lake:
         Raises:
             RepositoryNotFoundError: There is none of this name.
             OlderFormatError: An older graveler made it.
-            BackendUnavailableError: Its storage is a folder in which nothing of it is left: most
-                often a volume that is not mounted.
+            BackendUnavailableError: Its storage is a folder that holds nothing of it: usually a
+                volume that is not mounted.
             StorageMismatchError: The settings name another storage than the repository's.
         """
         return self._repository(text(name, "name"))
 
     def accept(self, name: str) -> Repository:
-        """Go on from what both stores of a repository have, whatever one of them has forgotten.
+        """Accept what both stores of a repository hold now, whatever one of them has lost.
 
-        For a key-value store that was restored from an old backup, and for a storage whose files
-        are lost.
+        For a key-value store that was restored from an old backup, or a storage that lost files.
 
         Raises:
-            StorageMismatchError: The storage is another repository's, or is elsewhere: a mistake
-                in the settings cannot be accepted.
+            StorageMismatchError: The storage is another repository's, or is elsewhere: that is a
+                mistake in the settings.
         """
         repository = self._repository(text(name, "name"), check=False)
         if self._witnesses is not None:
@@ -155,7 +153,7 @@ class Lake:
                 f"no repository {name!r} in {self.location} (there are: {there}): "
                 f"make it with `graveler repo create {name}`"
             )
-        settings = _read_settings(stored.value, f"repository {name}")
+        settings = read_settings(stored.value, f"repository {name}")
         return self._open(name, settings, check=check)
 
     def create_repository(
@@ -175,10 +173,10 @@ class Lake:
             storage: Root URI of its objects (``s3://bucket/flights``, a folder); below the
                 lake's storage where not given.
             default_branch: Name of the first branch.
-            exist_ok: Return the repository that has the name, if one has.
+            exist_ok: Return the existing repository of that name.
             splitting: Where its ranges end; the lake's setting where not given.
-            take_over: Take the storage from a repository that this lake does not know, although
-                it may be in use by another one; that one notices when it moves its next ref.
+            take_over: Take the storage from a repository that this lake does not know. A lake
+                that still uses it gets an error when it moves its next ref.
 
         Raises:
             AlreadyExistsError: The name is taken.
@@ -195,19 +193,19 @@ class Lake:
             return self._taken(name, exist_ok=exist_ok)
         rule = splitting or Splitting(**self._config.splitting)
         uid = self._ids.unique()
-        place = _absolute(storage or self.default_storage(name))
+        place = absolute(storage or self.default_storage(name))
         settings: dict[str, Any] = {
             "format": FORMAT,
             "lake": self._identity(),
             "uid": uid,
-            # below the lake's own it is not written down: a lake can be moved, and a copy of
-            # one has objects of its own
+            # a storage below the lake's own is not recorded: the lake can be moved, and a copy
+            # of it has its own objects
             "storage": "" if place == self.default_storage(name) else place,
             "default_branch": default_branch,
             "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
         }
         self._check_free(place, name, take_over=take_over)
-        # not witnessed yet: until the last write below there is nothing to forget
+        # no witness yet: before the last write below there is nothing to lose
         refs = Refs(self._kv, uid, clock=self._clock, ids=self._ids)
         root = refs.commits.add(
             metarange=EMPTY_METARANGE,
@@ -220,7 +218,7 @@ class Lake:
         refs.branches.create(
             BranchRecord(default_branch, commit_id=root.id, staging_token=self._ids.unique())
         )
-        try:  # the last write: until here nobody can see the repository
+        try:  # the last write: before it the repository is invisible
             self._kv.set_if(_PARTITION, key, encode_json(settings), ABSENT)
         except (PreconditionFailedError, OutcomeUnknownError) as error:
             there = self._kv.get(_PARTITION, key)
@@ -241,24 +239,24 @@ class Lake:
         storage: PathText | None = None,
         take_over: bool = False,
     ) -> Repository:
-        """Restore a dump of refs, into a new repository where there is none of the name.
+        """Restore a dump of refs; make the repository if the lake has none of that name.
 
-        For the lake whose key-value store was lost: the objects are where they were, and the
-        dump (``repository.dump_refs``) says what they were. May be repeated.
+        For a lake whose key-value store was lost: the objects remain in the storage, and the dump
+        (``repository.dump_refs``) has the refs and commits that name them. May be repeated.
 
         Args:
             file: The dump.
             name: Of the repository; as in the dump where not given.
             storage: Root URI of its objects; as in the dump where not given.
-            take_over: Take the storage from the lake that its marker names. One that still uses
-                it notices when it moves its next ref: stop it before, for until then it writes
-                and deletes there.
+            take_over: Take the storage from the lake that its marker names. Stop that lake
+                first: it gets an error only when it moves its next ref, and writes and deletes
+                files until then.
 
         Raises:
             StorageMismatchError: The storage belongs to a lake, and `take_over` is not set.
             CorruptionError: The file is damaged, or a commit is not what its id says.
-            ObjectNotFoundError: The storage has not what the refs name.
-            AlreadyExistsError: There is a repository of the name, with branches elsewhere.
+            ObjectNotFoundError: The storage lacks an object that a ref needs.
+            AlreadyExistsError: A repository of that name has branches at other commits.
         """
         file = file_path(file, "file")
         name = None if name is None else text(name, "name")
@@ -268,9 +266,9 @@ class Lake:
         name = check_repository(name or header.repository)
         if self._kv.get(_PARTITION, _PREFIX + name.encode()) is None:
             root = storage or header.storage or self.default_storage(name)
-            check_storage(RangeStore(self._open_store(_absolute(root)), self._cache), contents)
+            check_storage(RangeStore(self._open_store(absolute(root)), self._cache), contents)
             if not take_over:
-                self._check_unowned(_absolute(root))
+                self._check_unowned(absolute(root))
             repository = self.create_repository(
                 name,
                 storage=root,
@@ -285,7 +283,7 @@ class Lake:
         return repository
 
     def default_storage(self, name: str) -> str:
-        """Return where the objects of a repository are unless it was made with another storage."""
+        """Return the default root URI of the objects of a repository of that name."""
         name = text(name, "name")
         return f"{self._config.storage_uri}/{name}"
 
@@ -355,10 +353,10 @@ class Lake:
         return Fields(decode_json(stored.value, what, stamped=True), what).name("id")
 
     def check_kv(self) -> None:
-        """Look whether the key-value store has forgotten every repository there was.
+        """Check that the key-value store has not lost every repository.
 
         Raises:
-            KVOutdatedError: It knows of none, and the lake's storage is not empty.
+            KVOutdatedError: It has no repository, and the lake's storage is not empty.
         """
         if self._witnesses is None or self.repositories():
             return
@@ -371,13 +369,13 @@ class Lake:
             )
 
     def _check_free(self, storage: str, name: str, *, take_over: bool = False) -> None:
-        """Refuse a storage for a new repository that is another one's."""
+        """Refuse the storage of another repository for a new one."""
         marker = self._marker(storage)
         if marker is None:
             return
         other, place = self._places().get(marker.owner.uid, ("", ""))
         if other == name:
-            return  # somebody makes the same repository just now
+            return  # another process is making the same repository
         if other and not (take_over and place != storage):  # else: a copy of it
             raise InvalidInputError(
                 f"{storage} is the storage of repository {other!r} already: give each a storage of "
@@ -409,7 +407,7 @@ class Lake:
         for name in self.repositories():
             stored = self._kv.get(_PARTITION, _PREFIX + name.encode())
             if stored is not None:
-                settings = _read_settings(stored.value, f"repository {name}")
+                settings = read_settings(stored.value, f"repository {name}")
                 places[settings["uid"]] = name, settings["storage"] or self.default_storage(name)
         return places
 
@@ -432,26 +430,3 @@ class Lake:
             if store is not opened:  # another thread was quicker
                 opened.close()
         return store
-
-
-def _read_settings(raw: bytes, what: str) -> dict[str, Any]:
-    """Return the record of a repository, or raise CorruptionError or OlderFormatError."""
-    fields = Fields(decode_json(raw, what, stamped=True), what)
-    splitting = row(fields.value("splitting"), ("min_bytes", "max_bytes", "raggedness"), what)
-    rule = [splitting.number(name) for name in splitting]
-    try:
-        Splitting(*rule)
-    except InvalidInputError as error:
-        raise CorruptionError(f"{what} cannot be read: {error}") from error
-    return {
-        "lake": fields.name("lake"),
-        "uid": fields.name("uid"),
-        "storage": fields.place("storage"),
-        "default_branch": fields.name("default_branch"),
-        "splitting": rule,
-    }
-
-
-def _absolute(storage: str) -> str:
-    """Return what names the same place in whatever folder the next process is started."""
-    return storage if "://" in storage else f"file://{Path(storage).expanduser().absolute()}"

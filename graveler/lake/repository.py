@@ -116,8 +116,8 @@ class Repository:
         """Garbage collection: retention rules, marks and sweeps.
 
         Raises:
-            KVOutdatedError: The key-value store has forgotten something, which would be
-                collected as garbage.
+            KVOutdatedError: The key-value store has lost something; it would be collected as
+                garbage.
         """
         from graveler.gc import GarbageCollector  # noqa: PLC0415 - only collection needs it
 
@@ -166,13 +166,13 @@ class Repository:
         return self.stores.storage
 
     def check_kv(self) -> None:
-        """Look whether the key-value store and the storage belong together.
+        """Check that the key-value store and the storage belong together.
 
         Raises:
-            KVOutdatedError: The key-value store has forgotten something, as one that was restored
-                from an old backup.
+            KVOutdatedError: The key-value store has lost something, as one restored from an old
+                backup has.
             StorageMismatchError: The storage is not the repository's, or an older copy of it.
-            BackendUnavailableError: The storage is not there.
+            BackendUnavailableError: The storage does not answer.
         """
         if self._witness is not None:
             self._witness.check()
@@ -196,8 +196,8 @@ class Repository:
         Args:
             name: Of the branch.
             source: A ref expression.
-            exist_ok: Return the branch that has the name, if one has.
-            hidden: Leave it out of listings, as the branches of runs are.
+            exist_ok: Return the existing branch of that name.
+            hidden: Leave it out of listings, like the branches of runs.
 
         Raises:
             AlreadyExistsError: The name is taken, and `exist_ok` is not set.
@@ -218,10 +218,10 @@ class Repository:
         """Yield the branches by name.
 
         Args:
-            hidden: Hidden ones, and last of all those of runs and their steps, too.
-            limit: At most so many.
-            after: Only those that come after the branch of this name, as the last one of the
-                page before; it may be gone.
+            hidden: Include hidden ones and, at the end, those of runs and their steps.
+            limit: At most this many.
+            after: Only branches after this name, such as the last one of the previous page; the
+                branch need not exist.
         """
         flag(hidden, "hidden"), optional(count, limit, "limit")
         after = text(after, "after", empty=True)
@@ -258,12 +258,11 @@ class Repository:
 
         Args:
             ref: Where to begin.
-            limit: At most so many.
+            limit: At most this many.
             first_parent: Follow first parents only: what was published, run by run.
-            path: Only commits that changed what is at this path. Of a merge, that is one in
-                which it differs from every parent; where it is as in one of them, the history
-                goes on with that one alone.
-            prefix: The same for all paths that start so; give one or the other.
+            path: Only commits that changed this path. A merge changed it if it differs from
+                every parent; otherwise the history follows the parent that has it alone.
+            prefix: The same for all paths that start with it; give `path` or `prefix`.
 
         Raises:
             InvalidInputError: Both `path` and `prefix`.
@@ -337,9 +336,9 @@ class Repository:
             message: Of the merge commit.
             metadata: Of the merge commit.
             strategy: ``source-wins`` or ``dest-wins`` take that side of every conflict.
-            committer: Who.
-            dry_run: Only say what would change, and which paths are in conflict. Nothing moves,
-                nothing is written, and gates are not asked.
+            committer: Name of the committer.
+            dry_run: Return what would change and which paths conflict. Nothing moves, nothing is
+                written, and no gate runs.
 
         Raises:
             MergeConflictError: Both sides changed a path, differently; the branch stays.
@@ -375,23 +374,23 @@ class Repository:
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
-        """Make a commit on the branch `on` that takes back what a commit changed.
+        """Commit on the branch `on` the inverse of what a commit changed.
 
         What is staged on the branch stays staged. The commit is marked: ``graveler.revert``.
 
         Args:
             commit: A ref expression.
             on: A branch.
-            parent: Of a merge: which parent's side stays, from 1, the branch merged into.
-            message: Else one that says what was done.
+            parent: For a merge: the parent whose side stays; 1 is the branch merged into.
+            message: Of the commit; by default it names what is reverted.
             metadata: Of the commit to make.
-            strategy: ``source-wins`` takes back, ``dest-wins`` keeps, where paths conflict.
-            committer: Who.
-            allow_empty: Make a commit also where nothing changes.
+            strategy: Where paths conflict, ``source-wins`` reverts and ``dest-wins`` keeps.
+            committer: Name of the committer.
+            allow_empty: Commit even if nothing changes.
 
         Raises:
             MergeConflictError: Something changed the same paths since; the branch stays.
-            NoChangesError: There is nothing to take back.
+            NoChangesError: There is nothing to revert.
             InvalidInputError: A merge without `parent`.
         """
         commit, on = ref_text(commit, "commit"), branch_text(on, "on")
@@ -420,25 +419,25 @@ class Repository:
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
-        """Make a commit on the branch `onto` that does again what a commit changed.
+        """Commit on the branch `onto` what another commit changed.
 
         What is staged on the branch stays staged. The commit is marked: ``graveler.cherry-pick``.
 
         Args:
             commit: A ref expression.
             onto: A branch.
-            parent: Of a merge: since which parent, from 1, the branch merged into.
-            message: Else that of the commit.
+            parent: For a merge: the parent to compare with; 1 is the branch merged into.
+            message: Of the commit; by default that of the commit picked.
             metadata: Over that of the commit.
             strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
-            committer: Who.
-            allow_empty: Make a commit also where nothing changes.
+            committer: Name of the committer.
+            allow_empty: Commit even if nothing changes.
 
         Raises:
             MergeConflictError: The branch changed the same paths; it stays as it is.
-            NoChangesError: The branch has all of it.
+            NoChangesError: The branch has all these changes.
             InvalidInputError: A merge without `parent`.
-            RunStateError: The commit is work of a run that was not published.
+            RunStateError: The commit belongs to a run that was not published.
         """
         commit, onto = ref_text(commit, "commit"), branch_text(onto, "onto")
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
@@ -461,13 +460,12 @@ class Repository:
         limit: int | None = None,
         hidden: bool = False,
     ) -> Iterator[RefMove]:
-        """Yield what was done with a branch, or with all branches and tags, the latest first.
+        """Yield the moves of a branch, or of all branches and tags, latest first.
 
         Args:
-            branch: Its name; it may be deleted. The lines go on with those of earlier branches
-                of that name.
-            limit: At most so many.
-            hidden: Where no branch is named: those of hidden branches and of runs, too.
+            branch: Its name; it may be deleted. Moves of earlier branches of that name follow.
+            limit: At most this many.
+            hidden: Without `branch`: include hidden branches and those of runs.
         """
         branch = None if branch is None else branch_text(branch, "branch")
         optional(count, limit, "limit"), flag(hidden, "hidden")
@@ -476,20 +474,20 @@ class Repository:
         return islice(lines, None if limit is None else max(limit, 0))
 
     def undo(self, branch: str | BranchLike = "main", *, to: int = 1) -> Commit:
-        """Take the last move of a branch back: commit, merge, reset, or its deletion.
+        """Undo the last move of a branch: commit, merge, reset, or its deletion.
 
-        The branch is put where it was before; a deleted one is made again there. That is a
-        move of its own: a second undo takes the first one back. What is staged stays staged;
-        what was staged on a branch when it was deleted is gone.
+        The branch returns to where it was before; a deleted branch is made again there. An undo is
+        a move too: a second undo reverses the first. What is staged stays staged; what was staged
+        on a branch when it was deleted is lost.
 
         Args:
             branch: Its name.
-            to: Where to: so many moves ago, as ``main@{N}`` counts them.
+            to: How many moves back, as ``main@{N}`` counts them.
 
         Raises:
-            RefNotFoundError: The log does not go back so far.
-            PreconditionFailedError: The branch was moved meanwhile, and stays as it is.
-            ProtectedBranchError: The branch may not be put elsewhere.
+            RefNotFoundError: The log does not reach back that far.
+            PreconditionFailedError: The branch moved meanwhile, and stays as it is.
+            ProtectedBranchError: The branch is protected against reset.
             FencedError: The branch is, or was, a run's.
         """
         branch = branch_text(branch, "branch")
@@ -499,11 +497,11 @@ class Repository:
     def dump_refs(self, file: str | Path) -> Contents:
         """Write branches, tags, protection, required gates and all commits they reach to a file.
 
-        Staged writes, runs and the log of moves are not in it; nor are the objects, which stay
-        where they are. The branches of runs come back as hidden branches that nobody owns.
+        The dump holds neither staged writes, runs and the log of moves, nor the objects, which
+        stay in the storage. The branches of runs are restored as hidden branches without a run.
 
         Args:
-            file: Replaced where it is there.
+            file: Replaced if it exists.
         """
         file = file_path(file, "file")
         storage = self.stores.storage
@@ -511,29 +509,28 @@ class Repository:
         return dumps.dump(self.stores, Path(file), storage="" if own else storage)
 
     def restore_refs(self, file: str | Path) -> Contents:
-        """Have all that a dump holds; what is there already stays.
+        """Restore a dump of refs; what exists already stays.
 
-        Into a repository without history of its own, over the storage that the dump was made
-        beside, or into the repository it was made of. Every id is computed again before
-        anything is written. May be repeated.
+        The repository is the one that the dump was made of, or one without history over the same
+        storage. Every id is recomputed before anything is written. May be repeated.
 
         Raises:
             CorruptionError: The file is damaged, or a commit is not what its id says.
-            ObjectNotFoundError: The storage has not what its refs name.
-            AlreadyExistsError: Branches or tags of the same names are elsewhere.
+            ObjectNotFoundError: The storage lacks an object that a ref needs.
+            AlreadyExistsError: Branches or tags of the same names are at other commits.
         """
         file = file_path(file, "file")
         return dumps.restore(self.stores, Path(file))
 
     def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
-        """Return what stands behind a path: commit, run, step, gates and inputs.
+        """Return the provenance of a path: commit, run, step, gates and inputs.
 
         Args:
             path: The path; it may be deleted.
             ref: A ref expression.
 
         Raises:
-            ObjectNotFoundError: There never was anything at the path.
+            ObjectNotFoundError: The path never existed.
         """
         path, ref = path_text(path, "path"), ref_text(ref, "ref")
         return self.runs.why(path, ref)
@@ -546,14 +543,14 @@ class Repository:
         gates: Iterable[Gate | Check] | Gate | Check = (),
         on_refusal: str = "hold",
     ) -> "Ingestion":
-        """Return an ingestion branch: writers stage there all the time, ticks publish it by hours.
+        """Return an ingestion branch: writers stage all the time, ticks publish by the hour.
 
         Args:
-            branch: Its name; made from the head of `into` where it is not there yet.
+            branch: Its name; made from the head of `into` if it does not exist.
             into: The branch that moves, in one step for each hour, once every gate has passed.
             gates: Checks on what that branch would become.
-            on_refusal: ``hold`` publishes nothing more until it is mended, ``quarantine`` moves
-                the change of the refused hour to a branch of its own and goes on.
+            on_refusal: ``hold`` publishes nothing until the change is mended; ``quarantine``
+                moves the change of the refused hour to a branch of its own and continues.
         """
         branch, into = branch_text(branch, "branch"), branch_text(into, "into")
         from graveler.ingest import Ingestion  # noqa: PLC0415 - only who ingests waits for it

@@ -1,10 +1,9 @@
 """The lakes that the filesystems of this process share, one for each location.
 
-They are kept here, and not beside the filesystem, so that a lake can be shared before anybody has
-loaded fsspec.
+They stand here and not beside the filesystem, so that a lake can be shared before fsspec is loaded.
 
-fsspec makes an instance for every thread and set of options; all of them work on one open
-lake. A child of a fork opens its own: what belongs to the parent stays untouched.
+fsspec makes an instance for every thread and set of options; all of them use one open lake. The
+child of a fork opens its own and leaves the parent's untouched.
 """
 
 import atexit
@@ -38,10 +37,10 @@ _VARIABLE: Final = "GRAVELER_LAKE"
 
 
 def location_of(named: object) -> str:
-    """Return which lake is meant: the one named, else that of GRAVELER_LAKE, as absolute path.
+    """Return the absolute path of the lake that is named, or that of GRAVELER_LAKE.
 
     Raises:
-        InvalidInputError: Neither says so.
+        InvalidInputError: Neither names one.
     """
     text = os.fspath(named) if isinstance(named, (str, os.PathLike)) else ""
     location = text or environment(_VARIABLE)
@@ -54,7 +53,7 @@ def location_of(named: object) -> str:
 
 
 def lake_at(location: str) -> "Lake":
-    """Return the lake at a location, opened when it is first asked for; it is never made."""
+    """Return the lake at a location, opened on first use and never created."""
     from graveler.lake.factory import open as open_lake  # noqa: PLC0415 - opening takes time
 
     shared = _open
@@ -66,10 +65,10 @@ def lake_at(location: str) -> "Lake":
 
 
 def share_lake(lake: "Lake") -> None:
-    """Have the filesystems of this process work on an open lake, which its owner closes.
+    """Let the filesystems of this process use an open lake, which its owner closes.
 
-    For a lake that takes one process or lives in memory; what was opened at its location
-    before is forgotten.
+    For a lake that admits one process or lives in memory. It replaces the lake that was opened
+    at its location before.
     """
     with _open.lock:
         _open.lakes[lake.location] = lake
@@ -78,7 +77,7 @@ def share_lake(lake: "Lake") -> None:
 
 @contextmanager
 def lend_lake(lake: "Lake") -> Iterator[None]:
-    """Share a lake for a block; after it, what was there before is there again."""
+    """Share a lake for a block; the previous lake of its location returns afterwards."""
     shared = _open
     with shared.lock:
         before, was_lent = shared.lakes.get(lake.location), lake.location in shared.lent
@@ -96,9 +95,9 @@ def lend_lake(lake: "Lake") -> Iterator[None]:
 
 
 def close_lakes() -> None:
-    """Close the lakes that filesystems have opened in this process; the next use opens anew.
+    """Close the lakes that filesystems have opened in this process; the next use reopens them.
 
-    A lake that was shared is forgotten, and stays open.
+    A lake that was shared is removed, and stays open.
     """
     with _open.lock:
         opened = [lake for name, lake in _open.lakes.items() if name not in _open.lent]
