@@ -9,59 +9,41 @@ from typing import TYPE_CHECKING
 from graveler_common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dagster_graveler.commit_sensor import build_commit_sensor
-    from dagster_graveler.component import GravelerComponent
-    from dagster_graveler.definitions import graveler_definitions
-    from dagster_graveler.gates import graveler_gates
-    from dagster_graveler.ingestion import build_ingest_asset, build_ingest_schedule
-    from dagster_graveler.io_managers.base import GravelerIOManager
-    from dagster_graveler.io_managers.pandas import GravelerPandasIOManager
-    from dagster_graveler.io_managers.polars import GravelerPolarsIOManager
-    from dagster_graveler.io_managers.spark import GravelerSparkIOManager
-    from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
-    from dagster_graveler.publish import build_publish_asset
-    from dagster_graveler.resource import GravelerResource
-    from dagster_graveler.rollback import build_rollback_job
+    from dagster_graveler.commit_sensor import build_commit_sensor as build_commit_sensor
+    from dagster_graveler.component import GravelerComponent as GravelerComponent
+    from dagster_graveler.definitions import graveler_definitions as graveler_definitions
+    from dagster_graveler.gates import graveler_gates as graveler_gates
+    from dagster_graveler.ingestion import build_ingest_asset as build_ingest_asset
+    from dagster_graveler.ingestion import build_ingest_schedule as build_ingest_schedule
+    from dagster_graveler.io_managers.base import GravelerIOManager as GravelerIOManager
+    from dagster_graveler.io_managers.pandas import (
+        GravelerPandasIOManager as GravelerPandasIOManager,
+    )
+    from dagster_graveler.io_managers.polars import (
+        GravelerPolarsIOManager as GravelerPolarsIOManager,
+    )
+    from dagster_graveler.io_managers.spark import GravelerSparkIOManager as GravelerSparkIOManager
+    from dagster_graveler.lifecycle import build_lifecycle_sensors as build_lifecycle_sensors
+    from dagster_graveler.lifecycle import build_reaper_sensor as build_reaper_sensor
+    from dagster_graveler.publish import build_publish_asset as build_publish_asset
+    from dagster_graveler.resource import GravelerResource as GravelerResource
+    from dagster_graveler.rollback import build_rollback_job as build_rollback_job
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "commit_sensor": ("build_commit_sensor",),
         "component": ("GravelerComponent",),
         "definitions": ("graveler_definitions",),
         "gates": ("graveler_gates",),
-        "ingestion": (
-            "build_ingest_asset",
-            "build_ingest_schedule",
-        ),
+        "ingestion": ("build_ingest_asset", "build_ingest_schedule"),
         "io_managers.base": ("GravelerIOManager",),
         "io_managers.pandas": ("GravelerPandasIOManager",),
         "io_managers.polars": ("GravelerPolarsIOManager",),
         "io_managers.spark": ("GravelerSparkIOManager",),
-        "lifecycle": (
-            "build_lifecycle_sensors",
-            "build_reaper_sensor",
-        ),
+        "lifecycle": ("build_lifecycle_sensors", "build_reaper_sensor"),
         "publish": ("build_publish_asset",),
         "resource": ("GravelerResource",),
         "rollback": ("build_rollback_job",),
     },
 )
-
-__all__ = [
-    "GravelerComponent",
-    "GravelerIOManager",
-    "GravelerPandasIOManager",
-    "GravelerPolarsIOManager",
-    "GravelerResource",
-    "GravelerSparkIOManager",
-    "build_commit_sensor",
-    "build_ingest_asset",
-    "build_ingest_schedule",
-    "build_lifecycle_sensors",
-    "build_publish_asset",
-    "build_reaper_sensor",
-    "build_rollback_job",
-    "graveler_definitions",
-    "graveler_gates",
-]

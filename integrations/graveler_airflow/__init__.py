@@ -14,57 +14,51 @@ from typing import TYPE_CHECKING
 from graveler_common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from graveler_airflow.assets import graveler_asset, graveler_partitions, hourly
-    from graveler_airflow.dag.handles import TaskStep
-    from graveler_airflow.decorators import graveler_task
-    from graveler_airflow.gates import TaskGate, graveler_gate
-    from graveler_airflow.hook import GravelerHook
-    from graveler_airflow.notifier import GravelerNotifier
+    from graveler_airflow.assets import graveler_asset as graveler_asset
+    from graveler_airflow.assets import graveler_partitions as graveler_partitions
+    from graveler_airflow.assets import hourly as hourly
+    from graveler_airflow.dag.handles import TaskStep as TaskStep
+    from graveler_airflow.decorators import graveler_task as graveler_task
+    from graveler_airflow.gates import TaskGate as TaskGate
+    from graveler_airflow.gates import graveler_gate as graveler_gate
+    from graveler_airflow.hook import GravelerHook as GravelerHook
+    from graveler_airflow.notifier import GravelerNotifier as GravelerNotifier
+    from graveler_airflow.operators import GravelerCloseRunOperator as GravelerCloseRunOperator
+    from graveler_airflow.operators import GravelerCommitOperator as GravelerCommitOperator
     from graveler_airflow.operators import (
-        GravelerCloseRunOperator,
-        GravelerCommitOperator,
-        GravelerCreateBranchOperator,
-        GravelerDeleteBranchOperator,
-        GravelerDeleteOperator,
-        GravelerGateOperator,
-        GravelerIngestOperator,
-        GravelerLinkOperator,
-        GravelerMergeOperator,
-        GravelerOpenRunOperator,
-        GravelerPartitionsOperator,
-        GravelerPublishRunOperator,
-        GravelerReapOperator,
-        GravelerReleaseOperator,
-        GravelerRevertOperator,
-        GravelerRollbackOperator,
-        GravelerTagOperator,
+        GravelerCreateBranchOperator as GravelerCreateBranchOperator,
     )
-    from graveler_airflow.run import graveler_run
-    from graveler_airflow.sensors import (
-        GravelerCommitSensor,
-        GravelerIngestSensor,
-        GravelerObjectSensor,
+    from graveler_airflow.operators import (
+        GravelerDeleteBranchOperator as GravelerDeleteBranchOperator,
     )
-    from graveler_airflow.triggers import (
-        GravelerCommitTrigger,
-        GravelerIngestTrigger,
-        GravelerObjectTrigger,
-    )
+    from graveler_airflow.operators import GravelerDeleteOperator as GravelerDeleteOperator
+    from graveler_airflow.operators import GravelerGateOperator as GravelerGateOperator
+    from graveler_airflow.operators import GravelerIngestOperator as GravelerIngestOperator
+    from graveler_airflow.operators import GravelerLinkOperator as GravelerLinkOperator
+    from graveler_airflow.operators import GravelerMergeOperator as GravelerMergeOperator
+    from graveler_airflow.operators import GravelerOpenRunOperator as GravelerOpenRunOperator
+    from graveler_airflow.operators import GravelerPartitionsOperator as GravelerPartitionsOperator
+    from graveler_airflow.operators import GravelerPublishRunOperator as GravelerPublishRunOperator
+    from graveler_airflow.operators import GravelerReapOperator as GravelerReapOperator
+    from graveler_airflow.operators import GravelerReleaseOperator as GravelerReleaseOperator
+    from graveler_airflow.operators import GravelerRevertOperator as GravelerRevertOperator
+    from graveler_airflow.operators import GravelerRollbackOperator as GravelerRollbackOperator
+    from graveler_airflow.operators import GravelerTagOperator as GravelerTagOperator
+    from graveler_airflow.run import graveler_run as graveler_run
+    from graveler_airflow.sensors import GravelerCommitSensor as GravelerCommitSensor
+    from graveler_airflow.sensors import GravelerIngestSensor as GravelerIngestSensor
+    from graveler_airflow.sensors import GravelerObjectSensor as GravelerObjectSensor
+    from graveler_airflow.triggers import GravelerCommitTrigger as GravelerCommitTrigger
+    from graveler_airflow.triggers import GravelerIngestTrigger as GravelerIngestTrigger
+    from graveler_airflow.triggers import GravelerObjectTrigger as GravelerObjectTrigger
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "assets": (
-            "graveler_asset",
-            "graveler_partitions",
-            "hourly",
-        ),
+        "assets": ("graveler_asset", "graveler_partitions", "hourly"),
         "dag.handles": ("TaskStep",),
         "decorators": ("graveler_task",),
-        "gates": (
-            "TaskGate",
-            "graveler_gate",
-        ),
+        "gates": ("TaskGate", "graveler_gate"),
         "hook": ("GravelerHook",),
         "notifier": ("GravelerNotifier",),
         "operators": (
@@ -87,51 +81,7 @@ __getattr__, __dir__ = lazy_names(
             "GravelerTagOperator",
         ),
         "run": ("graveler_run",),
-        "sensors": (
-            "GravelerCommitSensor",
-            "GravelerIngestSensor",
-            "GravelerObjectSensor",
-        ),
-        "triggers": (
-            "GravelerCommitTrigger",
-            "GravelerIngestTrigger",
-            "GravelerObjectTrigger",
-        ),
+        "sensors": ("GravelerCommitSensor", "GravelerIngestSensor", "GravelerObjectSensor"),
+        "triggers": ("GravelerCommitTrigger", "GravelerIngestTrigger", "GravelerObjectTrigger"),
     },
 )
-
-__all__ = [
-    "GravelerCloseRunOperator",
-    "GravelerCommitOperator",
-    "GravelerCommitSensor",
-    "GravelerCommitTrigger",
-    "GravelerCreateBranchOperator",
-    "GravelerDeleteBranchOperator",
-    "GravelerDeleteOperator",
-    "GravelerGateOperator",
-    "GravelerHook",
-    "GravelerIngestOperator",
-    "GravelerIngestSensor",
-    "GravelerIngestTrigger",
-    "GravelerLinkOperator",
-    "GravelerMergeOperator",
-    "GravelerNotifier",
-    "GravelerObjectSensor",
-    "GravelerObjectTrigger",
-    "GravelerOpenRunOperator",
-    "GravelerPartitionsOperator",
-    "GravelerPublishRunOperator",
-    "GravelerReapOperator",
-    "GravelerReleaseOperator",
-    "GravelerRevertOperator",
-    "GravelerRollbackOperator",
-    "GravelerTagOperator",
-    "TaskGate",
-    "TaskStep",
-    "graveler_asset",
-    "graveler_gate",
-    "graveler_partitions",
-    "graveler_run",
-    "graveler_task",
-    "hourly",
-]

@@ -10,8 +10,8 @@ __all__ = ["lazy_names"]
 
 def lazy_names(
     package: str, homes: Mapping[str, tuple[str, ...]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` and ``__dir__`` of a package.
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
     Args:
         package: Its ``__name__``.
@@ -26,4 +26,4 @@ def lazy_names(
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: sorted(modules)
+    return load, lambda: sorted(modules), sorted(modules)

@@ -1,13 +1,19 @@
-"""Runs, verdicts and ticks as plain values and short texts, for logs, tables and events."""
+"""Runs, verdicts, ticks and hours as plain values, for logs, tables, events and metadata."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from graveler.gates import Verdict
 from graveler.ingest import Tick
 from graveler.lake import Reaped
 
-__all__ = ["reaped_row", "refusal_text", "tick_row", "verdict_row"]
+__all__ = ["hour_text", "reaped_row", "refusal_text", "tick_row", "verdict_row"]
+
+
+def hour_text(moment: datetime) -> str:
+    """Return a time as the metadata of commits has it: ``2013-01-01T05:00Z``."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 
 def reaped_row(reaped: Reaped) -> dict[str, str]:

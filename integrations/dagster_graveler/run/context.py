@@ -16,7 +16,8 @@ from dagster import (
 
 from graveler.errors import InvalidInputError
 from graveler.lake import Origin
-from graveler_common.hours import hour_folder, hour_text
+from graveler.names import hour_folder
+from graveler_common.rows import hour_text
 
 __all__ = [
     "LOCATION",
@@ -31,6 +32,7 @@ __all__ = [
     "run_of",
     "step_metadata",
     "step_of",
+    "window_of",
 ]
 
 StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionContext
@@ -162,18 +164,23 @@ def _assets(context: StepContext | OutputContext) -> tuple[str, str]:
 
 def _hour(context: RunContext) -> str:
     """Return the start of the run's window of time, or "" if it has none."""
+    window = window_of(context)
+    return hour_text(window.start) if window else ""
+
+
+def window_of(context: RunContext) -> dg.TimeWindow | None:
+    """Return the window of time of the run's partitions, None if they are not times."""
     if isinstance(context, DagsterRun):
-        return ""
-    step = step_of(context)
+        return None
     with suppress(dg.DagsterInvariantViolationError, ValueError):
-        return hour_text(step.partition_time_window.start)
-    return ""
+        return step_of(context).partition_time_window
+    return None
 
 
 def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
     """Return the folder of a partition: ``2013/01/01/05:00/`` (UTC) for a time, else ``<key>/``."""
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        return hour_folder(definition.time_window_for_partition_key(key).start)
+        return f"{hour_folder(definition.time_window_for_partition_key(key).start)}/"
     if isinstance(definition, dg.MultiPartitionsDefinition):
         keys = definition.get_partition_key_from_str(key).keys_by_dimension
         return "".join(

@@ -6,10 +6,9 @@ from datetime import datetime
 from typing import Final
 
 import dagster as dg
-from dagster import DagsterRun
 
-from dagster_graveler.run.context import RunContext, step_of
-from graveler_common.hours import hour_text
+from dagster_graveler.run.context import RunContext, window_of
+from graveler_common.rows import hour_text
 
 __all__ = ["keys_of_window", "read_window", "window_metadata"]
 
@@ -21,12 +20,8 @@ def window_metadata(context: RunContext) -> dict[str, str]:
 
     The window is an ISO 8601 interval: ``2013-01-01T05:00Z/2013-01-01T06:00Z``.
     """
-    if isinstance(context, DagsterRun):
-        return {}
-    with suppress(dg.DagsterInvariantViolationError, ValueError):
-        window = step_of(context).partition_time_window
-        return {_WINDOW: f"{hour_text(window.start)}/{hour_text(window.end)}"}
-    return {}
+    window = window_of(context)
+    return {_WINDOW: f"{hour_text(window.start)}/{hour_text(window.end)}"} if window else {}
 
 
 def read_window(metadata: Mapping[str, str]) -> tuple[datetime, datetime] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graveler.errors import InvalidInputError
 from graveler.lake import Origin
 from graveler_airflow.pages import dag_run_page, task_page
-from graveler_common.hours import hour_text
+from graveler_common.rows import hour_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

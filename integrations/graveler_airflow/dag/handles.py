@@ -11,8 +11,8 @@ from airflow.sdk import Context
 from graveler.errors import FencedError, GravelerError, InvalidInputError, RunStateError
 from graveler.lake import Run, RunHandle, RunState, Step
 from graveler.model import Entry
+from graveler.names import hour_folder
 from graveler_airflow.dag.context import run_hour, step_name, task_metadata
-from graveler_common.hours import hour_folder
 from graveler_common.lakes import open_lake
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class TaskStep(Step):
 
     def hour_prefix(self, root: str) -> str:
         """Return ``<root>/YYYY/MM/DD/hh:mm/``, the folder of the run's hour."""
-        return f"{root.rstrip('/')}/{hour_folder(self.hour)}"
+        return f"{root.rstrip('/')}/{hour_folder(self.hour)}/"
 
     @cached_property
     def spark(self) -> "SparkSession":
