@@ -1,0 +1,115 @@
+"""What the integrations share, without an orchestrator."""
+
+import sys
+from datetime import datetime, timedelta, timezone
+from types import ModuleType
+
+import pytest
+
+import graveler
+from graveler import errors
+from graveler_common.changes import changes_between, changes_of
+from graveler_common.error_policy import is_final
+from graveler_common.history import commits_after, has_changed
+from graveler_common.lakes import open_lake, shared_lake
+from graveler_common.lazy import lazy_names
+from graveler_common.rows import hour_text
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        yield lake.create_repository("flights")
+
+
+def commit(repo, path, body=b"x", branch="main"):
+    target = repo.branch(branch)
+    target.put(path, body)
+    return target.commit(path)
+
+
+def test_commits_after_are_the_newest_first(repo):
+    first, second, third = (commit(repo, path) for path in ("a", "b", "c"))
+    after = list(commits_after(repo, third, first))
+    assert [each.id for each in after] == [third.id, second.id]
+    assert list(commits_after(repo, third, third)) == []
+
+
+def test_commits_after_end_where_two_histories_part(repo):
+    commit(repo, "a")
+    repo.create_branch("dev", source="main")
+    there = [commit(repo, path, branch="dev") for path in ("b", "c")][-1]
+    here = commit(repo, "d")
+    assert [each.id for each in commits_after(repo, here, there)] == [here.id]
+
+
+def test_commits_after_nothing_are_the_whole_history(repo):
+    head = commit(repo, "a")
+    whole = list(commits_after(repo, head, None))
+    assert whole[0].id == head.id
+    assert whole[-1].parents == ()
+
+
+@pytest.mark.parametrize(("prefix", "changed"), [("", True), ("in/", True), ("out/", False)])
+def test_a_commit_changes_some_prefixes_only(repo, prefix, changed):
+    assert has_changed(repo, commit(repo, "in/a"), prefix) is changed
+
+
+def test_changes_are_counted_by_folder(repo):
+    before = commit(repo, "in/a", b"12")
+    target = repo.branch("main")
+    target.put("in/a", b"123")
+    target.put("out/b", b"1")
+    after = target.commit("two")
+    changes = changes_between(repo, before.id, after.id)
+    counts = [(each.path, each.added, each.changed, each.removed) for each in changes.folders]
+    assert counts == [("in", 0, 1, 0), ("out", 1, 0, 0)]
+    assert (changes.total.files, changes.total.gained, changes.total.lost) == (2, 4, 2)
+    assert [each.path for each in changes.paths] == ["in/a", "out/b"]
+    assert changes.complete
+
+
+def test_the_first_commit_has_no_changes(repo):
+    first = list(commits_after(repo, repo.commit("main"), None))[-1]
+    assert changes_of(repo, first) is None
+
+
+@pytest.mark.parametrize("opens", [open_lake, shared_lake])
+def test_a_missing_lake_is_unavailable_and_not_created(tmp_path, opens):
+    with pytest.raises(errors.BackendUnavailableError, match="is its volume mounted"):
+        opens(str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [
+        (errors.InvalidInputError("x"), True),
+        (errors.RefNotFoundError("x"), True),
+        (errors.RunStateError("x"), True),
+        (errors.LakeLockedError("x"), False),
+        (errors.ObjectNotFoundError("x"), False),
+        (errors.BackendUnavailableError("x"), False),
+    ],
+)
+def test_errors_that_may_pass_are_not_final(error, final):
+    assert is_final(error) is final
+
+
+def test_hours_are_in_utc():
+    moment = datetime(2013, 1, 1, 7, tzinfo=timezone(timedelta(hours=2)))
+    assert hour_text(moment) == "2013-01-01T05:00Z"
+
+
+def test_lazy_names_load_on_first_use(monkeypatch):
+    package = ModuleType("lazy_package")
+    home = ModuleType("lazy_package.home")
+    home.__dict__["answer"] = 42
+    monkeypatch.setitem(sys.modules, "lazy_package", package)
+    monkeypatch.setitem(sys.modules, "lazy_package.home", home)
+    load, names, everything = lazy_names("lazy_package", {"home": ("answer",)})
+    assert names() == everything == ["answer"]
+    assert "answer" not in vars(package)
+    assert load("answer") == vars(package)["answer"] == 42
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        load("other")
