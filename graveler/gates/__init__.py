@@ -1,4 +1,4 @@
-"""Checks on what a branch would become, before it does."""
+"""Gates: checks of the tree that a branch would get, run before the branch moves."""
 
 from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.gate import Check, Gate, as_gate, as_gates, gate

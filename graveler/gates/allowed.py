@@ -1,8 +1,8 @@
-"""Which modules required gates may come from: the process says so, never the key-value store.
+"""The modules that required gates may come from.
 
-What branches require lies in the key-value store, as the name of code that is imported and
-called. A writer to that store must not choose what runs here. Built-in checks are always
-allowed.
+The settings in the key-value store name code that this process imports and calls. A writer to that
+store must not choose which code runs here, so the configuration of the process lists the modules
+that are allowed. Built-in checks are always allowed.
 """
 
 from collections.abc import Collection
@@ -21,10 +21,10 @@ def _is_within(module: str, allowed: Collection[str]) -> bool:
 
 
 def check_module(module: str, allowed: Collection[str]) -> None:
-    """Refuse a module that is not allowed; called before it is imported.
+    """Refuse a module that is not allowed, before it is imported.
 
     Raises:
-        InvalidInputError: It is not, with the line that would allow it.
+        InvalidInputError: The module is not allowed; the message has the setting that allows it.
     """
     if not _is_within(module, allowed):
         known = ", ".join(sorted(allowed)) or "none"
@@ -36,10 +36,10 @@ def check_module(module: str, allowed: Collection[str]) -> None:
 
 
 def check_home(path: str, found: Any, allowed: Collection[str]) -> None:
-    """Refuse what an allowed module has only imported: ``flights.checks:os.system``.
+    """Refuse an object that an allowed module only imports, such as ``flights.checks:os.system``.
 
     Raises:
-        InvalidInputError: It is a module, or made in a module that is not allowed.
+        InvalidInputError: The object is a module, or is defined in a module that is not allowed.
     """
     home = getattr(found, "__module__", "")
     if isinstance(found, ModuleType) or not (

@@ -1,4 +1,4 @@
-"""What a check answers, and how that is read."""
+"""The answer of a check, and how its return value is interpreted."""
 
 import dis
 import traceback
@@ -26,15 +26,15 @@ _COMPARES: Final = frozenset({"COMPARE_OP", "CONTAINS_OP", "IS_OP"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a check said of a candidate.
+    """The result of one check on one candidate.
 
     Attributes:
-        passed: Whether it let the candidate through.
-        reason: Why not.
-        died: It did not refuse but failed: by an error, by being killed, by its time.
-        facts: What it reported.
-        seen: Statistics that it looked up, to be kept for later ones.
-        rule: Fingerprint of the check when it had judged, where it did.
+        passed: Whether the candidate passed.
+        reason: Why it did not pass.
+        died: The check did not refuse but failed: by an error, a signal or its timeout.
+        facts: The values that the check reported.
+        seen: Statistics that the check computed, stored for later candidates.
+        rule: Fingerprint of the check after it ran; None if it failed.
     """
 
     passed: bool
@@ -46,19 +46,19 @@ class Answer:
 
 
 def died(reason: str) -> Answer:
-    """Return the answer of a check that failed to give one."""
+    """Return the answer of a check that failed."""
     return Answer(False, shortened(reason, LONGEST_REASON), died=True)
 
 
 def ask(name: str, check: Check, candidate: Candidate) -> Answer:
-    """Have a check judge, here; whatever it does but kill the process is an answer."""
+    """Run a check in this process; every exception becomes an answer."""
     try:
         with judging(name):
             said: Any = check(candidate)
             answer = _read(said, check)
     except AssertionError as refusal:
         answer = Answer(False, shortened(_assertion(refusal), LONGEST_REASON))
-    except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - it died, of whatever
+    except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - any failure is an answer
         answer = died(f"{type(error).__name__}: {error}")
     return replace(
         answer,
@@ -80,7 +80,7 @@ def _assertion(refusal: AssertionError) -> str:
 def _read(said: Any, check: Check) -> Answer:
     number = getattr(said, "item", None)
     if type(said).__name__ in {"bool", "bool_"} and callable(number):
-        said = number()  # a truth of numpy's
+        said = number()  # a boolean of numpy
     if said is None:
         if _drops_a_comparison(check):
             return died(
@@ -101,7 +101,7 @@ def _read(said: Any, check: Check) -> Answer:
 
 
 def _drops_a_comparison(check: Check) -> bool:
-    """Return whether a function has a comparison as a statement of its own."""
+    """Return whether a function has a comparison as a statement whose result is dropped."""
     if not isinstance(check, FunctionType):
         return False
     steps = [step.opname for step in dis.get_instructions(check) if step.opname != "CACHE"]

@@ -1,4 +1,4 @@
-"""The candidate: a read-only view of exactly what the target would become."""
+"""The candidate: a read-only view of the tree that the target would get."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -26,10 +26,10 @@ __all__ = ["NO_RUN", "Candidate", "RunContext", "Tree"]
 
 _PRESENT: Final = (AFTER, BEFORE)
 _RESTORING: Final = frozenset({"revert", "undo"})
-"""What puts a branch back: it takes away what others had brought, which is its purpose."""
+"""Actions that undo changes: removing files is their purpose."""
 
 _PLACING: Final = frozenset({"reset", "create"})
-"""What puts a branch anywhere: back, if that is in the history of where it was."""
+"""Actions that move a branch to any commit: an undo if that commit is in the branch's history."""
 
 _OF_COMMIT: Final = {
     "message": "message",
@@ -45,11 +45,11 @@ _OF_RUN: Final = {"key": "run", "metadata": "run", "": "attempt"}
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What a gate may know of the run it judges.
+    """The run that a gate judges.
 
     Attributes:
-        key: The run's key; "" where no run publishes, as in a merge.
-        attempt: Which attempt publishes; 0 where no run does.
+        key: The run's key; "" if no run publishes, as in a merge.
+        attempt: The attempt that publishes; 0 if no run does.
         metadata: The run's metadata.
     """
 
@@ -62,12 +62,12 @@ NO_RUN: Final = RunContext("", 0)
 
 
 class Tree(View):
-    """A tree as a gate sees it: what lies below the prefixes that the gate declares.
+    """A tree as a gate sees it: the files below the prefixes that the gate declares.
 
     Args:
-        source: Where it is read from.
-        tree: Its name there.
-        declared: What the gate declares.
+        source: Where the tree is read from.
+        tree: Its name in the source.
+        declared: The inputs that the gate declares.
     """
 
     def __init__(self, source: Source, tree: str, declared: Declared) -> None:
@@ -81,12 +81,12 @@ class Tree(View):
 
     @property
     def name(self) -> str:
-        """What the tree is."""
+        """A description of the tree."""
         return f"the {self._tree}"
 
     @property
     def expression(self) -> str:
-        """No ref names the tree, so no other program reaches it by address."""
+        """Refused: no ref names the tree, so other programs cannot read it by address."""
         raise InvalidInputError(
             f"{self.name} has no address that other programs can read: read it by get, open or "
             "read, or hand over `uri(entry)` of its files"
@@ -104,7 +104,7 @@ class Tree(View):
         return self._source.find(self._tree, key)
 
     def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Give the tree below `prefix`; it never changes, so nothing is copied."""
+        """Return the tree below `prefix`; it is immutable, so nothing is copied."""
         del start
         self._check_whole(prefix.decode())
         return nullcontext(lambda at: self.rows(at, prefix))
@@ -141,7 +141,8 @@ class Tree(View):
     def changes(self, prefix: str = "") -> Iterator[Change]:
         """Yield what publishing would change on the target, below `prefix`.
 
-        Of the target's own commits, for a gate that declares ``history``: what they changed.
+        For an earlier commit of the target, which a gate that declares ``history`` may read: the
+        changes of that commit.
         """
         return self._changes(self.differences(path_key(prefix) if prefix else b""))
 
@@ -157,7 +158,7 @@ class Tree(View):
         return path
 
     def _check_whole(self, prefix: str) -> None:
-        """Refuse a listing of what is no part of what the gate declares."""
+        """Refuse a listing that the gate does not declare."""
         self._declared.check_prefix(prefix)
         if self._tree in _PRESENT:
             self._declared.check(CONTENT, "files beside those that change")
@@ -165,7 +166,7 @@ class Tree(View):
             self._declared.check(HISTORY)
 
     def _check_path(self, key: bytes) -> None:
-        """Refuse a path whose file is no part of what the gate declares."""
+        """Refuse a path whose file the gate does not declare."""
         self._declared.check_prefix(key.decode())
         if self._tree not in _PRESENT:
             self._declared.check(HISTORY)
@@ -192,16 +193,16 @@ def _change(key: bytes, before: bytes | None, after: bytes | None) -> Change:
 class Candidate(Tree):
     """The tree that would be published, with the change set beside it.
 
-    It can only be read. A gate reads the files below its prefixes, and of all else what it
-    declares: that is what its verdict is kept under. Other reads raise InvalidInputError, which
-    says what to declare.
+    It is read-only. A gate reads the files below its prefixes and the other inputs that it
+    declares; its verdict is stored under the hash of these. Any other read raises
+    InvalidInputError, whose message names what to declare.
 
     Attributes:
         into: The name of the branch that would move.
         action: What would move it: ``publish``, ``merge``, ``commit``, ``revert``, …
-        facts: What the gate has reported.
-        seen: Statistics that were looked up, to be kept for later candidates: by commit, "" for
-            the candidate's own, and prefix.
+        facts: The values that the gate reported.
+        seen: Statistics that were computed, stored for later candidates, by commit ("" for the
+            candidate) and prefix.
     """
 
     def __init__(
@@ -231,12 +232,12 @@ class Candidate(Tree):
 
     @property
     def name(self) -> str:
-        """What the tree is: the same for every candidate, so that no message tells more."""
+        """A description of the tree; equal for all candidates, as messages are no declared input."""
         return f"the candidate for {self.into!r}"
 
     @property
     def commit(self) -> Commit:
-        """The commit that would be published; of its fields those that the gate declares."""
+        """The commit that would be published; the gate may read the fields that it declares."""
         return cast(Commit, self._guarded(self._commit, _OF_COMMIT))
 
     @property
@@ -267,13 +268,13 @@ class Candidate(Tree):
 
     @property
     def restores(self) -> bool:
-        """Whether the branch would be put back, rather than forward."""
+        """Whether the action undoes changes of the branch."""
         if self.action in _PLACING:
             return self._source.goes_back()
         return self.action in _RESTORING
 
     def has_below(self, prefix: PathText) -> bool:
-        """Return whether any path starts with `prefix`; a gate of changes asks for its own ones."""
+        """Return whether any path starts with `prefix`; a gate of ``changes`` may ask for its own prefixes."""
         prefix = prefix_text(prefix, "prefix")
         if prefix not in self._declared.prefixes:
             self._check_whole(prefix)
@@ -301,14 +302,13 @@ class Candidate(Tree):
     def history(self, prefix: str = "", limit: int = 20) -> list[Past]:
         """Return statistics of what earlier commits on the branch brought below `prefix`.
 
-        They are kept when they were looked up once, so that they can be told when the data is
-        long gone; of commits that nobody looked at footers are read now. A gate declares
-        ``history`` for it.
+        Statistics are stored when they are first computed, and outlive the data. For commits
+        without stored statistics the footers are read now. The gate must declare ``history``.
 
         Args:
-            prefix: Where.
-            limit: Of at most so many commits, the latest first, those that brought no file
-                there left out; found among the latest 1,000.
+            prefix: Start of the paths.
+            limit: Return at most this many commits, the latest first, among the latest 1,000;
+                commits that brought no file below the prefix are left out.
         """
         found: list[Past] = []
         for earlier in self.earlier(prefix) if limit > 0 else ():
@@ -330,11 +330,11 @@ class Candidate(Tree):
         return self._source.past(prefix)
 
     def tree(self, name: str) -> Tree:
-        """Return a tree by the name that the source has for it."""
+        """Return the tree of that name in the source."""
         return self if name == AFTER else Tree(self._source, name, self._declared)
 
-    def told(self) -> dict[str, dict[str, Any]]:
-        """Return what the gate may know of commit, target and run, by field."""
+    def visible_fields(self) -> dict[str, dict[str, Any]]:
+        """Return the fields of commit, target and run that the gate may read."""
         return {
             name: {
                 field.name: getattr(record, field.name)
@@ -349,7 +349,7 @@ class Candidate(Tree):
         }
 
     def _learn(self, commit: str, prefix: str) -> Statistics | None:
-        """Return what a commit brought; None where its data is gone, or never was what it said."""
+        """Return the statistics of a commit's changes; None if its data is deleted or damaged."""
         tree = self.tree(commit)
         with suppress(NotFoundError, CorruptionError):
             found = statistics(tree, brought(tree.changes(prefix)), {})
@@ -358,14 +358,14 @@ class Candidate(Tree):
         return None
 
     def of(self, gate: str, prefixes: Iterable[str], reads: tuple[str, ...]) -> Self:
-        """Return the candidate as one gate sees it: nothing is reported yet."""
+        """Return the candidate as one gate sees it, with nothing reported yet."""
         other = copy(self)
         other._declared = Declared(gate, tuple(prefixes), reads)
         other.facts, other.seen, other._changing = {}, {}, set()
         return other
 
     def report(self, **facts: Any) -> None:
-        """Keep numbers or short texts with the verdict, for those who read it later."""
+        """Store numbers or short texts with the verdict."""
         self.facts.update(plain(facts))
 
     def _guarded(self, record: Any, inputs: dict[str, str]) -> Any:

@@ -1,4 +1,4 @@
-"""What a gate declares that it reads: only that is shown to it, and all of that is in the key."""
+"""The declared inputs of a gate: it can read nothing else, and the key of its verdict has them all."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ _INPUTS: Final = {
 
 
 def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
-    """Return what a gate reads, in order: one of content, changes and anything; and other inputs.
+    """Return the inputs of a gate, sorted: one extent (content, changes or anything), then the others.
 
     Args:
-        gate: Its name, for the message.
-        reads: One name, or several.
+        gate: Name of the gate, for the message.
+        reads: One name or several.
 
     Raises:
-        InvalidInputError: There is no such input, or what is given names two extents.
+        InvalidInputError: An input is unknown, or two extents are given.
     """
     given = (reads,) if isinstance(reads, str) else tuple(reads) if _is_several(reads) else None
     known = (*_SCOPES, *_INPUTS)
@@ -67,12 +67,12 @@ def _is_several(reads: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a gate may read.
+    """The inputs that a gate may read.
 
     Attributes:
-        gate: Its name.
-        prefixes: Of the tree.
-        reads: Its extent, and its other inputs.
+        gate: Name of the gate.
+        prefixes: Prefixes of the paths.
+        reads: The extent and the other inputs.
     """
 
     gate: str
@@ -81,22 +81,22 @@ class Declared:
 
     @property
     def anything(self) -> bool:
-        """Whether it may read everything; then its verdicts are not kept."""
+        """Whether the gate may read everything; its verdicts are then not stored."""
         return ANYTHING in self.reads
 
     def has(self, name: str) -> bool:
-        """Return whether it may read an input."""
+        """Return whether the gate may read an input."""
         return self.anything or name in self.reads
 
     def check(self, name: str, what: str = "") -> None:
         """Refuse an input that is not declared.
 
         Args:
-            name: Of the input.
-            what: What of it is read, for the message.
+            name: Name of the input.
+            what: Description of the read, for the message.
 
         Raises:
-            InvalidInputError: It is not.
+            InvalidInputError: The input is not declared; the message says how to declare it.
         """
         if self.has(name):
             return
@@ -109,10 +109,10 @@ class Declared:
         )
 
     def check_prefix(self, prefix: str) -> None:
-        """Refuse what lies outside of the declared prefixes.
+        """Refuse a prefix outside the declared prefixes.
 
         Raises:
-            InvalidInputError: It does.
+            InvalidInputError: The prefix is outside.
         """
         if self.anything or prefix.startswith(self.prefixes):
             return
@@ -125,16 +125,16 @@ class Declared:
 
 
 EVERYTHING: Final = Declared("", ("",), (ANYTHING,))
-"""What a publisher itself reads."""
+"""The inputs of the publisher itself."""
 
 
 class Guarded:
-    """A record of which a gate sees the fields whose input it declares.
+    """A record that shows a gate the fields whose input it declares.
 
     Args:
         record: The record.
         declared: What the gate declares.
-        inputs: Which input each field is; "" for all others.
+        inputs: The input of each field; that of "" is the input of all other fields.
     """
 
     __slots__ = ("_declared", "_inputs", "_record")

@@ -1,4 +1,4 @@
-"""What a gate reports, made plain: small, and the same in every process."""
+"""The facts that a gate reports, as small JSON values that are equal in every process."""
 
 import math
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ _LEFT_OUT: Final = "…"
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Return a text that fits in a record and is valid, its end cut off where it is too long."""
+    """Return valid text of at most `longest` characters; a longer text loses its end."""
     valid = text[:longest].encode("utf-8", "replace").decode()
     return valid if len(text) <= longest else f"{valid[: longest - 1]}…"
 
 
 def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts as JSON has them.
+    """Return facts as JSON values.
 
-    At most 64, each list and mapping at most 64 items and four levels deep, 1,000 values
-    altogether; texts are cut at 500 characters.
+    Limits: 64 facts, 64 items in a list or mapping, four levels, 1,000 values in total and 500
+    characters in a text. What exceeds a limit is cut.
     """
     return _mapping(facts, 0, count())
 
@@ -40,7 +40,7 @@ def _plain(value: Any, depth: int, counted: "count[int]") -> Any:
         return _LEFT_OUT
     number = getattr(value, "item", None)
     if callable(number) and getattr(value, "ndim", 1) == 0:
-        value = number()  # one of numpy's
+        value = number()  # a scalar of numpy
     if isinstance(value, (Mapping, set, frozenset, list, tuple)):
         return _LEFT_OUT if depth >= _DEEPEST else _several(value, depth + 1, counted)
     match value:

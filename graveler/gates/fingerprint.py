@@ -1,9 +1,9 @@
-"""Telling whether a rule is still the one that gave a verdict.
+"""The fingerprint of a check, by which a stored verdict is matched with the code that gave it.
 
-A rule is a callable and all that its answer depends on. It has a fingerprint only where all of
-that can be told surely: its code and constants, what it closes over, and what it names, if that is
-plain data, a function of its own package, or a builtin that does the same everywhere.
-Everything else, objects of classes and libraries among it, makes a rule that cannot be told, whose verdicts are not kept.
+A fingerprint covers everything that the answer of a callable depends on: its code and constants,
+its closure, and the globals that it names, if these are plain data, functions of the same package,
+or builtins that behave the same everywhere. A check that reaches anything else, such as instances
+of classes or functions of a library, has no fingerprint, and its verdicts are not stored.
 """
 
 import builtins
@@ -47,40 +47,40 @@ _BUILTINS: Final = (
 _ALIKE: Final[Mapping[int, str]] = {
     id(one): f"{one.__module__}.{one.__qualname__}"
     for one in _BUILTINS
-    if isinstance(one, (type, BuiltinFunctionType))  # and not what somebody has put in its place
+    if isinstance(one, (type, BuiltinFunctionType))  # and not a replacement of it
 }
-"""What does the same everywhere: told by identity, as names can be given to other things."""
+"""Objects that behave the same everywhere, by identity: a name may be bound to something else."""
 
 
 class ByVersion(ABC):
-    """A check of graveler's own, whose code counts by graveler's version."""
+    """A built-in check, whose code is identified by the version of graveler."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return what it was made with."""
+        """Return the parameters of the check."""
 
 
 class _NotSureError(Exception):
-    """A rule cannot be told: why."""
+    """A check has no fingerprint; the message says why."""
 
 
 def fingerprint(check: Callable[..., Any]) -> str | None:
-    """Return a hash of all that a callable's answers depend on, None where that cannot be told.
+    """Return a hash of everything that a callable's answer depends on, or None if there is none.
 
-    The same in every process of one version of Python.
+    The hash is equal in every process of one Python version.
     """
     try:
         follower = _Follower(_home(check), [0])
         follower.text("rule", sys.version)
         follower.follow(check)
     except (_NotSureError, RecursionError) as why:
-        _log.debug("verdicts of %r are not kept: %s", check, why)
+        _log.debug("verdicts of %r are not stored: %s", check, why)
         return None
     return follower.digest.hexdigest()
 
 
 def _home(check: Any) -> str:
-    """Return the package that a rule is of."""
+    """Return the package of a check."""
     while type(check) is partial:
         check = check.func
     return _package(check) if type(check) is FunctionType else ""
@@ -91,22 +91,22 @@ def _package(function: FunctionType) -> str:
 
 
 class _Follower:
-    """Feeds a hash with a value and all that it reaches; each object once, then by its number.
+    """Feeds a hash with a value and everything it reaches: each object once, later by its number.
 
     Args:
-        home: The package of the rule.
-        counted: How many values were met, shared.
+        home: The package of the check.
+        counted: Number of values so far, shared by nested followers.
     """
 
     def __init__(self, home: str, counted: list[int]) -> None:
         self.digest = sha256()
         self._home = home
         self._counted = counted
-        # kept, so that no other object gets the id of one that was met
+        # keeps the objects alive, so that no new object gets the same id
         self._met: dict[int, tuple[int, Any]] = {}
 
     def text(self, *texts: Any) -> None:
-        """Feed texts, or what their representation tells whole."""
+        """Feed texts, or values whose representation is complete."""
         for text in texts:
             raw = text if isinstance(text, bytes) else _written(text)
             self.digest.update(len(raw).to_bytes(8, "big") + raw)
@@ -147,7 +147,7 @@ class _Follower:
             self.follow(value)
 
     def _set(self, values: Any) -> None:
-        """Feed a set, whose order differs from process to process."""
+        """Feed a set; its order differs between processes, so the digests of its values are sorted."""
         digests = []
         for value in values:
             apart = _Follower(self._home, self._counted)
@@ -168,7 +168,7 @@ class _Follower:
                 self.follow(_found(value, chain))
 
     def _by_version(self, value: ByVersion) -> None:
-        """Feed a check of graveler's: its version, its parameters, and the code of its class."""
+        """Feed a built-in check: the version of graveler, the parameters and the code of the class."""
         kind = type(value)
         package = kind.__module__.partition(".")[0]
         if package != __name__.partition(".")[0]:
@@ -176,13 +176,13 @@ class _Follower:
         self.text("version", sys.modules[package].__version__, kind.__module__, kind.__qualname__)
         for base in kind.__mro__:
             for name, held in vars(base).items():
-                if isinstance(held, FunctionType):  # that nobody has put another one there
+                if isinstance(held, FunctionType):  # a patched method changes the hash
                     self.text(name, held.__code__.co_code, held.__code__.co_names)
         self.follow(value.parameters())
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those of functions and classes within it."""
+    """Yield a code object and those of the functions and classes within it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
@@ -202,10 +202,10 @@ def _constants(code: CodeType) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
-    """Yield the global names that code looks up, each with the attributes that follow at once.
+    """Yield the global names that code looks up, each with the attributes that follow directly.
 
     Raises:
-        _NotSureError: It imports, sets a global, or asks for what leads anywhere.
+        _NotSureError: The code imports, sets a global, or uses a name that may reach any object.
     """
     for name in code.co_names:
         dunder = name.startswith("__") and name not in _PLAIN_DUNDERS
@@ -225,7 +225,7 @@ def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
 
 
 def _found(function: FunctionType, chain: tuple[str, ...]) -> Any:
-    """Return what a function finds under a global name: of a module, what it takes of it."""
+    """Return the value of a global name, or of the attribute that is read from a module."""
     known: Mapping[str, Any] = cast(Any, function).__builtins__  # not in every typeshed
     found = function.__globals__.get(chain[0], known.get(chain[0], _MISSING))
     for attribute in chain[1:]:

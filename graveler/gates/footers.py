@@ -1,4 +1,4 @@
-"""Footers of Parquet files, read without reading data."""
+"""Footers of Parquet files, which are read without the data."""
 
 import io
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Files(Protocol):
 
 
 class RangedFile(io.RawIOBase):
-    """A file of a tree that reads the ranges that are asked for, and no more."""
+    """A file of a tree that reads only the requested ranges."""
 
     def __init__(self, files: Files, path: str, size: int) -> None:
         super().__init__()
@@ -54,11 +54,11 @@ class RangedFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return where the next read begins."""
+        """Return the position of the next read."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Set where the next read begins."""
+        """Set the position of the next read."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         self._position = max(start + offset, 0)
         return self._position
@@ -83,15 +83,15 @@ class RangedFile(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a footer says of a leaf column.
+    """The statistics of one leaf column in a footer.
 
     Attributes:
         type: Physical or logical type, as text.
-        nulls: How many values are null; None where the footer does not say.
-        least: Smallest value; None where the footer does not say, or all are null.
+        nulls: Number of null values; None if the footer has none.
+        least: Smallest value; None if the footer has none, or all values are null.
         greatest: Largest value.
-        values: How many values there are, nulls among them.
-        repeated: It lies within a list or a map.
+        values: Number of values, including nulls.
+        repeated: Whether the column is inside a list or a map.
     """
 
     type: str
@@ -104,12 +104,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the footer of a Parquet file says.
+    """The content of the footer of a Parquet file.
 
     Attributes:
-        rows: How many rows it has.
+        rows: Number of rows.
         fields: Types of the top-level columns by name, as Arrow writes them, in order.
-        nullable: Whether each may be null.
+        nullable: Whether each may be null, by name.
         columns: Leaf columns by path (``a.b`` within a struct).
     """
 
@@ -146,7 +146,7 @@ def open_parquet(files: Files, entry: Entry) -> Any:
 
 
 def read_footer(files: Files, entry: Entry) -> Footer:
-    """Return what the footer of an entry's Parquet file says; no data is read.
+    """Return the footer of an entry's Parquet file; no data is read.
 
     Raises:
         CorruptionError: It is not a Parquet file, or damaged.
@@ -188,7 +188,7 @@ def _column(leaf: Any, chunk: Any) -> Column:
 
 
 def merged(earlier: Column | None, column: Column) -> Column:
-    """Return what is known of both parts of a column."""
+    """Return the combined statistics of two parts of a column."""
     if earlier is None:
         return column
     return Column(
@@ -204,7 +204,7 @@ def merged(earlier: Column | None, column: Column) -> Column:
 
 
 def _bound(choose: Any, one: Column, other: Column, which: str) -> Any:
-    """Return the bound of both; None where one has values of which it does not tell it."""
+    """Return the bound of both parts; None if one part has values but no bound."""
     known = []
     for column in (one, other):
         value = getattr(column, which)

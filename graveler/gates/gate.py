@@ -28,22 +28,22 @@ class Gate:
 
     Attributes:
         name: Unique among the gates of a run.
-        check: The function.
-        prefix: What the check reads of the tree; its verdict is kept as long as nothing there
-            changes. "" is the whole tree.
-        severity: ``error`` refuses the candidate, ``warn`` only says so.
-        timeout: Seconds (or a timedelta, or text as ``90s``) that the check may take; then it is killed and has
-            failed. A check with a timeout runs in a process of its own.
-        isolated: Have the check run in a process of its own, also without a timeout (then it
-            has an hour): what it leaks, kills or crashes is not the publisher.
-        memory: Bytes that its process may take; beyond them it has failed. Isolates, too.
-        also: Other prefixes that the check reads.
-        reads: What the check reads; its verdict holds while that stays the same, and it cannot
-            read anything else of the candidate. One of ``content``: what lies below the prefixes,
-            as it would be and as it is; ``changes``: the change set there alone, whatever else is
-            on the target; ``anything``: whatever it likes, and what it says is not kept. Beside
-            it any of ``message``, ``committer``, ``metadata``, ``parents``, ``created`` and
-            ``commit`` (of the candidate), ``target`` (the commit that the branch is at), ``run``
+        check: The function that judges.
+        prefix: Prefix of the paths that the check reads; its verdict holds until something below
+            it changes. "" is the whole tree.
+        severity: ``error`` refuses the candidate, ``warn`` only reports.
+        timeout: Longest time of the check, in seconds, as a timedelta, or as text (``90s``); the
+            check is then killed and has failed. It runs in a process of its own.
+        isolated: Run the check in a process of its own, with a timeout of one hour by default: a
+            leak or a crash does not affect the publisher.
+        memory: Bytes that the process of the check may allocate; a check that needs more fails.
+            Implies `isolated`.
+        also: Further prefixes that the check reads.
+        reads: The inputs of the check. Its verdict holds while they are unchanged, and it can
+            read nothing else of the candidate. One of ``content`` (the files below the prefixes,
+            in the candidate and in the target), ``changes`` (only the change set below the
+            prefixes) and ``anything`` (everything; the verdict is not stored). In addition any of ``message``, ``committer``, ``metadata``, ``parents``, ``created`` and
+            ``commit`` (of the candidate), ``target`` (the head of the branch), ``run``
             (its key and metadata), ``attempt`` and ``history``: ``{"changes", "run"}``.
     """
 
@@ -87,12 +87,12 @@ class Gate:
             )
 
     def __call__(self, candidate: Candidate) -> bool | str | None:
-        """Run the check, here."""
+        """Run the check in this process."""
         return self.check(candidate)
 
     @property
     def seconds(self) -> float:
-        """How long the check may take in a process of its own, in seconds; an hour if not said."""
+        """Timeout of the check in its own process, in seconds; one hour by default."""
         limit = self.timeout
         return float(limit) if isinstance(limit, (int, float)) else _LONGEST_S
 
@@ -103,12 +103,12 @@ class Gate:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What the check reads, in order: its extent, then its other inputs."""
+        """The inputs of the check: the extent, then the others, sorted."""
         return inputs_of(self.name, self.reads)
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Where the check reads."""
+        """The prefixes that the check reads."""
         return (self.prefix, *self.also)
 
     def view(self, candidate: Candidate) -> Candidate:
@@ -117,9 +117,9 @@ class Gate:
 
     @property
     def fingerprint(self) -> str | None:
-        """Hash of the check: its code, and the code and values that it reaches, as they are now.
+        """Hash of the check's code and of the code and values that it reaches, in their present state.
 
-        None where that cannot be told: then every candidate is judged, which is the safe side.
+        None if there is no such hash; the gate then judges every candidate.
         """
         return fingerprint(self.check)
 
@@ -158,14 +158,14 @@ def gate(  # noqa: PLR0913 - the fields of a gate
     """Make a gate of a function: ``@gate``, ``@gate("name")`` or ``@gate(severity="warn")``.
 
     Args:
-        name: The gate's name; the function's where not given.
-        prefix: What the check reads of the tree.
+        name: The gate's name; by default that of the function.
+        prefix: Prefix of the paths that the check reads.
         severity: ``error`` or ``warn``.
-        timeout: Seconds that the check may take, in a process of its own.
-        isolated: Have it run in a process of its own also without a timeout.
-        memory: Bytes that its process may take.
-        also: Other prefixes that the check reads.
-        reads: What it reads: see `Gate`.
+        timeout: Longest time of the check, which then runs in a process of its own.
+        isolated: Run the check in a process of its own without a timeout, too.
+        memory: Bytes that its process may allocate.
+        also: Further prefixes that the check reads.
+        reads: The inputs of the check; see `Gate`.
     """
     if callable(name):
         return as_gate(name)
@@ -202,7 +202,7 @@ def as_gate(check: Gate | Check) -> Gate:
     """Return `check` as a gate, under its own name if it is a plain function.
 
     Raises:
-        InvalidInputError: It is no gate, and no function that could be one.
+        InvalidInputError: `check` is neither a gate nor a function.
     """
     if isinstance(check, Gate):
         return check
@@ -220,10 +220,10 @@ def as_gate(check: Gate | Check) -> Gate:
 
 
 def as_gates(given: Any) -> tuple[Gate, ...]:
-    """Return what a caller gave as gates; one alone stands for a list of one.
+    """Return the gates of a caller, who may give one or several.
 
     Raises:
-        InvalidInputError: One is no gate, or two have one name.
+        InvalidInputError: A value is not a gate, or two gates have the same name.
     """
     several = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
     gates = tuple(as_gate(gate) for gate in (given if several else (given,)))

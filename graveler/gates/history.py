@@ -1,7 +1,7 @@
-"""What earlier commits brought to a folder: statistics kept by commit and prefix.
+"""Statistics of the files that earlier commits brought, stored by commit and prefix.
 
-Key-value partition ``stats:<uid>``, key ``added/<commit>/<hash of the prefix>``. They can be had
-again from the data while it is there, so that they need no backup; and they outlive it.
+Key-value partition ``stats:<uid>``, key ``added/<commit>/<hash of the prefix>``. They need no
+backup, because they can be computed again while the data exists; and they outlive the data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,18 @@ __all__ = ["Past", "Seen", "keep_statistics", "known", "last_touch", "may_touch"
 _MOST_COMMITS: Final = 1_000
 
 Seen = Mapping[tuple[str, str], Statistics]
-"""Statistics that were looked up, by commit and prefix."""
+"""Computed statistics, by commit and prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What one commit brought below a prefix.
+    """The files that one commit brought below a prefix.
 
     Attributes:
         commit: Its id.
         created: When it was made.
-        run: Key of the run that it published, "" where none.
-        stats: Of the files that it added or replaced.
+        run: Key of the run that the commit published; "" if none.
+        stats: Statistics of the files that the commit added or replaced.
     """
 
     commit: str
@@ -48,14 +48,14 @@ def _key(commit: str, prefix: str) -> bytes:
 
 
 def keep_statistics(stores: Stores, seen: Seen) -> None:
-    """Keep statistics that a gate has looked up."""
+    """Store statistics that a gate has computed."""
     if seen:
         items = [(_key(*place), encode_json(found.encode())) for place, found in seen.items()]
         stores.kv.set_many(f"stats:{stores.uid}", items)
 
 
 def known(stores: Stores, commit: str, prefix: str) -> Mapping[str, Any] | None:
-    """Return the encoded statistics that are kept of what a commit brought, None where none are."""
+    """Return the stored statistics of a commit's files, encoded, or None."""
     stored = stores.kv.get(f"stats:{stores.uid}", _key(commit, prefix))
     if stored is None:
         return None
@@ -64,7 +64,7 @@ def known(stores: Stores, commit: str, prefix: str) -> Mapping[str, Any] | None:
 
 
 def may_touch(commit: Commit, prefix: str) -> bool:
-    """Return False where what is kept beside a commit says that it changed nothing there."""
+    """Return False if the spans of a commit show that it changed nothing below the prefix."""
     if commit.spans is None or not prefix:
         return True
     raw = path_key(prefix)
@@ -74,8 +74,8 @@ def may_touch(commit: Commit, prefix: str) -> bool:
 def last_touch(stores: Stores, head: str, prefixes: Sequence[str]) -> str:
     """Return the latest commit from `head` on that may have touched a prefix.
 
-    It stands for the history of the prefixes: what lies before it is named by its id, and no
-    later commit brought anything there.
+    Its id identifies the history of the prefixes: it covers all earlier commits, and no later
+    commit changed anything there.
     """
     line = islice(log(stores.refs.commits, head, first_parent=True), _MOST_COMMITS)
     touching = (

@@ -1,4 +1,4 @@
-"""What a gate judges, as a hash: the same inputs get the same verdict, unasked."""
+"""The hash of a gate's inputs: with equal inputs the stored verdict is used again."""
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -23,14 +23,14 @@ _GONE: Final = bytes(32)
 
 
 def inputs(candidate: Candidate, gate: Gate, rule: str) -> str:
-    """Return the hash of what a gate judges by: its rule, and all that it declares to read.
+    """Return the hash of a gate's fingerprint and of all inputs that it declares.
 
-    What would move the branch is part of it: to take files away may be right for a revert alone.
+    The action is part of it: a gate may allow removals only in a revert.
 
     Args:
-        candidate: What it judges.
+        candidate: The candidate to judge.
         gate: The gate.
-        rule: Its fingerprint.
+        rule: The gate's fingerprint.
     """
     return sha256(
         encode_json(
@@ -69,7 +69,7 @@ _READ: Final[Mapping[str, Callable[[Candidate, Gate], Any]]] = {
 
 
 def _action(candidate: Candidate) -> list[str]:
-    """Return what would move the branch; what puts it anywhere is judged each time by itself."""
+    """Return the action; one that can move the branch to any commit is judged for each move."""
     if candidate.action in _GOING_ON:
         return [candidate.action]
     return [candidate.action, candidate.commit_id, candidate.target.id]
@@ -100,11 +100,11 @@ def _changes(candidate: Candidate, gate: Gate) -> str:
 
 
 def content(stores: Stores, metarange: str, prefix: str) -> str:
-    """Return a hash of what a tree holds below a prefix: paths and value records, whole.
+    """Return a hash of the paths and value records of a tree below a prefix.
 
-    A range that lies below it whole counts by its id, unopened; only those at the edges are
-    read. So trees that hold the same below the prefix, but cut it into other ranges, differ:
-    what they hold is then judged once more than it need be.
+    A range that is entirely below the prefix is identified by its id and not opened; only the
+    ranges at the edges are read. Trees with the same content in different ranges therefore have
+    different hashes, and are judged once more than necessary.
     """
     if not prefix:
         return metarange

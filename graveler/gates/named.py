@@ -1,8 +1,8 @@
-"""Gates by name: a gate as settings hold it, and back.
+"""Gates by name, as settings store them.
 
-A built-in check is named by its kind and its parameters, anybody's own by where it is imported
-from, ``package.module:name``; what is there may be a check, a gate, or where parameters are given
-a function that makes one of them.
+A built-in check is named by its kind and its parameters. Any other check is named by its import
+path, ``package.module:name``, which may be a check, a gate or, with parameters, a function that
+returns one of them.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,12 +27,12 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NamedGate:
-    """A gate as settings hold it.
+    """A gate as settings store it.
 
     Attributes:
         check: Kind of a built-in check, or ``package.module:name``.
-        parameters: Of the check.
-        options: Fields of the gate that are not the usual ones: name, prefix, severity, …
+        parameters: Parameters of the check.
+        options: Fields of the gate that differ from the defaults: name, prefix, severity, …
     """
 
     check: str
@@ -40,15 +40,15 @@ class NamedGate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def gate(self, pattern: str, allowed: Collection[str]) -> Gate:
-        """Return the gate; one that cannot be made here refuses, and says what to do.
+        """Return the gate; if it cannot be made here, a gate that refuses and says what to do.
 
         Args:
-            pattern: Of the branches that require it.
-            allowed: Modules that it may come from.
+            pattern: Pattern of the branches that require the gate.
+            allowed: Modules that the gate may come from.
         """
         try:
             return self.made(allowed)
-        except Exception as error:  # noqa: BLE001 - whatever an import may raise
+        except Exception as error:  # noqa: BLE001 - an import may raise anything
             name = str(self.options.get("name") or self.check)
             reason = (
                 f"gate {self.check!r}, which branches {pattern!r} require, cannot be made here "
@@ -58,10 +58,10 @@ class NamedGate:
             return Gate(name, _Missing(reason), reads="changes")
 
     def made(self, allowed: Collection[str] | None = None) -> Gate:
-        """Return the gate, or raise whatever keeps it from being made.
+        """Return the gate, or raise the error that prevents it.
 
         Args:
-            allowed: Modules that it may come from; None where the caller has named it himself.
+            allowed: Modules that the gate may come from; None if the caller names it directly.
         """
         made = as_gate(self._check(allowed))
         options = {name: value for name, value in self.options.items() if name in _OPTIONS}
@@ -79,23 +79,23 @@ class NamedGate:
         __import__(module)
         import sys  # noqa: PLC0415 - one line needs it
 
-        there: Any = sys.modules[module]
+        value: Any = sys.modules[module]
         for part in name.split("."):
-            there = getattr(there, part)
+            value = getattr(value, part)
             if allowed is not None:
-                check_home(self.check, there, allowed)
-        made: Gate | Check = there(**self.parameters) if self.parameters else there
+                check_home(self.check, value, allowed)
+        made: Gate | Check = value(**self.parameters) if self.parameters else value
         if not callable(made):
             raise TypeError(f"{self.check} is no gate but {type(made).__name__}")
         return made
 
     def encode(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the gate as JSON values."""
         return {key: value for key, value in asdict(self).items() if value}
 
     @classmethod
     def decode(cls, raw: Any) -> "NamedGate":
-        """Return what JSON has, or raise CorruptionError."""
+        """Return the gate of JSON values, or raise CorruptionError."""
         found = Fields(raw, "required gate")
         parameters, options = (found.mapping(name, {}) for name in ("parameters", "options"))
         return cls(found.text("check"), dict(parameters), dict(options))
@@ -115,16 +115,16 @@ def named(
     *,
     allowed: Collection[str] | None = None,
 ) -> NamedGate:
-    """Return a gate as settings hold it.
+    """Return a gate as settings store it.
 
     Args:
         gate: A gate, a check, the kind of a built-in check, or ``package.module:name``.
-        parameters: Of the check, where it is given as text.
-        allowed: Modules that it may come from; None: any.
+        parameters: Parameters of a check that is given as text.
+        allowed: Modules that the gate may come from; None for any.
 
     Raises:
-        InvalidInputError: It has no name by which another process would find it, there is no
-            such check, or its module is not allowed.
+        InvalidInputError: Another process cannot import the check, there is no such check, or
+            its module is not allowed.
     """
     found = (
         _of_text(gate, parameters or {}, allowed)

@@ -1,6 +1,6 @@
-"""The stores of a repository as a candidate has them: every write is refused."""
+"""The stores of a repository as a candidate sees them: every write is refused."""
 
-# What the methods do is said once, at the ports.
+# The ports document the methods.
 # ruff: noqa: D102
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 class ReadOnlyKVStore(KVStore):
-    """Another key-value store, to be read only; it is not this one's to close."""
+    """A read-only view of a key-value store, which closing the view leaves open."""
 
     def __init__(self, store: KVStore) -> None:
         self.__store = store
@@ -68,11 +68,11 @@ class ReadOnlyKVStore(KVStore):
         return self.__store.partitions(prefix)
 
     def close(self) -> None:
-        """Do nothing: the store belongs to somebody else."""
+        """Do nothing: the store has another owner."""
 
 
 class ReadOnlyObjects(ObjectStore):
-    """Another object store, to be read only; it is not this one's to close."""
+    """A read-only view of an object store, which closing the view leaves open."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.__store = store
@@ -115,15 +115,15 @@ class ReadOnlyObjects(ObjectStore):
         return self.__store.uri(key)
 
     def close(self) -> None:
-        """Do nothing: the store belongs to somebody else."""
+        """Do nothing: the store has another owner."""
 
 
 def read_only(stores: Stores) -> Stores:
-    """Return the same repository with ports that refuse to write, wherever they are reached."""
+    """Return the repository with ports that refuse every write."""
     kv = ReadOnlyKVStore(stores.kv)
     objects = ReadOnlyObjects(stores.objects)
     ranges = RangeStore(objects, stores.ranges.cache)
-    ranges.metaranges = stores.ranges.metaranges  # immutable, by id: what was read stays read
+    ranges.metaranges = stores.ranges.metaranges  # immutable and named by id: the cache stays valid
     return replace(
         stores,
         kv=kv,

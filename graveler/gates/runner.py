@@ -1,4 +1,4 @@
-"""Runs gates over a candidate."""
+"""The runner of gates: stored verdicts are used again, all other gates are run."""
 
 import logging
 import time
@@ -24,22 +24,22 @@ _log = logging.getLogger(__name__)
 
 
 def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[Verdict, ...]:
-    """Return what each gate says of the candidate, in their order; all of them are asked.
+    """Return the verdict of each gate on the candidate, in order; every gate is judged.
 
-    Those that the branch requires are asked as well.
+    The gates that the branch requires are included.
 
-    A verdict is kept under the gate, its rule and what it declares to read: the content below
-    the gate's prefix in the candidate and in the target, the run. What a check said that died,
-    rather than refused, is not kept, nor what one said whose rule cannot be told, or was another
-    one when it had judged: the next publish asks again.
+    A verdict is stored under the gate, its fingerprint and its declared inputs, such as the
+    content below the gate's prefix and the run. It is not stored if the check failed rather than
+    refused, if the check has no fingerprint, or if the fingerprint changed while the check ran:
+    the next publish then runs the gate again.
 
     Args:
-        stores: The repository, where verdicts are kept.
-        candidate: What is judged.
-        gates: Who is asked.
+        stores: The repository, which stores the verdicts.
+        candidate: The candidate to judge.
+        gates: The gates to run.
 
     Raises:
-        InvalidInputError: Two gates have one name.
+        InvalidInputError: Two gates have the same name.
     """
     gates = combined(stores, candidate.into, gates)
     names = [gate.name for gate in gates]
@@ -57,7 +57,7 @@ def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[
         verdict = None if judged is None else kept.find(judged)
         if verdict is None:
             verdict, judged_by = _ask(stores, candidate, gate)
-            # a check may change what it goes by, and a process of its own may have another one
+            # a check may change its globals, and its own process may have imported other code
             if judged is not None and judged_by == rule:
                 new[judged] = verdict
         else:
@@ -70,9 +70,9 @@ def judge(stores: Stores, candidate: Candidate, gates: Iterable[Gate]) -> tuple[
 def known_verdicts(
     stores: Stores, candidate: Candidate, gates: Iterable[Gate]
 ) -> tuple[Verdict, ...] | None:
-    """Return what `judge` would, if every gate has judged just this before; asks none of them.
+    """Return the verdicts of `judge` if all of them are stored; no gate runs.
 
-    None where a gate's inputs are new to it.
+    None if a gate has no verdict on these inputs.
     """
     gates = combined(stores, candidate.into, gates)
     kept = Verdicts(stores.kv, stores.uid)
@@ -89,21 +89,21 @@ def known_verdicts(
 
 
 def _rule(gate: Gate) -> str | None:
-    """Return what verdicts of a gate are kept under, None where they are not."""
+    """Return the fingerprint that a gate's verdicts are stored under, None if they are not stored."""
     return None if ANYTHING in gate.inputs else gate.fingerprint
 
 
 def _ask(stores: Stores, candidate: Candidate, gate: Gate) -> tuple[Verdict, str | None]:
-    """Return what a gate says, and by which rule."""
+    """Run a gate; return its verdict and its fingerprint after the run."""
     began = time.perf_counter()
     if gate.has_own_process:
-        from graveler.gates.isolation.process import ask_elsewhere  # noqa: PLC0415 - few gates need it
+        from graveler.gates.isolation.process import ask_in_process  # noqa: PLC0415 - few gates need it
 
-        answer = ask_elsewhere(gate, candidate)
+        answer = ask_in_process(gate, candidate)
     else:
         answer = ask(gate.name, gate.check, gate.view(candidate))
     own = candidate.commit_id
-    # what it brought to the target is what it brought to its first parent only if it stands on it
+    # the change to the target equals the change to the first parent only if that is the target
     stands = candidate.commit.parents[:1] == (candidate.target.id,)
     keep_statistics(
         stores,

@@ -1,6 +1,6 @@
-"""Where a candidate is read from: the repository, or a publisher that reads it for another process.
+"""The source of a candidate: the repository, or a publisher that reads for another process.
 
-Trees have names: the candidate, the target as it is, and the ids of earlier commits of the target.
+A tree has a name: the candidate, the present target, or the id of an earlier commit of the target.
 """
 
 from abc import ABC, abstractmethod
@@ -32,13 +32,13 @@ Difference = tuple[bytes, bytes | None, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A commit of the target that may have brought something below a prefix.
+    """A commit of the target that may have brought files below a prefix.
 
     Attributes:
         commit: Its id, which names its tree.
         created: When it was made.
-        run: Key of the run that it published, "" where none.
-        stats: What it brought, encoded; None where nobody has looked yet.
+        run: Key of the run that the commit published; "" if none.
+        stats: Encoded statistics of its files; None if they are not computed yet.
     """
 
     commit: str
@@ -53,7 +53,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def stores(self) -> Stores:
-        """The repository itself, to be read only; refused where there is none in the process."""
+        """The read-only repository; refused in a process that has none."""
 
     @abstractmethod
     def find(self, tree: str, key: bytes) -> bytes | None:
@@ -69,7 +69,7 @@ class Source(ABC):
 
     @abstractmethod
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
-        """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
+        """Yield the changes of a tree: the candidate's to the target, a commit's to its first parent."""
 
     @abstractmethod
     def open(self, tree: str, path: str) -> BinaryIO:
@@ -85,7 +85,7 @@ class Source(ABC):
 
     @abstractmethod
     def uri(self, address: str) -> str:
-        """Return an address as other programs know it."""
+        """Return the physical URI of an address."""
 
     @abstractmethod
     def past(self, prefix: str) -> Iterator[Earlier]:
@@ -104,9 +104,9 @@ class StoreSource(Source):
     """The repository in this process.
 
     Args:
-        stores: The repository; what is reached here refuses to write.
+        stores: The repository; it is wrapped to refuse writes.
         commit: The candidate.
-        target: The commit that the branch is at.
+        target: The head of the branch.
     """
 
     def __init__(self, stores: Stores, commit: Commit, target: Commit) -> None:
@@ -116,7 +116,7 @@ class StoreSource(Source):
 
     @property
     def stores(self) -> Stores:
-        """The repository itself, to be read only."""
+        """The read-only repository."""
         return self._stores
 
     def find(self, tree: str, key: bytes) -> bytes | None:
@@ -133,7 +133,7 @@ class StoreSource(Source):
         return self._trees[AFTER].has_below(prefix)
 
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
-        """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
+        """Yield the changes of a tree: the candidate's to the target, a commit's to its first parent."""
         after = self._tree(tree).commit
         before = self._target if tree == AFTER else self._commit(after.parents[0])
         ranges = self._stores.ranges
@@ -153,7 +153,7 @@ class StoreSource(Source):
         return read_range(self._stores, self._tree(tree).stat(path), start, length)
 
     def uri(self, address: str) -> str:
-        """Return an address as other programs know it."""
+        """Return the physical URI of an address."""
         return self._stores.uri(address)
 
     def past(self, prefix: str) -> Iterator[Earlier]:

@@ -1,4 +1,4 @@
-"""Statistics of files: how many, how large, how many rows, the bounds of their columns."""
+"""Statistics of files: their number, size and rows, and the bounds of their columns."""
 
 import codecs
 import csv
@@ -39,11 +39,11 @@ _KINDS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.g
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Of a column: what footers say.
+    """Statistics of one column, from footers.
 
     Attributes:
-        nulls: How many values are null; None where a file does not say.
-        least: Smallest value, times and decimals as text; None where a file does not say.
+        nulls: Number of null values; None if a file has no such statistics.
+        least: Smallest value, times and decimals as text; None if a file has no such statistics.
         greatest: Largest value.
     """
 
@@ -54,13 +54,13 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of some files.
+    """Statistics of some files.
 
     Attributes:
-        files: How many, those left out whose name begins with ``_`` or ``.``.
-        bytes: Their size.
-        rows: Their rows; None where one is of a kind whose rows are not counted.
-        columns: By name (``a.b`` within a struct), of Parquet files; at most 200.
+        files: Number of files, without those whose name begins with ``_`` or ``.``.
+        bytes: Total size.
+        rows: Total rows; None if the rows of one file cannot be counted.
+        columns: At most 200 columns of Parquet files, by name (``a.b`` within a struct).
     """
 
     files: int = 0
@@ -69,12 +69,12 @@ class Statistics:
     columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
     def encode(self) -> dict[str, Any]:
-        """Return them as JSON has it."""
+        """Return the statistics as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, raw: Any) -> "Statistics":
-        """Return what JSON has, or raise CorruptionError."""
+        """Return the statistics of JSON values, or raise CorruptionError."""
         found = Fields(raw, "statistics")
         columns = found.record("columns")
         return cls(
@@ -91,12 +91,12 @@ def _read_column(found: Fields) -> ColumnStatistics:
 
 
 def counts(entry: Entry) -> bool:
-    """Return whether a file holds data, by its name: not ``_SUCCESS``, nor a hidden one."""
+    """Return whether a file holds data, by its name; ``_SUCCESS`` and hidden files do not."""
     return not entry.path.rpartition("/")[2].startswith(("_", "."))
 
 
 def kind_of(entry: Entry) -> str:
-    """Return ``parquet``, ``csv`` or "", by the name of a file."""
+    """Return ``parquet``, ``csv`` or "" for the name of a file."""
     name = entry.path.rpartition("/")[2].lower()
     return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), "")
 
@@ -111,12 +111,12 @@ def brought(changes: Iterable[Change]) -> Iterator[Entry]:
 def statistics(
     files: Files, entries: Iterable[Entry], footers: dict[tuple[str, str], Footer]
 ) -> Statistics:
-    """Return the statistics of files; of Parquet only footers are read, CSV is read whole.
+    """Return the statistics of files; Parquet files are read by footer, CSV files completely.
 
     Args:
-        files: Where they are.
+        files: The tree of the files.
         entries: The files.
-        footers: Those that were read before, by path and address; what is read is added.
+        footers: Cache of footers by path and address; new ones are added.
     """
     number = size = 0
     rows: int | None = 0
@@ -170,7 +170,7 @@ def csv_header(files: Files, entry: Entry) -> list[str]:
     """Return the names in the first line of a CSV file; only its beginning is read.
 
     Raises:
-        CorruptionError: It has no first line, or does not begin as text in UTF-8 does.
+        CorruptionError: The file has no first line, or is not text in UTF-8.
     """
     raw = files.read(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
     try:
@@ -186,7 +186,7 @@ def csv_header(files: Files, entry: Entry) -> list[str]:
 
 
 def _beginning(raw: bytes, *, whole: bool) -> str:
-    """Return the text at the beginning of a file, which may be packed by gzip."""
+    """Return the text at the beginning of a file, which may be compressed by gzip."""
     if raw[:2] == _GZIP:
         unpacking = zlib.decompressobj(wbits=31)
         raw = unpacking.decompress(raw, _BEGINNING)

@@ -1,4 +1,4 @@
-"""What a gate said of a candidate."""
+"""The verdict of a gate on a candidate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ __all__ = ["Verdict", "read_verdict"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one gate said of one candidate.
+    """The verdict of one gate on one candidate.
 
     Attributes:
         gate: Name of the gate.
-        passed: Whether it let the candidate through.
+        passed: Whether the candidate passed.
         severity: ``error`` or ``warn``.
-        reason: Why not; "" where it passed.
-        commit: The candidate that it judged; a later one of the same inputs is not judged again.
-        seconds: How long it took.
-        at: When, ISO 8601, UTC.
-        died: It did not refuse, but failed: by an error, by being killed, by its time. Such a
-            verdict is not kept for the next candidate.
-        facts: What the gate reported.
+        reason: Why the candidate did not pass; "" if it passed.
+        commit: The judged candidate; a later candidate with equal inputs is not judged again.
+        seconds: Duration.
+        at: Time, ISO 8601, UTC.
+        died: The check did not refuse but failed: by an error, a signal or its timeout. Such a
+            verdict is not stored for the next candidate.
+        facts: The values that the gate reported.
     """
 
     gate: str

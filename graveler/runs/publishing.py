@@ -40,7 +40,7 @@ from graveler.runs.lifecycle import (
 )
 from graveler.runs.record import Refusal, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
-from graveler.runs.rollback.revert_guard import check_not_taken_back
+from graveler.runs.rollback.revert_guard import check_not_reverted
 from graveler.runs.state import RunEvent, RunState, next_state
 
 __all__ = ["PublishResult", "judge_run", "publish"]
@@ -339,7 +339,7 @@ def _candidate(  # noqa: PLR0913 - the fields of a merge
     strategy: str | None,
     earlier: Commit | None = None,
 ) -> Commit | None:
-    check_not_taken_back(stores, record, head, dest)
+    check_not_reverted(stores, record, head, dest)
     return build_merge(
         stores,
         source=head,

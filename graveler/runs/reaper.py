@@ -118,7 +118,7 @@ def _reap_due(
             elif appointment.branch not in seen:
                 seen.add(appointment.branch)
                 record = records.find_branch(appointment.branch)
-                yield from _look(stores, records, record, now, dry_run=True)
+                yield from _check(stores, records, record, now, dry_run=True)
         except GravelerError as error:
             errors.append(error)
 
@@ -137,7 +137,7 @@ def _reap_all(
             if isinstance(record, GravelerError):
                 raise record
             if record.live:
-                yield from _look(stores, records, record, now, dry_run=dry_run)
+                yield from _check(stores, records, record, now, dry_run=dry_run)
         except GravelerError as error:
             errors.append(error)
     for branch in stores.refs.branches.of_runs(""):
@@ -157,7 +157,7 @@ def _keep(
     while longer, for an opener that is as slow as that.
     """
     record = records.find_branch(appointment.branch)
-    yield from _look(stores, records, record, now, dry_run=False)
+    yield from _check(stores, records, record, now, dry_run=False)
     record = records.find_branch(appointment.branch)
     expires = None if record is None else record.expires
     if record is None or expires is None:
@@ -171,7 +171,7 @@ def _keep(
     records.index.put_off(appointment, again if again > now else now + LEASE)
 
 
-def _look(
+def _check(
     stores: Stores, records: RunRecords, record: RunRecord | None, now: datetime, *, dry_run: bool
 ) -> Iterator[Reaped]:
     """Reap a run if it is due; if it is over, remove the branches that it has left."""
@@ -182,7 +182,7 @@ def _look(
             if records.owner_of(branch.name) == record:
                 yield from _drop(stores, record, branch, dry_run=dry_run)
     elif _is_due(record, now):
-        done = _foreseen(stores, record) if dry_run else _reap(stores, records, record, now)
+        done = _expected(stores, record) if dry_run else _reap(stores, records, record, now)
         if done is not None:
             yield done
 
@@ -196,7 +196,7 @@ def _drop(
     if not dry_run:
         drop_branch(stores, branch.name, up_to=record.attempt)
     reason = f"branch left behind when the run became {record.state}"
-    yield _told(Reaped(record.key, branch.name, record.state, record.state, reason))
+    yield _logged(Reaped(record.key, branch.name, record.state, record.state, reason))
 
 
 def _grace(record: RunRecord) -> timedelta:
@@ -236,7 +236,7 @@ def _reap(stores: Stores, records: RunRecords, record: RunRecord, now: datetime)
         return None
     if after.state is record.state:
         return None
-    return _told(Reaped(record.key, record.branch, record.state, after.state, reason))
+    return _logged(Reaped(record.key, record.branch, record.state, after.state, reason))
 
 
 def _claim(
@@ -264,7 +264,7 @@ def _claim(
     return records.update(record.key, change)
 
 
-def _foreseen(stores: Stores, record: RunRecord) -> Reaped:
+def _expected(stores: Stores, record: RunRecord) -> Reaped:
     """Return what would be done."""
     after = RunState.PARKED
     if record.state is RunState.PARKED or record.on_failure == "drop":
@@ -289,6 +289,6 @@ def _reason(record: RunRecord) -> str:
     )
 
 
-def _told(reaped: Reaped) -> Reaped:
+def _logged(reaped: Reaped) -> Reaped:
     _log.info("run %s: %s -> %s: %s", reaped.key, reaped.from_state, reaped.to_state, reaped.reason)
     return reaped

@@ -11,7 +11,7 @@ from graveler.config import LakeConfig
 from graveler.gates import Candidate, Gate
 from graveler.gates.isolation.child import Task
 from graveler.gates.isolation.process import Conversation, Process
-from graveler.gates.isolation.server import Reads
+from graveler.gates.isolation.server import ReadServer
 from graveler.lake.factory import connect
 from graveler.testing.clock import FakeClock, SequenceIds
 
@@ -43,7 +43,7 @@ def converse(candidate, sent):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
         theirs.sendall(sent)
         theirs.shutdown(socket.SHUT_WR)
-        return Conversation(task, Ended(), ours, Reads(GIVEN.view(candidate))).hold()
+        return Conversation(task, Ended(), ours, ReadServer(GIVEN.view(candidate))).hold()
 
 
 def framed(raw, payload=b""):

@@ -1,10 +1,10 @@
 """Built-in checks: functions that each return a gate.
 
-All take ``prefix`` first, the folder that they judge, and as named options the fields of a gate:
-``name``, ``severity``, ``timeout``, ``isolated``, ``memory``. With ``scope="changes"`` a check
-looks at the files that a run adds or replaces, with ``scope="all"`` at all that would be there.
-A prefix with nothing below it is refused, as it is most often mistyped; ``missing="allow"`` lets it
-pass. Arguments by which a check could never refuse, or never pass, are refused when it is made.
+Most take ``prefix`` first, the folder to judge. All take the fields of a gate as options: ``name``,
+``severity``, ``timeout``, ``isolated``, ``memory``. With ``scope="changes"`` a check reads the files
+that a run adds or replaces, with ``scope="all"`` all files of the candidate. A prefix without files
+is refused, because it is most often mistyped; ``missing="allow"`` permits it. Arguments with which
+a check could never refuse or never pass raise InvalidInputError.
 """
 
 from collections.abc import Mapping
@@ -63,18 +63,18 @@ def schema(
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """Files have the columns, and the types, that are expected.
+    """Files have the expected columns and types.
 
-    Cost: a footer for each file; of CSV the first line, whose columns have names but no types.
+    Cost: the footer of each Parquet file; the first line of a CSV file, which has no types.
 
     Args:
-        prefix: Where.
+        prefix: Start of the paths.
         columns: Types by name, as Arrow writes them (``int64``, ``string``, ``timestamp[us]``);
-            "" for any type. Where not given: those of the newest file that is on the target.
-        evolution: ``none`` allows the same columns only; ``add`` new ones, too; ``widen`` also
-            wider types (int32 to int64, float to double).
+            "" for any type. By default those of the newest file of the target.
+        evolution: ``none`` allows only the same columns; ``add`` also allows new columns;
+            ``widen`` also allows wider types (int32 to int64, float to double).
         scope: ``changes`` or ``all``.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     given = {} if columns is None else columns
@@ -98,17 +98,17 @@ def row_count(
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """As many rows as expected, all files together.
+    """The files together have the expected number of rows.
 
-    Cost: a footer for each Parquet file; CSV is read whole.
+    Cost: the footer of each Parquet file; CSV files are read completely.
 
     Args:
-        prefix: Where.
-        at_least: Rows.
-        at_most: Rows.
+        prefix: Start of the paths.
+        at_least: Fewest rows.
+        at_most: Most rows.
         scope: ``changes`` or ``all``.
-        missing: Whether a run that brings nothing there is to ``refuse`` or to ``allow``; give
-            ``allow`` where several pipelines publish to one branch that requires this.
+        missing: ``refuse`` or ``allow``: what to do if a run brings no file; give ``allow`` if
+            several pipelines publish to a branch that requires this check.
         options: Fields of the gate.
     """
     bounds = {"at_least": at_least, "at_most": at_most}
@@ -125,17 +125,17 @@ def row_count_change(
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """About as many rows as earlier runs brought: their median is what is usual.
+    """A run brings about as many rows as the median of earlier runs.
 
-    Cost: a footer for each file that the run brings; earlier ones are looked up once and kept.
+    Cost: the footer of each file that the run brings; those of earlier runs are read once.
 
     Args:
-        prefix: Where.
-        less: The share by which there may be fewer, from 0 to 1 (0.5 is 50 %); None for any.
-        more: The share by which there may be more, from 0 to 10; None for any.
-        history: With how many commits to compare.
-        enough: With fewer than that there is nothing to compare with, and it passes.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        prefix: Start of the paths.
+        less: Allowed decrease as a share, from 0 to 1 (0.5 is 50 %); None for any.
+        more: Allowed increase as a share, from 0 to 10; None for any.
+        history: Number of commits to compare with.
+        enough: The check passes if there are fewer earlier commits than this.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     shares = {"less": less, "more": more}
@@ -153,15 +153,15 @@ def not_null(
 ) -> Gate:
     """No nulls in columns.
 
-    Cost: a footer for each Parquet file, the column where a footer does not say; CSV is read
-    whole, and its empty fields are null.
+    Cost: the footer of each Parquet file, and the column if the footer has no statistics; CSV
+    files are read completely, and their empty fields are null.
 
     Args:
-        prefix: Where.
-        columns: Which; ``a.b`` within a struct.
-        share: The share of nulls that is allowed, 0.01 for one in a hundred.
+        prefix: Start of the paths.
+        columns: Names of columns; ``a.b`` within a struct.
+        share: Allowed share of nulls; 0.01 is one in a hundred.
         scope: ``changes`` or ``all``.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     return _gate(
@@ -176,15 +176,15 @@ def unique(
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """No two rows have the same values in columns.
+    """No two rows have the same values in the columns.
 
-    Cost: exact, so these columns of all the files are read and held in memory together.
+    Cost: the columns of all files are read and held in memory together.
 
     Args:
-        prefix: Where.
-        columns: Which, together.
-        scope: ``all``, or ``changes`` where files cannot repeat one another.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        prefix: Start of the paths.
+        columns: Names of the columns that together are unique.
+        scope: ``all``, or ``changes`` if different files cannot repeat values.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     return _gate(Unique, options, prefix=prefix, scope=scope, missing=missing, columns=columns)
@@ -201,19 +201,20 @@ def in_range(  # noqa: PLR0913 - what there is to say
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """Values of a column lie between bounds, nulls left aside.
+    """Values of a column are between bounds; nulls are ignored.
 
-    Cost: a footer for each Parquet file; the column where a footer does not say, and where it is
-    of floating point, of which footers leave out NaN, unless NaN is allowed; CSV is read whole.
+    Cost: the footer of each Parquet file. The column is read if the footer has no statistics, and,
+    unless NaN is allowed, if it is a floating-point column, because footers leave out NaN. CSV
+    files are read completely.
 
     Args:
-        prefix: Where.
-        column: Which.
-        at_least: Numbers, texts; times as such or as ISO 8601.
-        at_most: The same.
+        prefix: Start of the paths.
+        column: Name of the column.
+        at_least: Smallest value: a number, a text, or a time, which may be ISO 8601 text.
+        at_most: Largest value.
         nan: Whether NaN is allowed.
         scope: ``changes`` or ``all``.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     bounds = {"column": column, "at_least": at_least, "at_most": at_most, "nan": nan}
@@ -229,16 +230,16 @@ def freshness(
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """The newest file is new enough, or the newest time in a column is.
+    """The newest file, or the newest time in a column, is recent enough.
 
-    What it says is not kept for a later candidate. Cost: no file is read without `column`.
+    The verdict is not stored. Cost: without `column` no file is read.
 
     Args:
-        prefix: Where.
-        max_age: At most so old: a timedelta, text (``36h``), or seconds.
-        column: Of times or dates; those without a zone are UTC.
+        prefix: Start of the paths.
+        max_age: Largest age: a timedelta, text (``36h``), or seconds.
+        column: A column of times or dates; without a time zone they are UTC.
         scope: ``changes`` or ``all``.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     length = duration(max_age, "max_age") if isinstance(max_age, str) else max_age
@@ -261,16 +262,16 @@ def file_format(
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """Files are of these formats, by name and by content; ``parquet`` where none is named.
+    """Files have these formats, by name and by content; ``parquet`` by default.
 
-    CSV and JSON are text in UTF-8, and no HTML. Cost: the footer of Parquet, the beginning of CSV
-    (1 MiB) and JSON (64 KiB), and no more of them is looked at.
+    CSV and JSON are text in UTF-8 and not HTML. Cost: the footer of a Parquet file, and the
+    beginning of a CSV (1 MiB) or JSON (64 KiB) file; the rest is not read.
 
     Args:
-        prefix: Where.
-        formats: Of ``parquet``, ``csv``, ``json`` (which is JSON lines, too).
+        prefix: Start of the paths.
+        formats: Any of ``parquet``, ``csv`` and ``json`` (which includes JSON lines).
         scope: ``changes`` or ``all``.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     chosen = formats or ("parquet",)
@@ -287,15 +288,15 @@ def file_size(
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """Files are neither empty nor huge, nor too many. Cost: no file is read.
+    """Files have the expected sizes and number. Cost: no file is read.
 
     Args:
-        prefix: Where.
-        at_least: Bytes.
-        at_most: Bytes.
-        files_at_most: Files.
+        prefix: Start of the paths.
+        at_least: Smallest size of a file, in bytes.
+        at_most: Largest size of a file, in bytes.
+        files_at_most: Largest number of files.
         scope: ``changes`` or ``all``.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     bounds = {"at_least": at_least, "at_most": at_most, "files_at_most": files_at_most}
@@ -303,22 +304,22 @@ def file_size(
 
 
 def only_within(*prefixes: str, **options: Any) -> Gate:
-    """A run touches nothing but its partition. Cost: no file is read.
+    """A run changes only paths below prefixes. Cost: no file is read.
 
     Args:
-        prefixes: Where it may; ``{hour}`` stands for what the run's metadata says under that
-            name. A time, such as integrations put, stands for its folder, too:
-            ``2013/01/01/05:00``, or as in ``{hour:%Y/%m/%d}``.
+        prefixes: The allowed prefixes; ``{hour}`` is replaced by the value of that name in the
+            run's metadata. A time, such as the integrations set, also matches its folder,
+            ``2013/01/01/05:00``, and takes a format, as in ``{hour:%Y/%m/%d}``.
         options: Fields of the gate.
     """
     return _gate(OnlyWithin, options, prefixes=prefixes)
 
 
 def nothing_deleted_outside(*prefixes: str, **options: Any) -> Gate:
-    """A run deletes nothing but below prefixes. Cost: no file is read.
+    """A run deletes only paths below prefixes. Cost: no file is read.
 
     Args:
-        prefixes: Where it may, as for `only_within`.
+        prefixes: The allowed prefixes, as for `only_within`.
         options: Fields of the gate.
     """
     return _gate(NothingDeletedOutside, options, prefixes=prefixes)
@@ -334,17 +335,17 @@ def refers_to(
     missing: str = "refuse",
     **options: Any,
 ) -> Gate:
-    """Every value of a column is there in another one, nulls left aside.
+    """Every value of a column exists in another column; nulls are ignored.
 
-    Cost: both columns are read, and their distinct values held in memory.
+    Cost: both columns are read, and their distinct values are held in memory.
 
     Args:
-        prefix: Where.
-        column: Which.
-        other: Prefix of the files that it refers to.
-        other_column: Column of these; the same name where not given.
-        scope: ``changes`` or ``all``: of the files below `prefix`.
-        missing: Whether to ``refuse`` or to ``allow`` that there is nothing below `prefix`.
+        prefix: Start of the paths.
+        column: Name of the column.
+        other: Prefix of the files that the column refers to.
+        other_column: Column of those files; the same name by default.
+        scope: ``changes`` or ``all``, for the files below `prefix`.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
     names = {"column": column, "other": other, "other_column": other_column}

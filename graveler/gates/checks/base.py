@@ -1,4 +1,4 @@
-"""What built-in checks have in common: a kind, parameters, and a text that is both."""
+"""The base of built-in checks: a kind, parameters and their validation."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _kinds: Final[dict[str, type["BuiltIn"]]] = {}
 
 @dataclass(frozen=True)
 class BuiltIn(ByVersion):
-    """A check that graveler has; frozen, so that its text is what it does."""
+    """A built-in check; frozen, so that its parameters identify it."""
 
     kind: ClassVar[str] = ""
 
@@ -44,15 +44,15 @@ class BuiltIn(ByVersion):
 
     @abstractmethod
     def gate(self) -> Gate:
-        """Return the gate of this check, as it is where nothing else is said."""
+        """Return the gate of this check with default options."""
 
     def parameters(self) -> dict[str, Any]:
-        """Return what it was made with."""
+        """Return the parameters of the check."""
         return asdict(self)
 
 
 def listed(problems: Iterable[str]) -> str | None:
-    """Return problems as one text, the first five in full; None where there are none."""
+    """Return problems as one text with the first five in full; None if there are none."""
     found = list(problems)
     if not found:
         return None
@@ -61,16 +61,16 @@ def listed(problems: Iterable[str]) -> str | None:
 
 
 def check_bounds(kind: str, least: Any, most: Any, *, counts: bool = False) -> None:
-    """Refuse bounds that nothing lies between.
+    """Refuse bounds that no value can satisfy.
 
     Args:
-        kind: Of the check, for the message.
-        least: Smallest value that is allowed, or None.
-        most: Largest, or None.
-        counts: They count something, which no number below 0 does.
+        kind: Kind of the check, for the message.
+        least: Smallest allowed value, or None.
+        most: Largest allowed value, or None.
+        counts: Whether the bounds are counts, which are not negative.
 
     Raises:
-        InvalidInputError: They are such.
+        InvalidInputError: No value satisfies the bounds.
     """
     given = f"check {kind}: at_least {least!r} and at_most {most!r}"
     if counts and any(bound is not None and bound < 0 for bound in (least, most)):
@@ -84,10 +84,10 @@ def check_bounds(kind: str, least: Any, most: Any, *, counts: bool = False) -> N
 
 
 def check_share(kind: str, name: str, share: float | None, most: float) -> None:
-    """Refuse a share that is meant as percent.
+    """Refuse a share that was meant as a percentage.
 
     Raises:
-        InvalidInputError: It is below 0 or above `most`.
+        InvalidInputError: The share is below 0 or above `most`.
     """
     if share is not None and not 0 <= share <= most:
         percent = f", {share / 100:g} for {share:g} %" if share > most else ""
@@ -97,10 +97,10 @@ def check_share(kind: str, name: str, share: float | None, most: float) -> None:
 
 
 def check_types(kind: type[BuiltIn], given: Mapping[str, Any]) -> None:
-    """Refuse parameters of another type than a check takes.
+    """Refuse parameters of a wrong type.
 
     Raises:
-        InvalidInputError: One is; the message says what to give.
+        InvalidInputError: A parameter has a wrong type; the message names the right one.
     """
     types = {field.name: field.type for field in fields(kind)}
     for name, value in given.items():
@@ -121,7 +121,7 @@ _WORDS: Final[Mapping[Any, str]] = {
 
 
 def _is_of(value: Any, wanted: Any) -> bool:
-    """Return whether a parameter may be that, of Python or as JSON has it."""
+    """Return whether a value of Python or of JSON has a type."""
     if wanted is Any:
         return True
     if wanted in {int, float}:
@@ -129,7 +129,7 @@ def _is_of(value: Any, wanted: Any) -> bool:
         return number and not isnan(value) and (wanted is float or value % 1 == 0)  # 1e6 is whole
     if isinstance(wanted, type):
         return isinstance(value, wanted)
-    # a list, of texts or of pairs of them; one text stands for a list of one
+    # a list of texts or of pairs of texts; one text means a list of one
     pairs = value.items() if isinstance(value, Mapping) else value
     return isinstance(value, str) or (
         isinstance(pairs, Iterable)
@@ -142,7 +142,7 @@ def _each(value: Any) -> Iterable[Any]:
 
 
 def texts(given: Any) -> tuple[str, ...]:
-    """Return texts as a tuple, also where settings or a caller gave one alone."""
+    """Return one text or several as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
@@ -155,8 +155,7 @@ def built_in(kind: str, parameters: Mapping[str, Any]) -> BuiltIn:
     """Return a built-in check.
 
     Raises:
-        InvalidInputError: There is none of that kind, or it takes no such parameters, or others
-            than these.
+        InvalidInputError: The kind is unknown, or the parameters are not those of the kind.
     """
     if kind not in known_kinds():
         raise InvalidInputError(

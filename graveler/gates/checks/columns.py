@@ -25,11 +25,11 @@ def _names(columns: Any) -> tuple[str, ...]:
     return names
 
 
-def _said(files: Files, entry: Entry, name: str) -> Column | None:
-    """Return what a footer says of a column; None where the data must be read.
+def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
+    """Return the footer's statistics of a column; None if the data must be read.
 
     Raises:
-        InvalidInputError: There is no such column.
+        InvalidInputError: The file has no such column.
     """
     footer = footer_of(files, entry)
     if footer is None:
@@ -42,7 +42,7 @@ def _said(files: Files, entry: Entry, name: str) -> Column | None:
 
 @dataclass(frozen=True)
 class NotNull(Scoped):
-    """No nulls in columns, from Parquet footers; read where they do not say, and of CSV."""
+    """No nulls in columns: from Parquet footers, or from the data if these have no statistics."""
 
     kind: ClassVar[str] = "not_null"
 
@@ -55,7 +55,7 @@ class NotNull(Scoped):
         check_share(self.kind, "share", self.share, 1)
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         nulls = dict.fromkeys(self.columns, 0)
         rows = dict.fromkeys(self.columns, 0)
         for entry in entries:
@@ -71,7 +71,7 @@ class NotNull(Scoped):
         )
 
     def _count(self, files: Files, entry: Entry, name: str) -> tuple[int, int]:
-        said = _said(files, entry, name)
+        said = _column_of(files, entry, name)
         if said is not None and said.nulls is not None:
             return said.nulls, said.values
         column = table(files, entry, [name]).column(name)
@@ -80,9 +80,9 @@ class NotNull(Scoped):
 
 @dataclass(frozen=True)
 class InRange(Scoped):
-    """Values of a column between bounds, from Parquet footers where these suffice.
+    """Values of a column are between bounds: from Parquet footers, where these suffice.
 
-    Footers say nothing of NaN, so columns of floating point are read, unless it is allowed.
+    Footers leave out NaN, so floating-point columns are read unless NaN is allowed.
     """
 
     kind: ClassVar[str] = "in_range"
@@ -107,7 +107,7 @@ class InRange(Scoped):
         check_bounds(self.kind, *_moments(self.at_least, self.at_most))
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         return listed(self._problems(candidate, entries))
 
     def _problems(self, candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
@@ -127,8 +127,8 @@ class InRange(Scoped):
                     yield f"{entry.path!r}: column {self.column!r} has {value}, {side} than {limit}"
 
     def bounds(self, files: Files, entry: Entry) -> tuple[Any, Any, int]:
-        """Return least and greatest value of the column in a file, and how many are NaN."""
-        said = _said(files, entry, self.column)
+        """Return the least and greatest value of the column in a file, and the number of NaN values."""
+        said = _column_of(files, entry, self.column)
         floating = said is None or said.type in {"FLOAT", "DOUBLE"}
         known = said is not None and (
             (said.least is not None and said.greatest is not None)
@@ -151,13 +151,13 @@ class InRange(Scoped):
 
 
 def _moments(*bounds: Any) -> tuple[Any, ...]:
-    """Return bounds that are all times as such, others as they are."""
+    """Return the bounds as times if all are times, else unchanged."""
     times = [read_hour(bound) if isinstance(bound, str) else None for bound in bounds]
     return tuple(bounds if None in times else times)
 
 
 def _comparable(value: Any, limit: Any, column: str) -> tuple[Any, Any]:
-    """Return a value and a bound that can be compared; times are given as ISO 8601 text."""
+    """Return a value and a bound that can be compared; a bound of a time is ISO 8601 text."""
     try:
         if isinstance(limit, str) and isinstance(value, datetime):
             bound = datetime.fromisoformat(limit)
@@ -179,7 +179,7 @@ def _comparable(value: Any, limit: Any, column: str) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Unique(Scoped):
-    """No two rows with the same values in columns; exact, so the columns are read whole."""
+    """No two rows with the same values in columns; the columns are read completely."""
 
     kind: ClassVar[str] = "unique"
 
@@ -191,7 +191,7 @@ class Unique(Scoped):
         object.__setattr__(self, "columns", _names(self.columns))
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         tables = [table(candidate, entry, self.columns) for entry in entries]
         import pyarrow as pa  # noqa: PLC0415 - table() has asked for it
 

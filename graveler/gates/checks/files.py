@@ -1,4 +1,4 @@
-"""Files as such: their format, their size, their age."""
+"""Checks of whole files: format, size and age."""
 
 import json
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ _SUFFIXES: Final = {
     "csv": (".csv", ".csv.gz"),
     "json": (".json", ".jsonl", ".ndjson"),
 }
-_LOOK: Final = 1 << 16
+_BEGINNING: Final = 1 << 16
 
 
 @dataclass(frozen=True)
 class FileFormat(Scoped):
-    """Files of the formats that are expected, by name and by content."""
+    """Files have the expected formats, by name and by content."""
 
     kind: ClassVar[str] = "file_format"
 
@@ -45,7 +45,7 @@ class FileFormat(Scoped):
             )
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         return listed(self._problems(candidate, entries))
 
     def _problems(self, candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
@@ -56,25 +56,25 @@ class FileFormat(Scoped):
                 yield f"{entry.path!r} is not named as {' or '.join(self.formats)}"
                 continue
             try:
-                _look(candidate, entry, found)
+                _check_content(candidate, entry, found)
             except CorruptionError as error:
                 yield str(error)
 
 
-def _look(files: Files, entry: Entry, kind: str) -> None:
-    """Raise CorruptionError if a file does not begin, or end, as its format does."""
+def _check_content(files: Files, entry: Entry, kind: str) -> None:
+    """Raise CorruptionError if the beginning or the end of a file does not match its format."""
     if kind == "parquet":
         footer_of(files, entry)
     elif kind == "csv":
         csv_header(files, entry)
     else:
-        raw = files.read(entry.path, 0, min(entry.size, _LOOK)) if entry.size else b""
-        _look_at_json(entry, raw, whole=entry.size <= _LOOK)
+        raw = files.read(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
+        _check_json(entry, raw, whole=entry.size <= _BEGINNING)
 
 
-def _look_at_json(entry: Entry, raw: bytes, *, whole: bool) -> None:
+def _check_json(entry: Entry, raw: bytes, *, whole: bool) -> None:
     lines = raw.splitlines() or [b""]
-    if not whole and len(lines) == 1:  # a value of which we hold the beginning only
+    if not whole and len(lines) == 1:  # only the beginning of a value was read
         if raw.lstrip()[:1] not in {b"{", b"["}:
             raise CorruptionError(f"{entry.path!r} does not begin as JSON does")
         return
@@ -92,7 +92,7 @@ def _look_at_json(entry: Entry, raw: bytes, *, whole: bool) -> None:
 
 @dataclass(frozen=True)
 class FileSize(Scoped):
-    """Files that are neither empty nor huge, and not too many."""
+    """Files have the expected sizes and number."""
 
     kind: ClassVar[str] = "file_size"
 
@@ -109,7 +109,7 @@ class FileSize(Scoped):
             )
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         candidate.report(bytes=sum(entry.size for entry in entries))
         problems = [
             f"{entry.path!r} has {entry.size} bytes, {side} than {limit}"
@@ -127,7 +127,7 @@ class FileSize(Scoped):
 
 @dataclass(frozen=True)
 class Freshness(Scoped):
-    """The newest file, or the newest time in a column, is not older than so many seconds."""
+    """The newest file, or the newest time in a column, is at most `max_age` seconds old."""
 
     kind: ClassVar[str] = "freshness"
 
@@ -141,12 +141,12 @@ class Freshness(Scoped):
             raise InvalidInputError(f"check {self.kind}: max_age {self.max_age!r}: give seconds")
 
     def gate(self) -> Gate:
-        """Return the gate; what it says is not kept, for time goes on."""
+        """Return the gate; its verdict depends on the time and is not stored."""
         made = super().gate()
         return Gate(made.name, self, prefix=self.prefix, reads="anything")
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         if candidate.restores:
             return None
         now = candidate.now()
@@ -164,7 +164,7 @@ class Freshness(Scoped):
         )
 
     def nothing(self, candidate: Candidate) -> str | None:
-        """Return why not where there is no file to look at, or None."""
+        """Return why the candidate is refused if there is no file, or None."""
         if self.missing == "allow" or candidate.restores:
             return None
         return f"nothing below {self.prefix!r} tells a time"
@@ -172,8 +172,8 @@ class Freshness(Scoped):
     def _time(self, candidate: Candidate, entry: Entry) -> datetime | None:
         if not self.column:
             return entry.mtime
-        look = InRange(prefix=self.prefix, column=self.column, at_least=0, nan=True)
-        return _moment(look.bounds(candidate, entry)[1], self.column)
+        bounds = InRange(prefix=self.prefix, column=self.column, at_least=0, nan=True)
+        return _moment(bounds.bounds(candidate, entry)[1], self.column)
 
 
 def _moment(value: Any, column: str) -> datetime | None:

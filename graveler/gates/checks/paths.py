@@ -1,4 +1,4 @@
-"""Where a run may work: what it may delete, what it may touch."""
+"""Checks of the paths that a run may change or delete."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["NothingDeletedOutside", "OnlyWithin"]
 
 
 class _Filler(Formatter):
-    """Fills in pairs, whose names may have dots; a time also as ``{hour:%Y/%m/%d}``."""
+    """Formats prefixes by pairs, whose names may have dots; a time takes a format of its own."""
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
         return kwargs[field_name], field_name
@@ -27,11 +27,11 @@ class _Filler(Formatter):
 
 
 def _filled(prefixes: tuple[str, ...], pairs: Mapping[str, str]) -> tuple[str, ...]:
-    """Return prefixes with the pairs of a run, its times both as they are and as folders.
+    """Return prefixes formatted with the pairs of a run, with times both as text and as folders.
 
     Raises:
-        KeyError: There is no such pair.
-        ValueError: A prefix is not written as one that can be filled in.
+        KeyError: The run has no such pair.
+        ValueError: A prefix is not a valid format.
     """
     # a date alone is no hour
     times = {name: read_hour(text) if ":" in text else None for name, text in pairs.items()}
@@ -47,7 +47,7 @@ def _filled(prefixes: tuple[str, ...], pairs: Mapping[str, str]) -> tuple[str, .
 
 @dataclass(frozen=True)
 class _Within(BuiltIn):
-    """A check of the paths of changes; prefixes may name pairs of the run: ``in/{hour}/``."""
+    """A check of changed paths; prefixes may name pairs of the run: ``in/{hour}/``."""
 
     prefixes: tuple[str, ...] = ()
 
@@ -61,12 +61,12 @@ class _Within(BuiltIn):
             check_prefix(f"check {self.kind}", prefix)
 
     def gate(self) -> Gate:
-        """Return the gate; it looks at the change set, and at the run where a prefix names it."""
+        """Return the gate, which reads the change set, and the run if a prefix names it."""
         reads = ("changes", "run") if any("{" in prefix for prefix in self.prefixes) else "changes"
         return Gate(f"{self.kind} {' '.join(self.prefixes)}", self, reads=reads)
 
     def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
+        """Return why the candidate is refused, or None."""
         if candidate.restores:
             return None
         named = any("{" in prefix for prefix in self.prefixes)
@@ -104,14 +104,14 @@ class _Within(BuiltIn):
 
 @dataclass(frozen=True)
 class OnlyWithin(_Within):
-    """Nothing is added, changed or deleted but below prefixes."""
+    """Paths are added, changed or deleted only below prefixes."""
 
     kind: ClassVar[str] = "only_within"
 
 
 @dataclass(frozen=True)
 class NothingDeletedOutside(_Within):
-    """Nothing is deleted but below prefixes."""
+    """Paths are deleted only below prefixes."""
 
     kind: ClassVar[str] = "nothing_deleted_outside"
 

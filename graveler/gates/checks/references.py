@@ -1,4 +1,4 @@
-"""Values that must be found elsewhere."""
+"""A check of references: every value of a column exists in another column."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ __all__ = ["RefersTo"]
 
 @dataclass(frozen=True)
 class RefersTo(Scoped):
-    """Every value of a column is a value of another one below another prefix; both are read."""
+    """Every value of a column exists in a column below another prefix; both are read."""
 
     kind: ClassVar[str] = "refers_to"
 
@@ -33,7 +33,7 @@ class RefersTo(Scoped):
             )
 
     def gate(self) -> Gate:
-        """Return the gate; it reads both prefixes."""
+        """Return the gate, which reads both prefixes."""
         return Gate(
             f"{self.kind} {self.prefix} {self.other}",
             self,
@@ -42,7 +42,7 @@ class RefersTo(Scoped):
         )
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         there = self.other_column or self.column
         mine = _values(candidate, entries, self.column)
         others = files_of(candidate, self.other, "all") if mine else ()

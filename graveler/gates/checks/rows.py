@@ -1,4 +1,4 @@
-"""How many rows there are, and how many there usually are."""
+"""Checks of the number of rows: by bounds, and by what earlier runs brought."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -12,14 +12,14 @@ from graveler.gates.gate import Gate
 from graveler.model import Entry
 
 _MOST_MORE: Final = 10
-"""Of what is usual: more than that is surely meant as percent."""
+"""Largest share: a larger number was meant as a percentage."""
 
 __all__ = ["RowCount", "RowCountChange"]
 
 
 @dataclass(frozen=True)
 class RowCount(Scoped):
-    """Rows of the files below a prefix, from Parquet footers; CSV is read."""
+    """The number of rows below a prefix, from Parquet footers and from CSV files."""
 
     kind: ClassVar[str] = "row_count"
 
@@ -31,7 +31,7 @@ class RowCount(Scoped):
         check_bounds(self.kind, self.at_least, self.at_most, counts=True)
 
     def nothing(self, candidate: Candidate) -> str | None:
-        """Return why not where a run brings no file, or None."""
+        """Return why the candidate is refused if the run brings no file, or None."""
         if self.missing == "allow" or candidate.restores:
             return None
         return self.judge(candidate, []) or super().nothing(candidate)
@@ -56,7 +56,7 @@ class RowCount(Scoped):
 
 @dataclass(frozen=True)
 class RowCountChange(Scoped):
-    """Rows that a run brings, against the median of what earlier ones brought."""
+    """The rows that a run brings, compared with the median of earlier runs."""
 
     kind: ClassVar[str] = "row_count_change"
 
@@ -81,7 +81,7 @@ class RowCountChange(Scoped):
         return Gate(f"{self.kind}{where}", self, prefix=self.prefix, reads=("changes", "history"))
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         found = candidate.added(self.prefix)
         if found.rows is None:
             return f"rows below {self.prefix!r} cannot be counted: neither Parquet nor CSV"

@@ -1,4 +1,4 @@
-"""Columns and their types, and how they may change."""
+"""A check of columns and types, and of how they may change."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -69,7 +69,7 @@ _MEANT: Final[Mapping[str, str]] = {
     "timestamp": "timestamp[us]",
     "varchar": "string",
 }
-"""Names that others have for them."""
+"""Names of other systems for the same types."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ class Schema(Scoped):
             )
 
     def gate(self) -> Gate:
-        """Return the gate; without columns it reads what is on the target, too."""
+        """Return the gate; without `columns` it also reads the files of the target."""
         made = super().gate()
         if self.columns:
             return made
         return Gate(made.name, self, prefix=self.prefix)
 
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
         wanted = dict(self.columns) or self._usual(candidate)
         if wanted is None:
             candidate.report(compared_with="nothing: these are the first files")
@@ -107,7 +107,7 @@ class Schema(Scoped):
         return listed(self._problems(candidate, entries, wanted))
 
     def _usual(self, candidate: Candidate) -> dict[str, str] | None:
-        """Return the columns of the newest file that is on the target."""
+        """Return the columns of the newest file of the target."""
         before = [
             entry
             for entry in candidate.before.entries(self.prefix)
@@ -128,7 +128,7 @@ class Schema(Scoped):
                 yield wrong
 
     def _wrong(self, path: str, fields: dict[str, str], wanted: dict[str, str]) -> str:
-        """Return what is wrong with a file's columns, "" where nothing is."""
+        """Return what is wrong with a file's columns, or ""."""
         missing = [name for name in wanted if name not in fields]
         new = [name for name in fields if name not in wanted]
         types = [
@@ -148,10 +148,10 @@ class Schema(Scoped):
 
 
 def _column(pair: Any) -> tuple[str, str]:
-    """Return name and type of an expected column.
+    """Return the name and type of an expected column.
 
     Raises:
-        InvalidInputError: It is not both, or Arrow has no such type.
+        InvalidInputError: The name or the type is missing, or Arrow has no such type.
     """
     match pair:
         case (str(name), str(kind)) if not isinstance(pair, str):
@@ -171,7 +171,7 @@ def _column(pair: Any) -> tuple[str, str]:
 
 
 def _fields(files: Files, entry: Entry) -> dict[str, str]:
-    """Return types by column of a file; of CSV only the names are known."""
+    """Return the types of a file's columns by name; a CSV file has names only."""
     footer = footer_of(files, entry)
     if footer is not None:
         return dict(footer.fields)

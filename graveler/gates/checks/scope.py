@@ -1,4 +1,4 @@
-"""Which files a check looks at."""
+"""The files that a check reads."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _MISSING: Final = ("refuse", _ALLOW)
 
 
 def files_of(candidate: Candidate, prefix: str, scope: str) -> Iterator[Entry]:
-    """Yield the files below a prefix: those that were added or replaced, or all of them."""
+    """Yield the files below a prefix: the added and replaced ones, or all."""
     found = brought(candidate.changes(prefix)) if scope == "changes" else candidate.entries(prefix)
     return (entry for entry in found if counts(entry))
 
@@ -30,9 +30,9 @@ class Scoped(BuiltIn):
     """A check of the files below a prefix.
 
     Attributes:
-        prefix: Where.
-        scope: ``changes``: files that the run adds or replaces; ``all``: all that are there.
-        missing: What to do where there is nothing below the prefix: ``refuse`` or ``allow``.
+        prefix: Start of the paths.
+        scope: ``changes`` for the files that the run adds or replaces, ``all`` for all files.
+        missing: ``refuse`` or ``allow``: what to do if no file is below the prefix.
     """
 
     prefix: str = ""
@@ -50,27 +50,27 @@ class Scoped(BuiltIn):
                 )
 
     def gate(self) -> Gate:
-        """Return the gate, judged again when what it reads has changed."""
+        """Return the gate, which declares the files that the check reads."""
         where = f" {self.prefix}" if self.prefix else ""
         reads = "changes" if self.scope == "changes" else "content"
         return Gate(f"{self.kind}{where}", self, prefix=self.prefix, reads=reads)
 
     def __call__(self, candidate: Candidate) -> str | None:
-        """Return why not, or None."""
+        """Return why the candidate is refused, or None."""
         found = list(files_of(candidate, self.prefix, self.scope))
         candidate.report(files=len(found))
         return self.judge(candidate, found) if found else self.nothing(candidate)
 
     @abstractmethod
     def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, of which there are some, or None."""
+        """Return what is wrong with the files, of which there is at least one, or None."""
 
     def nothing(self, candidate: Candidate) -> str | None:
-        """Return why not where there is no file to look at, or None."""
+        """Return why the candidate is refused if there is no file, or None."""
         if self.missing == _ALLOW or candidate.restores:
             return None
         if self.scope == "changes" and candidate.has_below(self.prefix):
-            return None  # the run leaves what is there as it is
+            return None  # the run does not change the existing files
         return (
             f"there is nothing below {self.prefix!r}: correct the prefix, or let that pass with "
             f"missing={_ALLOW!r}"

@@ -1,4 +1,4 @@
-"""Columns of files, read where footers do not suffice."""
+"""Columns of files as Arrow tables, for checks that need more than footers."""
 
 import gzip
 import io
@@ -14,12 +14,12 @@ __all__ = ["footer_of", "has_column", "table"]
 
 
 def footer_of(files: Files, entry: Entry) -> Footer | None:
-    """Return the footer of a Parquet file, None of another one."""
+    """Return the footer of a Parquet file; None for any other file."""
     return read_footer(files, entry) if kind_of(entry) == "parquet" else None
 
 
 def has_column(footer: Footer, name: str) -> bool:
-    """Return whether a file has a leaf column of that path; refuse one within a list or a map."""
+    """Return whether a file has a leaf column of that path; refuse one inside a list or a map."""
     column = footer.columns.get(name)
     if column is not None and column.repeated:
         raise InvalidInputError(
@@ -29,13 +29,13 @@ def has_column(footer: Footer, name: str) -> bool:
 
 
 def table(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
-    """Return columns of a file as an Arrow table; of Parquet nothing else is read.
+    """Return columns of a file as an Arrow table; no other column of a Parquet file is read.
 
-    A column within a struct (``a.b``) comes under that name.
+    A column within a struct keeps its path (``a.b``) as its name.
 
     Raises:
-        CorruptionError: The file is damaged, or of a kind that has no columns.
-        InvalidInputError: It has no such column.
+        CorruptionError: The file is damaged, or its format has no columns.
+        InvalidInputError: The file has no such column.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load

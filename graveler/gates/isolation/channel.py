@@ -1,7 +1,7 @@
 """Messages between the publisher and the process of a gate.
 
-A message is four bytes of length of its JSON, four of its payload, both big end first, the JSON,
-which is an object, and the payload, which are bytes of a file.
+A message has four parts: the length of its JSON and the length of its payload, four bytes each in
+big-endian order, a JSON object, and the payload, which is bytes of a file.
 """
 
 import json
@@ -16,26 +16,26 @@ _PIECE: Final = 1 << 16
 
 
 class Message(NamedTuple):
-    """What one side tells the other."""
+    """One message: a JSON object and bytes."""
 
-    said: dict[str, Any]
+    body: dict[str, Any]
     payload: bytes = b""
 
 
-def send(channel: socket.socket, said: dict[str, Any], payload: bytes = b"") -> None:
+def send(channel: socket.socket, body: dict[str, Any], payload: bytes = b"") -> None:
     """Send one message."""
-    raw = json.dumps(said).encode()
+    raw = json.dumps(body).encode()
     head = len(raw).to_bytes(_LENGTH, "big") + len(payload).to_bytes(_LENGTH, "big")
     channel.sendall(head + raw + payload)
 
 
 class MessageReader:
-    """Puts messages together from what arrives, and believes none of it.
+    """Assembles messages from the bytes of a channel, which are untrusted.
 
     Args:
-        channel: Where they arrive.
-        longest: Bytes that a message may have, without its payload.
-        payload: Bytes that its payload may have.
+        channel: The channel to read.
+        longest: Largest size of the JSON, in bytes.
+        payload: Largest size of the payload, in bytes.
     """
 
     def __init__(self, channel: socket.socket, longest: int, payload: int) -> None:
@@ -44,7 +44,7 @@ class MessageReader:
         self._buffer = bytearray()
 
     def receive(self) -> bool:
-        """Take a piece of what has arrived; return whether the other side is still there.
+        """Read bytes that have arrived; return False at the end of the channel.
 
         Raises:
             TimeoutError: Nothing arrived within the channel's timeout.
@@ -54,10 +54,10 @@ class MessageReader:
         return bool(piece)
 
     def take(self) -> Message | None:
-        """Return the first message that is here whole, None while there is none.
+        """Return the first complete message, or None.
 
         Raises:
-            ValueError: What arrived is no message.
+            ValueError: The bytes are not a message.
         """
         head = self._buffer[:_HEAD]
         if len(head) < _HEAD:
@@ -73,7 +73,7 @@ class MessageReader:
         return Message(_decoded(raw), payload)
 
     def read(self) -> Message | None:
-        """Return the next message, None where the other side is gone."""
+        """Return the next message; None at the end of the channel."""
         while (message := self.take()) is None:
             if not self.receive():
                 return None
@@ -82,12 +82,12 @@ class MessageReader:
 
 def _decoded(raw: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(raw, parse_constant=_refuse)
+        body = json.loads(raw, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("a message that is nested too deeply") from None
-    if type(said) is not dict:
+    if type(body) is not dict:
         raise ValueError("a message that is no object")
-    return said
+    return body
 
 
 def _refuse(name: str) -> NoReturn:

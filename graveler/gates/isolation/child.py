@@ -1,4 +1,4 @@
-"""What runs in the process of a gate: one check, on the candidate that the publisher names."""
+"""The process of a gate: it runs one check on the candidate that the publisher names."""
 
 import os
 import pickle
@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, cast
 from graveler.gates.answer import Answer, Check, ask, died
 from graveler.gates.candidate import Candidate
 from graveler.gates.isolation.channel import send
-from graveler.gates.isolation.client import AskingSource
+from graveler.gates.isolation.client import RemoteSource
 from graveler.read_only import only_judging
 
 __all__ = ["Task", "main", "run_forked"]
@@ -28,25 +28,25 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One check and what it judges, as it travels to the process: no store, and no credentials.
+    """One check and its candidate, as sent to the process: without stores and credentials.
 
     Attributes:
         name: The gate's name.
         check: The check.
-        prefixes: Where the gate reads.
-        reads: What it reads.
-        told: What it may know of commit, target and run, by field.
-        into: The branch.
-        action: What would move it.
-        seconds: How long the check may take.
-        memory: Bytes the process may take beyond what it has when the check begins.
+        prefixes: The prefixes that the gate reads.
+        reads: The inputs that the gate declares.
+        fields: The fields of commit, target and run that the gate may read.
+        into: The branch that would move.
+        action: The action that would move it.
+        seconds: Timeout of the check.
+        memory: Bytes that the process may allocate in addition once the check starts.
     """
 
     name: str
     check: Check
     prefixes: tuple[str, ...]
     reads: tuple[str, ...]
-    told: Mapping[str, Mapping[str, Any]]
+    fields: Mapping[str, Mapping[str, Any]]
     into: str
     action: str
     seconds: float
@@ -54,12 +54,12 @@ class Task:
 
 
 def main() -> NoReturn:
-    """Be the process of a gate: ``sys.argv`` holds the descriptors of channel, task and life."""
+    """Run the task of a fresh interpreter; ``sys.argv`` has the descriptors of channel, task and life."""
     channel, task, life = (int(number) for number in sys.argv[-3:])
 
     def load() -> Task:
         with os.fdopen(task, "rb") as file:
-            loaded = pickle.load(file)  # noqa: S301 - our own, by way of an unlinked file
+            loaded = pickle.load(file)  # noqa: S301 - written by the publisher to an unlinked file
         if not isinstance(loaded, Task):
             raise TypeError(f"no task: {loaded!r}")
         return loaded
@@ -68,7 +68,7 @@ def main() -> NoReturn:
 
 
 def run_forked(task: Task, channel: socket.socket, life: int) -> NoReturn:
-    """Be the process of a gate, right after a fork."""
+    """Run the task in a forked process."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         with suppress(ValueError, OSError):
             signal.signal(number, signal.SIG_DFL)
@@ -78,15 +78,15 @@ def run_forked(task: Task, channel: socket.socket, life: int) -> NoReturn:
 
 
 def _run(load: Callable[[], Task], channel: socket.socket, life: int) -> NoReturn:
-    """Judge and end the process: not a line of what would clean up after the parent runs."""
+    """Run the check and exit at once: no cleanup code of the parent may run here."""
     try:
-        Thread(target=_end_with_publisher, args=(life,), daemon=True).start()
+        Thread(target=_exit_with_publisher, args=(life,), daemon=True).start()
         channel.settimeout(None)
         try:
             answer = _judge(load(), channel)
-        except BaseException as error:  # noqa: BLE001 - it is told, and the process ends
+        except BaseException as error:  # noqa: BLE001 - sent as the answer
             answer = died(f"{type(error).__name__}: {error}")
-        _tell(channel, answer)
+        _send_answer(channel, answer)
     finally:
         with suppress(Exception):
             sys.stdout.flush()
@@ -94,8 +94,8 @@ def _run(load: Callable[[], Task], channel: socket.socket, life: int) -> NoRetur
         os._exit(0)
 
 
-def _end_with_publisher(life: int) -> None:
-    """Take the process and its children along when the publisher dies, by whatever."""
+def _exit_with_publisher(life: int) -> None:
+    """Kill the process group when the publisher dies."""
     with suppress(OSError):
         while os.read(life, 1):
             continue
@@ -104,23 +104,23 @@ def _end_with_publisher(life: int) -> None:
 
 def _judge(task: Task, channel: socket.socket) -> Answer:
     commit, target, run = (
-        cast(Any, SimpleNamespace(**task.told[name])) for name in ("commit", "target", "run")
+        cast(Any, SimpleNamespace(**task.fields[name])) for name in ("commit", "target", "run")
     )
-    source = AskingSource(channel)
+    source = RemoteSource(channel)
     candidate = Candidate(
         source, commit, target=target, into=task.into, run=run, action=task.action
     )
     only_judging(task.name)
     if task.memory is not None:
         _limit_memory(task.memory)
-    # who outlives a publisher that was killed, and holds the interpreter's lock, ends by this
+    # ends a check that holds the interpreter's lock after the publisher was killed
     signal.setitimer(signal.ITIMER_REAL, task.seconds + _GRACE_S)
     send(channel, {"begun": True})
     return ask(task.name, task.check, candidate.of(task.name, task.prefixes, task.reads))
 
 
 def _limit_memory(more: int) -> None:
-    """Let the process take `more` bytes than it has."""
+    """Limit the memory of the process to its present size and `more` bytes."""
     limit = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     resource.setrlimit(limit, (_taken() + more, resource.getrlimit(limit)[1]))
 
@@ -133,7 +133,7 @@ def _taken() -> int:
     return int(fields["VmData"].split()[0]) * 1024
 
 
-def _tell(channel: socket.socket, answer: Answer) -> None:
+def _send_answer(channel: socket.socket, answer: Answer) -> None:
     message = {
         "passed": answer.passed,
         "reason": answer.reason,

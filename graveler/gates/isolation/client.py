@@ -1,4 +1,4 @@
-"""The side of a gate's process: it holds no store, and asks the publisher for all that it reads."""
+"""The gate's end of the channel: it has no store, and requests every read from the publisher."""
 
 import socket
 import sys
@@ -25,17 +25,17 @@ from graveler.records import decode_entry
 from graveler.repository.reads.files import refusal
 from graveler.repository.stores import Stores
 
-__all__ = ["AskingSource"]
+__all__ = ["RemoteSource"]
 
 _LONGEST_ANSWER: Final = 1 << 30
 _BUFFER: Final = 1 << 20
 
 
-class AskingSource(Source):
-    """A candidate that the publisher reads.
+class RemoteSource(Source):
+    """A candidate that is read through the publisher.
 
     Args:
-        channel: To the publisher.
+        channel: The channel to the publisher.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -46,7 +46,7 @@ class AskingSource(Source):
 
     @property
     def stores(self) -> Stores:
-        """Refused: there are none in this process."""
+        """Refused: this process has no stores."""
         raise InvalidInputError(
             "a gate in a process of its own has no repository, only the candidate: read through "
             "the candidate, or run the gate without timeout, memory and isolated"
@@ -54,7 +54,7 @@ class AskingSource(Source):
 
     def find(self, tree: str, key: bytes) -> bytes | None:
         """Return the value record at a key of a tree, or None."""
-        return _bytes(self._ask("find", tree, key.hex()).said["value"])
+        return _bytes(self._ask("find", tree, key.hex()).body["value"])
 
     def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value record) of a tree from `start` on below `prefix`."""
@@ -63,10 +63,10 @@ class AskingSource(Source):
 
     def has_below(self, prefix: str) -> bool:
         """Return whether the candidate has any path that starts with `prefix`."""
-        return bool(self._ask("below", prefix).said["value"])
+        return bool(self._ask("below", prefix).body["value"])
 
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
-        """Yield what a tree changes: the candidate on the target, a commit on its first parent."""
+        """Yield the changes of a tree: the candidate's to the target, a commit's to its first parent."""
         for key, before, after in self._list("changes", tree, prefix.hex()):
             yield bytes.fromhex(key), _bytes(before), _bytes(after)
 
@@ -103,8 +103,8 @@ class AskingSource(Source):
         return b"".join(pieces)
 
     def uri(self, address: str) -> str:
-        """Return an address as other programs know it."""
-        return str(self._ask("uri", address).said["value"])
+        """Return the physical URI of an address."""
+        return str(self._ask("uri", address).body["value"])
 
     def past(self, prefix: str) -> Iterator[Earlier]:
         """Yield the earlier commits that may have touched a prefix, the latest first."""
@@ -113,24 +113,24 @@ class AskingSource(Source):
 
     def goes_back(self) -> bool:
         """Return whether the candidate is in the history of the target."""
-        return bool(self._ask("restores").said["value"])
+        return bool(self._ask("restores").body["value"])
 
     def now(self) -> datetime:
         """Return the time, by the repository's clock."""
-        return datetime.fromisoformat(self._ask("now").said["value"])
+        return datetime.fromisoformat(self._ask("now").body["value"])
 
     def _list(self, *question: Any) -> Iterator[Any]:
-        """Yield what a listing holds, page by page."""
-        page = self._ask(*question).said
+        """Yield the items of a listing, page by page."""
+        page = self._ask(*question).body
         try:
             while page["listing"] is not None:
                 yield from page["items"]
                 with self._lock:
                     done, self._done = self._done, []
-                page = self._ask("next", page["listing"], done).said
+                page = self._ask("next", page["listing"], done).body
             yield from page["items"]
         finally:
-            # told with the next question: this may run in the middle of one
+            # sent with the next request: this may run in the middle of one
             if page["listing"] is not None:
                 self._done.append(page["listing"])
 
@@ -140,15 +140,15 @@ class AskingSource(Source):
             answer = self._reader.read()
         if answer is None:
             raise BackendUnavailableError("the publisher is gone")
-        if "error" in answer.said:
-            _raise(*answer.said["error"])
+        if "error" in answer.body:
+            _raise(*answer.body["error"])
         return answer
 
 
 class _Files:
-    """The files of a tree, to be read by ranges."""
+    """The files of a tree, which are read by ranges."""
 
-    def __init__(self, source: AskingSource, tree: str) -> None:
+    def __init__(self, source: RemoteSource, tree: str) -> None:
         self._source = source
         self._tree = tree
 
@@ -167,7 +167,7 @@ def _bytes(value: str | None) -> bytes | None:
 
 
 def _raise(name: str, said: str) -> NoReturn:
-    """Raise the publisher's error here."""
+    """Raise an error of the publisher in this process."""
     kind = vars(sys.modules[GravelerError.__module__]).get(name)
     if isinstance(kind, type) and issubclass(kind, GravelerError):
         raise kind(said)

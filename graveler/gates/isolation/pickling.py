@@ -1,9 +1,9 @@
-"""How a check gets to another process: by name where that process can import it.
+"""The pickling of a check for another process: by name, if that process can import it.
 
-A function that can be imported again travels by the name of its module, and so do built-in
-checks, methods, and objects of such classes. A lambda, a function within a function, one of
-``__main__`` or of a module that an orchestrator loaded from a file of its own cannot: those reach
-a child only as a fork of this process.
+An importable function is sent by the name of its module; so are built-in checks, methods, and
+instances of importable classes. A lambda, a nested function, and a function of ``__main__`` or of a
+module that an orchestrator loaded from a file cannot be imported: they reach a child process only
+by a fork.
 """
 
 import io
@@ -23,7 +23,7 @@ _MAIN: Final = "__main__"
 
 
 def found(module: str, name: str) -> Any:
-    """Return what a module has under a dotted name; of a gate, its check."""
+    """Return the object at a dotted name of a module; for a gate, its check."""
     __import__(module)
     value: Any = sys.modules[module]
     for part in name.split("."):
@@ -32,7 +32,7 @@ def found(module: str, name: str) -> Any:
 
 
 def importable(module: str) -> bool:
-    """Return whether another process would find the very module that we have of that name."""
+    """Return whether another process would import the same module under that name."""
     ours = sys.modules.get(module.partition(".")[0])
     if module == _MAIN or ours is None or module not in sys.modules:
         return False
@@ -46,7 +46,7 @@ def importable(module: str) -> bool:
 
 
 def path_of(check: Any) -> str | None:
-    """Return ``package.module:name`` if that is where a check can be imported from, else None."""
+    """Return ``package.module:name`` if a check can be imported from there, else None."""
     module, name = getattr(check, "__module__", None), getattr(check, "__qualname__", None)
     if not (isinstance(module, str) and isinstance(name, str)) or "<" in name:
         return None
@@ -58,14 +58,14 @@ def path_of(check: Any) -> str | None:
 
 
 class _ByName(pickle.Pickler):
-    """Pickles functions by name, those too that their module has as a gate."""
+    """Pickles functions by name, including those that their module holds as a gate."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, FunctionType):
             path = path_of(value)
             if path is None:
                 raise pickle.PicklingError(f"{value!r} cannot be imported elsewhere")
-            if value is not found:  # which pickles as any function does
+            if value is not found:  # which is pickled like any function
                 return found, tuple(path.split(":"))
         if isinstance(value, type) and not importable(value.__module__):
             raise pickle.PicklingError(f"{value!r} cannot be imported elsewhere")
@@ -73,7 +73,7 @@ class _ByName(pickle.Pickler):
 
 
 def pickled(value: Any) -> bytes | None:
-    """Return `value` as bytes for a fresh process, None where it can only be forked."""
+    """Return the pickled `value` for a fresh process; None if only a fork can have it."""
     buffer = io.BytesIO()
     try:
         _ByName(buffer).dump(value)

@@ -1,8 +1,8 @@
-"""A gate in a process of its own: what it does there cannot take the publisher with it.
+"""A gate in a process of its own: a crash of the check does not affect the publisher.
 
-A check that another process can import runs in a fresh interpreter, whatever threads this one
-has; another one in a fork. Either leads a process group, which is killed when the check has
-answered, has outlasted its time, or has died; and which kills itself when the publisher dies.
+A check that another process can import runs in a fresh interpreter; any other check runs in a fork.
+The process leads a process group. The publisher kills the group when the check has answered, has
+exceeded its timeout or has died; the group kills itself when the publisher dies.
 """
 
 import json
@@ -31,31 +31,31 @@ from graveler.gates.gate import Gate
 from graveler.gates.isolation.channel import MessageReader, send
 from graveler.gates.isolation.child import Task, run_forked
 from graveler.gates.isolation.pickling import pickled
-from graveler.gates.isolation.server import Reads, read_answer
+from graveler.gates.isolation.server import ReadServer, read_answer
 
-__all__ = ["Conversation", "Process", "ask_elsewhere"]
+__all__ = ["Conversation", "Process", "ask_in_process"]
 
 _START_S: Final = 60.0
-_LOOK_S: Final = 0.2
-_LAST_LOOK_S: Final = 0.01
+_POLL_S: Final = 0.2
+_LAST_POLL_S: Final = 0.01
 _LONGEST: Final = 4 << 20
 _ENVIRONMENT: Final = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ"),
     *("PYTHONHASHSEED", "PYTHONHOME", "PYTHONPATH", "PYTHONUTF8", "PYTHONWARNINGS", "VIRTUAL_ENV"),
 )
-_LOOKS: Final = 20
+_POLLS: Final = 20
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from graveler.gates.isolation.child import main; main()"
 )
 
 
-def ask_elsewhere(gate: Gate, candidate: Candidate) -> Answer:
-    """Have a gate judge in a process of its own; return what it said, or how it ended.
+def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
+    """Run a gate in a process of its own; return its answer, or how the process ended.
 
     Args:
         gate: The gate.
-        candidate: What it judges; the process reads it through this one.
+        candidate: The candidate, which the process reads through this one.
     """
     view = gate.view(candidate)
     task = Task(
@@ -63,18 +63,18 @@ def ask_elsewhere(gate: Gate, candidate: Candidate) -> Answer:
         check=gate.check,
         prefixes=gate.prefixes,
         reads=gate.inputs,
-        told=view.told(),
+        fields=view.visible_fields(),
         into=candidate.into,
         action=candidate.action,
         seconds=gate.seconds,
         memory=gate.memory,
     )
     with _started(task) as (process, channel):
-        return Conversation(task, process, channel, Reads(view)).hold()
+        return Conversation(task, process, channel, ReadServer(view)).hold()
 
 
 class _Starting:
-    """Held while a process is made; free in a child that was forked meanwhile."""
+    """A lock held while a process is made; released in a child that is forked meanwhile."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -97,8 +97,8 @@ class Process(ABC):
         """Return its exit code, minus the number of the signal that killed it, or None."""
 
     def end(self) -> None:
-        """Kill it and all that it has started, and take its exit code."""
-        # it is not reaped yet, so nobody else has its number
+        """Kill the process group and reap the process."""
+        # it is not reaped yet, so its id is not reused
         for kill in (os.killpg, os.kill):
             with suppress(ProcessLookupError, PermissionError):
                 kill(self.pid, signal.SIGKILL)
@@ -114,7 +114,7 @@ class _Fresh(Process):
             file.flush()
             file.seek(0)
             given = (theirs.fileno(), file.fileno(), life)
-            self._popen = subprocess.Popen(  # noqa: S603 - our own interpreter, our own program
+            self._popen = subprocess.Popen(  # noqa: S603 - the interpreter and the program are ours
                 [
                     sys.executable,
                     "-c",
@@ -146,7 +146,7 @@ class _Forked(Process):
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
-            # threads that hold locks are not copied: such a gate outlasts its time, no worse
+            # a lock held by another thread stays locked in the fork: at worst the gate times out
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if not self.pid:
@@ -159,7 +159,7 @@ class _Forked(Process):
         if self._code is None:
             try:
                 pid, status = os.waitpid(self.pid, 0 if wait else os.WNOHANG)
-            except ChildProcessError:  # somebody waits for all children of this process
+            except ChildProcessError:  # the program waits for all children of this process
                 pid, status = self.pid, 0
             if pid:
                 self._code = os.waitstatus_to_exitcode(status)
@@ -171,7 +171,7 @@ def _search_path() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return what a fresh process has of our environment, in which credentials may lie."""
+    """Return the environment of a fresh process, without variables that may hold credentials."""
     return {name: value for name in _ENVIRONMENT if (value := environment(name))}
 
 
@@ -182,8 +182,8 @@ def _started(task: Task) -> Iterator[tuple[Process, socket.socket]]:
     life: tuple[int, ...] = ()
     try:
         process: Process
-        # one at a time: two forked children that each hold the other's pipe would never see
-        # that the publisher is gone
+        # one at a time: two forked children that hold each other's pipe would never see
+        # the end of the publisher
         with _starting.lock:
             life = os.pipe()
             if raw is not None:
@@ -203,12 +203,14 @@ def _started(task: Task) -> Iterator[tuple[Process, socket.socket]]:
 
 
 class Conversation:
-    """What the publisher and the process of a gate say to each other, until the gate answers.
+    """The messages between the publisher and the process of a gate, until the gate answers.
 
-    Whatever the process does, asks or sends, it ends at its time.
+    The conversation ends at the timeout, whatever the process does.
     """
 
-    def __init__(self, task: Task, process: Process, channel: socket.socket, reads: Reads) -> None:
+    def __init__(
+        self, task: Task, process: Process, channel: socket.socket, reads: ReadServer
+    ) -> None:
         self._task = task
         self._process = process
         self._channel = channel
@@ -218,45 +220,47 @@ class Conversation:
         self._deadline = time.monotonic() + _START_S
 
     def hold(self) -> Answer:
-        """Answer what the process asks; return what it said in the end, or how it ended."""
+        """Reply to the requests of the process; return its answer, or how it ended."""
         while (left := self._deadline - time.monotonic()) > 0:
             try:
                 message = self._reader.take()
-                answer = self._receive(left) if message is None else self._heard(message.said, left)
+                answer = (
+                    self._receive(left) if message is None else self._handle(message.body, left)
+                )
             except TimeoutError:
-                continue  # it does not read what it asked for
+                continue  # it does not read the reply
             except (OSError, ValueError) as error:
                 return died(f"its process cannot be understood: {error}")
             if answer is not None:
                 return answer
-        return self._late()
+        return self._timed_out()
 
     def _receive(self, left: float) -> Answer | None:
-        self._channel.settimeout(min(left, _LOOK_S))
+        self._channel.settimeout(min(left, _POLL_S))
         try:
             there = self._reader.receive()
         except TimeoutError:
             if self._process.ended(wait=False) is None:
                 return None
-            # it has ended, and its children keep the channel open: what was its last word?
-            self._channel.settimeout(_LAST_LOOK_S)
+            # it has ended, and its children keep the channel open: read its last message
+            self._channel.settimeout(_LAST_POLL_S)
             with suppress(TimeoutError):
                 if self._reader.receive():
                     return None
             there = False
         except ConnectionError:
             there = False
-        return None if there else _gone(self._process)
+        return None if there else _exit_answer(self._process)
 
-    def _heard(self, said: dict[str, Any], left: float) -> Answer | None:
-        match said:
+    def _handle(self, body: dict[str, Any], left: float) -> Answer | None:
+        match body:
             case {"begun": True} if not self._begun:
                 self._begun = True
                 self._deadline = time.monotonic() + self._task.seconds
             case {"ask": question} if self._begun:
                 answer = self._reads.answer(question)
                 self._channel.settimeout(left)
-                with suppress(ConnectionError):  # who is gone is heard of next
+                with suppress(ConnectionError):  # the end of the process is handled next
                     send(self._channel, *answer)
             case {"answer": answered}:
                 try:
@@ -264,22 +268,22 @@ class Conversation:
                 except CorruptionError as error:
                     return died(f"its process gave no answer that can be read: {error}")
             case _:
-                return died(f"its process said what it should not: {shortened(repr(said), 200)}")
+                return died(f"its process body what it should not: {shortened(repr(body), 200)}")
         return None
 
-    def _late(self) -> Answer:
+    def _timed_out(self) -> Answer:
         if not self._begun:
             return died(f"its process did not start within {_START_S:g} s")
         return died(f"it took longer than its timeout of {self._task.seconds:g} s, and was stopped")
 
 
-def _gone(process: Process) -> Answer:
+def _exit_answer(process: Process) -> Answer:
     pause = Event()
     code = process.ended(wait=False)
-    for _ in range(_LOOKS):
+    for _ in range(_POLLS):
         if code is not None:
             break
-        pause.wait(_LOOK_S / _LOOKS)
+        pause.wait(_POLL_S / _POLLS)
         code = process.ended(wait=False)
     if code is None:
         return died("its process closed the channel by which it was to answer")

@@ -1,7 +1,6 @@
-"""The publisher's side: it reads the candidate for the process of a gate, and nothing else.
+"""The publisher's end of the channel: it reads the candidate for the process of a gate.
 
-What the process may read is what its gate declares, and it is the publisher who looks: whatever
-the process asks for, it gets an answer or an error.
+The publisher enforces the declared inputs of the gate. Every request gets a result or an error.
 """
 
 from collections.abc import Iterator
@@ -19,10 +18,10 @@ from graveler.identity import unix_us
 from graveler.model import Entry
 from graveler.records import encode_json
 
-__all__ = ["LONGEST_PIECE", "Reads", "read_answer"]
+__all__ = ["LONGEST_PIECE", "ReadServer", "read_answer"]
 
 LONGEST_PIECE: Final = 4 << 20
-"""Bytes of a file, or of a page of a listing, that one answer holds."""
+"""Largest size of a part of a file, or of a page of a listing, in one reply; in bytes."""
 
 _PAGE: Final = 500
 _MOST_LISTINGS: Final = 64
@@ -31,8 +30,8 @@ _LARGEST_SEEN: Final = 1 << 18
 _LONGEST_ERROR: Final = 2_000
 
 
-class Reads:
-    """Answers what the process of a gate asks.
+class ReadServer:
+    """Answers the read requests of a gate's process.
 
     Args:
         candidate: The candidate as the gate sees it.
@@ -44,13 +43,13 @@ class Reads:
         self._numbers = count()
 
     def answer(self, question: Any) -> Message:
-        """Return the answer to a question, which may be an error; nothing is raised."""
+        """Return the reply to a request; an error becomes a reply."""
         try:
             return self._answer(question)
-        except Exception as error:  # noqa: BLE001 - it is the asker's to raise
+        except Exception as error:  # noqa: BLE001 - the client raises it
             return Message({"error": [type(error).__name__, shortened(str(error), _LONGEST_ERROR)]})
 
-    def _answer(self, question: Any) -> Message:  # noqa: PLR0911 - one for each question
+    def _answer(self, question: Any) -> Message:  # noqa: PLR0911 - one for each request
         candidate = self._candidate
         match question:
             case ["next", int(number), list(done)]:
@@ -101,7 +100,7 @@ class Reads:
         return self._page(number)
 
     def _page(self, number: int) -> Message:
-        """Return the next part of a listing."""
+        """Return the next page of a listing."""
         listing = self._listings.get(number)
         if listing is None:
             raise InvalidInputError(f"no listing {number}")
@@ -120,13 +119,13 @@ def _hex(value: bytes | None) -> str | None:
     return None if value is None else value.hex()
 
 
-def read_answer(said: Any) -> Answer:
+def read_answer(raw: Any) -> Answer:
     """Return the answer of a gate's process.
 
     Raises:
-        CorruptionError: It is none.
+        CorruptionError: It is not an answer.
     """
-    found = Fields(said, "the answer")
+    found = Fields(raw, "the answer")
     seen = [_seen(item) for item in found.array("seen")]
     if len(seen) > _MOST_SEEN:
         raise CorruptionError(f"the answer has statistics of {len(seen)} prefixes")
@@ -149,7 +148,7 @@ def _seen(item: Any) -> tuple[str, Statistics]:
             raise CorruptionError("the answer has statistics that cannot be read")
     try:
         size = len(encode_json(statistics.encode()))
-    except ValueError:  # a bound that is infinite
+    except ValueError:  # an infinite bound
         size = _LARGEST_SEEN + 1
     if size > _LARGEST_SEEN:
         raise CorruptionError(f"the answer has statistics of {prefix!r} that cannot be kept")

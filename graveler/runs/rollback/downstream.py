@@ -14,10 +14,10 @@ from graveler.refs import is_ancestor, log
 from graveler.repository.stores import Stores
 from graveler.runs.record import Input
 
-__all__ = ["Written"]
+__all__ = ["PublishedPaths"]
 
 
-class Written:
+class PublishedPaths:
     """What a commit left at the paths it changed, to be compared with what others have read."""
 
     def __init__(self, stores: Stores, into: str, published: Commit) -> None:

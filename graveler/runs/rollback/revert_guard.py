@@ -17,12 +17,12 @@ from graveler.refs import log
 from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 
-__all__ = ["check_not_taken_back", "reverts"]
+__all__ = ["check_not_reverted", "reverts"]
 
 _SHOWN: Final = 5
 
 
-def check_not_taken_back(stores: Stores, record: RunRecord, head: Commit, dest: Commit) -> None:
+def check_not_reverted(stores: Stores, record: RunRecord, head: Commit, dest: Commit) -> None:
     """Refuse to publish a run a step of which wrote anew just what was taken back meanwhile.
 
     Args:
@@ -36,7 +36,7 @@ def check_not_taken_back(stores: Stores, record: RunRecord, head: Commit, dest: 
     """
     if record.forked == 1:
         return  # nothing of it was published before it began
-    for published in _taken_back(stores, record, dest):
+    for published in _reverted(stores, record, dest):
         conflicts = tuple(_lost(stores, record, published, head, dest))
         if conflicts:
             shown = ", ".join(repr(conflict.path) for conflict in conflicts[:_SHOWN])
@@ -78,7 +78,7 @@ def reverts(
             yield commit, published
 
 
-def _taken_back(stores: Stores, record: RunRecord, dest: Commit) -> list[Commit]:
+def _reverted(stores: Stores, record: RunRecord, dest: Commit) -> list[Commit]:
     """Return what the run had published before it began and was reverted since."""
     floor = stores.refs.commits.get(record.base).generation
     return [

@@ -20,7 +20,7 @@ from graveler.repository.stores import Stores
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import RunRecord
 from graveler.runs.records import RunRecords
-from graveler.runs.rollback.downstream import Written
+from graveler.runs.rollback.downstream import PublishedPaths
 from graveler.runs.state import RunEvent, RunState, next_state
 
 __all__ = ["Rollback", "readers", "rollback"]
@@ -58,14 +58,14 @@ def rollback(
     """Revert what a run published, on its target; see `Runs.rollback`."""
     check_caller_pairs("rollback", metadata)
     record, published = _published(stores, records, key_or_commit)
-    made = _taken_back(stores, record, published)
+    made = _reverted(stores, record, published)
     already = made is not None
     if made is None:
         _check_nothing_rests_on(stores, record, published)
         try:
             made = _revert(stores, record, published, message, metadata)
         except NoChangesError:
-            made = _taken_back(stores, record, published)  # by somebody at the same moment
+            made = _reverted(stores, record, published)  # by somebody at the same moment
             if made is None:
                 raise
             already = True
@@ -131,7 +131,7 @@ def _find_commit(stores: Stores, text: str) -> Commit | None:
         return None
 
 
-def _taken_back(stores: Stores, record: RunRecord, published: Commit) -> Commit | None:
+def _reverted(stores: Stores, record: RunRecord, published: Commit) -> Commit | None:
     """Return the commit on the target that reverts what was published and still holds."""
     commits = stores.refs.commits
     head = stores.refs.branches.get(record.into).commit_id
@@ -229,7 +229,7 @@ def _note(
 def _readers(
     stores: Stores, records: RunRecords, record: RunRecord, published: Commit
 ) -> tuple[RunRecord, ...]:
-    wrote = Written(stores, record.into, published)
+    wrote = PublishedPaths(stores, record.into, published)
     found = (
         other
         for other in records.list()

@@ -15,11 +15,11 @@ from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 from graveler.runs.rollback.revert_guard import reverts
 
-__all__ = ["Joined", "joined_steps", "lost_steps", "own_steps"]
+__all__ = ["JoinedStep", "joined_steps", "lost_steps", "own_steps"]
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedStep:
     """How a step last joined its run.
 
     Attributes:
@@ -33,17 +33,17 @@ class Joined:
     changed: bool
 
 
-def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, Joined]:
+def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, JoinedStep]:
     """Return the steps of the run, by name; none once its branch is gone."""
     branch = stores.refs.branches.find(record.branch)
     if branch is None:
         return {}
-    found: dict[str, Joined] = {}
+    found: dict[str, JoinedStep] = {}
     starts = [(branch.commit_id, ""), *((head, head) for head in reversed(record.rounds))]
     for start, published in starts:
         for step, commit in own_steps(stores, start, key=record.key):
             if step not in found:
-                found[step] = Joined(commit, published, _changed(stores, commit))
+                found[step] = JoinedStep(commit, published, _changed(stores, commit))
     return found
 
 
