@@ -12,7 +12,7 @@ from graveler_airflow.assets import create_asset
 def outcome(act):
     try:
         return act()
-    except Exception as error:  # noqa: BLE001 - which one is what the test asks
+    except Exception as error:
         return [type(error).__name__, str(error)]
 
 

@@ -29,7 +29,7 @@ CONN = {"graveler_conn_id": "watched"}
 def outcome(act):
     try:
         return act()
-    except Exception as error:  # noqa: BLE001 - which one is what the test asks
+    except Exception as error:
         return [type(error).__name__, str(error)]
 
 

@@ -1,0 +1,31 @@
+# mypy: ignore-errors
+# Its contexts and tasks stand in for Airflow's own types.
+"""Calls `airflow graveler` wrongly; prints the exit codes."""
+
+import contextlib
+import io
+import json
+import sys
+
+from airflow.__main__ import main
+
+
+def ended(*words):
+    sys.argv = ["airflow", "graveler", *words]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            main()
+    except SystemExit as error:
+        return error.code
+
+
+print(
+    json.dumps(
+        {
+            "repository": ended("runs", "--repo", "trains"),
+            "connection": ended("reap", "--conn-id", "nowhere", "--repo", "telling"),
+            "lake": ended("runs", "--conn-id", "away", "--repo", "telling"),
+            "state": ended("runs", "--repo", "telling", "--state", "lost"),
+        }
+    )
+)

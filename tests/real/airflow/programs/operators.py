@@ -1,0 +1,245 @@
+# mypy: ignore-errors
+# Its contexts and tasks stand in for Airflow's own types.
+"""The operators of a run, well used and misused; prints the outcomes."""
+
+import dataclasses
+import json
+import os
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+from airflow.sdk import DAG
+
+import graveler
+from graveler.errors import ThrottledError
+from graveler.repository.branches import drop_branch
+from graveler_airflow import (
+    GravelerCloseRunOperator,
+    GravelerGateOperator,
+    GravelerPublishRunOperator,
+    GravelerReapOperator,
+    GravelerRollbackOperator,
+    graveler_run,
+    graveler_task,
+)
+from graveler_airflow.dag.error_policy import final_failures
+from graveler_airflow.dag.handles import pack
+
+states = {"r1": {"a": "failed", "b": "success"}}
+ti = SimpleNamespace(
+    task_id="work",
+    map_index=-1,
+    try_number=1,
+    run_id="r1",
+    run_after=datetime(2013, 1, 1, tzinfo=UTC),
+    xcom_push=lambda key, value: None,
+    log_url="",
+    get_task_states=lambda dag_id, run_ids, task_ids=None: states,
+)
+context = {
+    "ti": ti,
+    "dag": DAG("d"),
+    "dag_run": SimpleNamespace(dag_id="d", run_id="r1", run_after=ti.run_after),
+    "outlet_events": {},
+}
+found = {}
+
+
+def outcome(act):
+    try:
+        result = act()
+        return [type(result).__name__, result if isinstance(result, str) else ""]
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+
+
+def merge(run, *gates):
+    return GravelerPublishRunOperator(task_id="merge", run=pack(run.handle), gates=gates)
+
+
+def close(run):
+    return GravelerCloseRunOperator(task_id="close", run=pack(run.handle))
+
+
+folder = tempfile.mkdtemp()
+os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler", "host": folder})
+with graveler.open(folder, create=True) as lake:
+    repo = lake.create_repository("flights")
+
+    def opened(key, path="f", body=b"x", **terms):
+        run = repo.runs.open(key, **terms)
+        with run.step("s") as step:
+            step.put(path, body)
+        return run
+
+    twice = merge(opened("twice"))
+    found["twice"] = [twice.execute(context), twice.execute(context), repo.commit("main").id]
+
+    refused = opened("refused", "g")
+    found["gate"] = outcome(lambda: merge(refused, lambda candidate: "no").execute(context))
+    found["after the gate"] = [close(refused).execute(context), repo.runs.get("refused").reason]
+
+    late = opened("clash", "h", b"1")
+    merge(opened("other", "h", b"2")).execute(context)
+    found["conflict"] = outcome(lambda: merge(late).execute(context))
+
+    stale = opened("again", "i")
+    repo.runs.open("again")
+    found["stale merge"] = outcome(lambda: merge(stale).execute(context))
+    found["stale close"] = [close(stale).execute(context), repo.runs.get("again").attempt]
+
+    failed = opened("failed", "j")
+    found["close"] = [close(failed).execute(context) for _ in range(2)]
+    found["reason"] = repo.runs.get("failed").reason
+    dropped = opened("dropped", "k", on_failure="drop")
+    found["drop"] = [close(dropped).execute(context) for _ in range(2)]
+
+    # bad input: what a handle may be when it is used
+    gone = opened("gone", "l")
+    repo.runs.abandon("gone")
+    found["abandoned"] = [outcome(lambda: act(gone).execute(context)) for act in (merge, close)]  # noqa: B023
+    cut = opened("cut", "m")
+    handle = cut.handle
+    drop_branch(repo.stores, handle.branch, lambda there: True)
+    found["branch deleted"] = outcome(lambda: merge(cut).execute(context))
+    again = opened("cut", "m")
+    found["and the next attempt"] = merge(again).execute(context) == repo.commit("main").id
+    elsewhere = tempfile.mkdtemp()
+    with graveler.open(elsewhere, create=True) as other_lake:
+        foreign = other_lake.create_repository("flights").runs.open("cut")
+    other_lake = GravelerPublishRunOperator(task_id="m", run=pack(foreign.handle))
+    moved = dataclasses.replace(foreign.handle, location=lake.location)
+    found["foreign"] = outcome(
+        lambda: GravelerPublishRunOperator(task_id="m", run=pack(moved)).execute(context)
+    )
+    unknown = dataclasses.replace(moved, repository="trains")
+    found["no such repository"] = outcome(
+        lambda: GravelerPublishRunOperator(task_id="m", run=pack(unknown)).execute(context)
+    )
+    away = Path(elsewhere).rename(elsewhere + ".away")
+    Path(elsewhere).mkdir()
+    found["away"] = outcome(lambda: other_lake.execute(context))
+    found["nothing was made"] = list(Path(elsewhere).iterdir())
+    Path(elsewhere).rmdir()
+    away.rename(elsewhere)
+    found["back"] = outcome(lambda: other_lake.execute(context))
+    odd = "d \u2028 ../%2e/~^@{} \N{SNOWMAN}" + "x" * 500
+    found["odd key"] = merge(opened(odd, "n")).execute(context) == repo.commit("main").id
+
+    judged = opened("judged", "o")
+
+    def gate(*gates):
+        return outcome(
+            lambda: GravelerGateOperator(
+                task_id="gate", run=pack(judged.handle), gates=gates
+            ).execute(context)
+        )
+
+    def fine(candidate):
+        return candidate.exists("o")
+
+    warned = graveler.gate("careful", severity="warn")(lambda candidate: "hm")
+    found["gate task"] = [
+        gate(fine)[0],
+        gate(fine, lambda candidate: False),
+        GravelerGateOperator(task_id="gate", run=pack(judged.handle), gates=[warned]).execute(
+            context
+        ),
+        repo.runs.get("judged").state,
+        repo.ref("main").exists("o"),
+    ]
+    merge(judged, fine).execute(context)
+    found["reused"] = repo.gates.judgement("main").reused
+
+    taken = opened("taken back", "p")
+    published = merge(taken).execute(context)
+
+    def back(run):
+        return GravelerRollbackOperator(task_id="back", repo="flights", run=run)
+
+    found["rollback"] = [
+        *(outcome(lambda: back("taken back").execute(context)) for _ in range(2)),
+        repo.commit("main").id,
+        repo.ref("main").exists("p"),
+        repo.commit("main").metadata["airflow.task_id"],
+    ]
+    found["rollback of nothing"] = outcome(lambda: back("nobody").execute(context))
+
+    due = []
+
+    def waits(step):
+        repo.stores.clock.sleep(4.5)  # longer than the lease, and by how much clocks may differ
+        due.extend(reaped.key for reaped in repo.runs.reap())
+        step.put("s", b"s")
+        return "done"
+
+    kept = opened("kept alive", "r", lease=timedelta(seconds=3))
+    with DAG("alive"):
+        task = graveler_task(waits)(pack(kept.handle)).operator
+    found["alive"] = [outcome(lambda: task.execute(context)), due]
+    merge(kept).execute(context)
+    with DAG("alone"):
+        task = graveler_task(waits)("no run").operator
+    found["without a run"] = outcome(lambda: task.execute(context))
+
+    aside = opened("aside", "t")
+    close(aside).execute(context)
+    handle = pack(aside.handle, opened_by="flights.open_run")
+    with DAG("cleared"):
+        task = graveler_task(lambda step: step.put("u", b"u"), task_id="late")(handle).operator
+    found["set aside"] = [
+        outcome(lambda: act.execute(context))  # noqa: B023
+        for act in (
+            task,
+            GravelerGateOperator(task_id="gate", run=handle, gates=[fine]),
+            GravelerPublishRunOperator(task_id="merge", run=handle),
+        )
+    ]
+
+    silent = opened("silent", "q", lease=timedelta(seconds=3))
+    found["reap early"] = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
+    repo.stores.clock.sleep(4.2)
+    (reaped,) = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
+    found["reap"] = [reaped["key"], reaped["from"], reaped["to"]]
+    found["silent no more"] = outcome(lambda: merge(silent).execute(context))
+
+    elsewhere = tempfile.mkdtemp()
+    with graveler.open(elsewhere, create=True) as other_lake:
+        other_lake.create_repository("flights")
+    repo_of = {"conn_type": "graveler", "extra": {"repo": "flights"}}
+    os.environ["AIRFLOW_CONN_HERE"] = json.dumps({**repo_of, "host": folder})
+    os.environ["AIRFLOW_CONN_THERE"] = json.dumps({**repo_of, "host": elsewhere})
+
+    def openings(dag_id, *runs):
+        with DAG(dag_id) as dag:
+            for terms in runs:
+                with graveler_run(**terms):
+                    pass
+        mine = {
+            "ti": ti,
+            "dag_run": SimpleNamespace(**{**vars(context["dag_run"]), "dag_id": dag_id}),
+        }
+        return [
+            outcome(lambda: task.execute(mine))  # noqa: B023
+            for task in dag.tasks
+            if task.task_id.endswith("open_run")
+        ]
+
+    one, default = {"repo": "flights"}, {"graveler_conn_id": "here"}
+    found["the same run"] = openings("same", one, default)
+    found["runs apart"] = [
+        *openings("named", one, {**default, "group_id": "more"}),
+        *openings("there", one, {**default, "graveler_conn_id": "there"}),
+    ]
+
+    def busy():
+        with final_failures():
+            raise ThrottledError("later")
+
+    found["busy"] = outcome(busy)
+    found["no run"] = outcome(
+        lambda: GravelerPublishRunOperator(task_id="m", run="x").execute(context)
+    )
+print(json.dumps(found))
