@@ -12,6 +12,7 @@ __all__ = [
     "create_file",
     "is_uri",
     "make_folder",
+    "may_write",
     "shown_uri",
 ]
 
@@ -63,3 +64,16 @@ def shown_uri(uri: str) -> str:
     user, at, host = place.rpartition("@")
     hidden = f"{_HIDDEN}@" if user or at else ""
     return f"{scheme}{hidden}{host}" + (f"?{_HIDDEN}" if query else "")
+
+
+def may_write(place: Path) -> bool:
+    """Return whether a file and its folder, or a folder, can be written to.
+
+    A missing one can be made if the nearest folder above can be written to.
+    """
+    there = place
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    effective = os.access in os.supports_effective_ids
+    checked = (there, place.parent) if there.is_file() else (there,)
+    return all(os.access(path, os.W_OK, effective_ids=effective) for path in checked)

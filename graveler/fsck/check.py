@@ -1,9 +1,9 @@
-"""Is everything there that the refs of a repository need?
+"""Checks that everything exists, and is sound, that the refs of a repository need.
 
-From every branch (those of runs too), tag and named commit over all history to trees, ranges
-and objects, each of them once; then what is staged. Metadata is read where it is stored, never
-from a cache. Nothing is repaired. The trees of commits that garbage
-collection has let expire are not looked for.
+The check starts at every branch (those of runs included), tag and named commit, and follows all
+history to trees, ranges and objects, each of them once; then it checks what is staged. Metadata is
+read from its store, never from a cache. Nothing is repaired. The trees of expired commits are not
+expected to exist.
 """
 
 from collections import defaultdict
@@ -43,19 +43,19 @@ def fsck(
     rate: float | None = None,
     resume: bool = False,
 ) -> FsckReport:
-    """Look at all that a repository's refs need, and return what is missing or damaged.
+    """Check all that the refs of a repository need; return what is missing or damaged.
 
-    Which objects have the right checksum is written down on the way, so that a look at checksums
-    that was stopped can be resumed, on another host too; one that came to its end forgets it.
+    Objects with the right checksum are recorded during the check, so that a check of checksums
+    that was stopped can be resumed, even on another host. A completed check drops the record.
 
     Args:
         stores: The repository (``repository.stores``).
         objects: ``exist`` asks the store for the presence and size of every object,
             ``checksum`` reads them all, ``none`` leaves them out.
-        also: More commits that must be whole, by what they are called (those of runs).
-        progress: Told how far it is.
-        rate: Read objects by so many bytes a second; None: as fast as it goes.
-        resume: Do not read again what the look that was stopped has found sound.
+        also: More commits that must be whole, by a label for the report (those of runs).
+        progress: Called with the progress; None: not reported.
+        rate: Bytes of objects to read per second; None: no limit.
+        resume: Skip objects that an earlier, stopped check has found sound.
     """
     if objects != "checksum":
         check = ObjectCheck(stores, objects)
@@ -135,7 +135,7 @@ class _Fsck:
                 self._add(ProblemKind.BRANCH, name, str(error))
                 continue
             except RefNotFoundError:
-                continue  # deleted between the listing and the look
+                continue  # deleted after the listing
             self._branches.append(record)
             self._roots[name] = record.commit_id
         self._roots |= {f"tag {name}": commit for name, commit in self._refs.tags.list()}
@@ -156,7 +156,7 @@ class _Fsck:
             todo += fresh
 
     def _read_commit(self, identifier: str) -> Commit | None:
-        """Return the commit, None where it is missing or not what its id says."""
+        """Return the commit; None if it is missing or does not match its id."""
         try:
             commit = self._refs.commits.find(identifier)
             if commit is not None:
@@ -200,7 +200,7 @@ class _Fsck:
             self._in_range[info.id] = names
 
     def _entries(self, info: RangeInfo, reader: TableReader, names: set[_Name]) -> Iterator[Entry]:
-        """Yield the entries of a sound range; one that makes no sense is a problem of the range."""
+        """Yield the entries of a sound range; an invalid entry is a problem of the range."""
         for key, value in reader.items():
             try:
                 yield _entry(key, value)
@@ -240,7 +240,7 @@ class _Fsck:
             self._needed_by[name].add(branch.name)
 
     def _blame(self, label: str, head: str) -> None:
-        """Say of every problem below `head` that this ref needs it."""
+        """Add this ref to every problem below `head`."""
         todo, seen = [head], {head}
         while todo:
             identifier = todo.pop()

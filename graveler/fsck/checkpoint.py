@@ -1,6 +1,6 @@
-"""Which objects a look at all checksums has found sound, so that it can be resumed.
+"""Records the objects that a check of all checksums has found sound, so that it can be resumed.
 
-Kept in the key-value store, partition ``fsck:<uid>``: any host can resume what another began.
+The record is in the key-value store, partition ``fsck:<uid>``: any host can resume the check.
 """
 
 import logging
@@ -22,17 +22,17 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoint:
-    """The objects found sound since a look began, as far as it is written down.
+    """The objects that a check has found sound.
 
-    What is found is written down every ten seconds, or a thousand objects, and at the end of a
-    block of ``with``; a process that is killed loses no more than that.
+    They are written every ten seconds, or every thousand objects; a killed process loses no more
+    than that.
 
     Args:
         stores: The repository.
-        resume: Begin with what an earlier look has found; else that is forgotten.
+        resume: Start from the results of an earlier check; otherwise they are dropped.
 
     Attributes:
-        known: Marks of the objects that an earlier look has found sound.
+        known: Marks of the objects that an earlier check has found sound.
     """
 
     def __init__(self, stores: Stores, *, resume: bool) -> None:
@@ -50,30 +50,32 @@ class Checkpoint:
 
     @staticmethod
     def mark(entry: Entry) -> bytes:
-        """Return what stands for the object of an entry, and for what the entry says of it."""
+        """Return a digest of an entry's object: its address, and its fields in the entry."""
         text = "\0".join((entry.address, str(entry.size), entry.checksum, entry.version))
         return sha256(text.encode("utf-8", "surrogatepass")).digest()[:_MARK_BYTES]
 
     def add(self, mark: bytes) -> None:
-        """Note an object that was found sound."""
+        """Record a sound object."""
         self._found.append(mark)
         if len(self._found) >= _MOST_MARKS or monotonic() - self._written > _PAUSE_S:
             self.write()
 
     def write(self) -> None:
-        """Write down what was noted; where that fails, a resumed look reads more than it must."""
+        """Write the sound objects; if that fails, a resumed check reads them again."""
         found, self._found, self._written = self._found, [], monotonic()
         if not found or not self._writable:
             return
         try:
             self._kv.set(self._partition, self._ids.unique().encode(), b"".join(found))
             self._kept = True
-        except GravelerError as error:  # a lake that can only be read can be looked at, too
+        except GravelerError as error:  # a read-only lake can be checked too
             self._writable = False
-            _log.warning("this look cannot be resumed, for its state cannot be kept: %s", error)
+            _log.warning(
+                "this check cannot be resumed, because its state cannot be stored: %s", error
+            )
 
     def forget(self) -> None:
-        """Remove all that is written down."""
+        """Remove the record."""
         self._found = []
         if self._kept:
             self._kv.drop(self._partition)

@@ -1,4 +1,4 @@
-"""Are the objects there that the entries name, and are they what the entries say?"""
+"""Checks that the objects of entries exist, and match their entries."""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ from graveler.repository import Stores
 __all__ = ["Depth", "ObjectCheck", "Pace"]
 
 Depth = Literal["none", "exist", "checksum"]
-"""How far to look: not at objects, at their presence and size, at their bytes."""
+"""How much of an object is checked: nothing, its presence and size, or its bytes."""
 
 _PIECE_BYTES: Final = 1 << 20
 _THREADS: Final = 8
@@ -32,8 +32,8 @@ class Pace:
     """Limits the bytes that threads read in a second; any number of them share one.
 
     Args:
-        clock: What is slept by.
-        bytes_per_second: On average; None: no limit.
+        clock: Sleeps.
+        bytes_per_second: The average rate; None: no limit.
     """
 
     def __init__(self, clock: Clock, bytes_per_second: float | None) -> None:
@@ -43,7 +43,7 @@ class Pace:
         self._free_at = monotonic()
 
     def take(self, count: int) -> None:
-        """Return when `count` bytes more may have been read."""
+        """Wait until `count` more bytes may be read."""
         if self._rate is None:
             return
         with self._lock:
@@ -54,18 +54,18 @@ class Pace:
 
 
 class ObjectCheck:
-    """Looks at each object once, several at a time: a store's answer takes its time.
+    """Checks each object once, several at a time because stores answer slowly.
 
     Args:
         stores: The repository.
-        depth: How far to look.
-        pace: How fast to read.
-        checkpoint: What is not looked at again, and where is noted what is sound.
+        depth: How much of each object is checked.
+        pace: Limits the bytes read per second.
+        checkpoint: Objects to skip; records those that are sound.
 
     Attributes:
-        depth: How far it looks.
-        looked_at: Objects so far.
-        resumed: Those among them that an earlier look has found sound.
+        depth: How much of each object is checked.
+        looked_at: Objects checked so far.
+        resumed: Those among them that an earlier check has found sound.
         hashed: Bytes read to compare checksums.
     """
 
@@ -90,7 +90,7 @@ class ObjectCheck:
         self._faults: dict[bytes, str] = {}
 
     def faults(self, entries: Iterable[Entry]) -> list[tuple[Entry, str]]:
-        """Return the entries whose object is not as it must be, and what is wrong with it."""
+        """Return the entries whose object is missing or wrong, with a description."""
         if self.depth == "none":
             return []
         by_mark = [(Checkpoint.mark(entry), entry) for entry in entries]
@@ -124,7 +124,7 @@ class ObjectCheck:
             self._checkpoint.add(mark)
 
     def _look(self, entry: Entry) -> tuple[str, int]:
-        """Return what is wrong with the entry's object, "" if nothing, and the bytes read."""
+        """Return a description of the object's fault, "" if it has none, and the bytes read."""
         try:
             store, key = self._stores.locate(entry.address)
             info = store.head(key)

@@ -1,4 +1,4 @@
-"""What a look at a whole repository found."""
+"""The result of a check of a whole repository."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ __all__ = ["FsckReport", "Problem", "ProblemKind"]
 
 
 class ProblemKind(StrEnum):
-    """What it is that is missing or damaged."""
+    """The kind of thing that is missing or damaged."""
 
     BRANCH = "branch"
     COMMIT = "commit"
@@ -27,8 +27,7 @@ class Problem:
             or ``branch:path`` of a staged write.
         message: What is wrong with it.
         refs: The branches, tags and runs that need it.
-        paths: The paths that need it, as far as they can be told; the first and the last one
-            of a range.
+        paths: The paths that need it, if they are known; the first and the last one of a range.
     """
 
     kind: ProblemKind
@@ -40,7 +39,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FsckReport:
-    """The problems of a repository, and how much was looked at; each thing counts once.
+    """The problems of a repository, and how much was checked; each thing counts once.
 
     Attributes:
         problems: In the order of their kinds, from branches down to objects.
@@ -51,7 +50,7 @@ class FsckReport:
         objects: Objects of those ranges and of what is staged.
         hashed: Bytes read to compare checksums.
         expired: Commits among them whose trees garbage collection has removed.
-        resumed: Objects that were not read, for the look that was resumed had found them sound.
+        resumed: Objects that were not read, because the resumed check had found them sound.
     """
 
     problems: tuple[Problem, ...]

@@ -39,7 +39,7 @@ class GarbageCollector:
 
     Args:
         stores: The repository.
-        runs: The runs that are not over; asked anew for each look.
+        runs: Returns the runs that are not over; called for each survey.
         lease_seconds: See `graveler.gc.lease`.
     """
 
@@ -84,7 +84,7 @@ class GarbageCollector:
         return self._rules.set(Keep(days, count), pattern)
 
     def forget(self, pattern: str | None = None) -> Retention:
-        """Take the rule of `pattern` away, or the default; return all rules."""
+        """Remove the rule of `pattern`, or the default; return all rules."""
         pattern = None if pattern is None else text(pattern, "pattern")
         return self._rules.remove(pattern)
 
@@ -108,15 +108,15 @@ class GarbageCollector:
         """Condemn what nothing needs; delete nothing.
 
         Args:
-            grace: Objects and commits younger than that are left alone.
-            window: How long the condemned waits for its sweep.
-            dry_run: Only find out what would be condemned.
+            grace: Younger objects and commits are left alone.
+            window: Time from the mark to its sweep.
+            dry_run: Only return what would be condemned.
             progress: Called with the progress; None: not reported.
 
         Raises:
             CorruptionError: Something is missing or damaged: nothing was condemned.
-            StateError: Another mark was begun meanwhile, or the storage is not this
-                repository's alone.
+            StateError: Another mark was begun at the same time, or another repository uses
+                the storage.
         """
         grace, window = duration(grace, "grace"), duration(window, "window")
         flag(dry_run, "dry_run")
@@ -138,18 +138,19 @@ class GarbageCollector:
             return condemn(stores, survey, self._marks, self.rules, mark)
 
     def sweep(self, mark: str, *, dry_run: bool = False, progress: Progress | None = None) -> Mark:
-        """Delete what `mark` condemned and a fresh look finds needless; may be repeated.
+        """Delete what `mark` condemned and nothing needs by a new survey. Idempotent.
 
-        A mark that was swept already, by a process whose key-value store knew more than this one
-        (it was restored from a backup since), is closed as ``lost``; nothing is deleted.
+        If the key-value store was restored from a backup, it may not know that the mark was
+        swept. Such a mark is closed as ``lost``, and nothing is deleted.
 
         Args:
             mark: Id of the mark.
-            dry_run: Only find out what would be deleted now; the window need not be over.
+            dry_run: Only return what would be deleted now; the window need not be over.
             progress: Called with the progress; None: not reported.
 
         Raises:
-            StateError: Its window is not over, it is no mark to sweep, or another sweep runs.
+            StateError: Its window is not over, its state does not allow it, or another sweep
+                is running.
             CorruptionError: Something is missing or damaged: nothing was deleted.
         """
         mark = text(mark, "mark")
@@ -210,9 +211,9 @@ class GarbageCollector:
         return [swept.pop(new.id, new), *swept.values()]
 
     def undelete(self, mark: str) -> Mark:
-        """Take a condemnation back: what it was about can be named again; may be repeated.
+        """Withdraw a condemnation, so that its objects can be named again. Idempotent.
 
-        What nothing names when the next mark looks is condemned again, with a new window.
+        The next mark condemns again what nothing names by then, with a new window.
 
         Raises:
             StateError: The mark is being swept, or was.
@@ -280,7 +281,7 @@ class GarbageCollector:
                 lambda there: replace(there, state=MarkState.SUPERSEDED),
             )
         except StateError:
-            return  # it was finished this very moment
+            return  # it was finished at the same time
         self._marks.forget_pages(mark.id)
 
     def _is_ripe(self, mark: Mark) -> bool:

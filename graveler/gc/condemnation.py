@@ -1,7 +1,7 @@
-"""Mark: condemn what nothing names, so that every writer can know of it; delete nothing.
+"""Mark: condemns what nothing names, in records that every writer reads; deletes nothing.
 
-What is condemned is made known first, record by record, and only then the undelete window
-begins. A mark that died half-way is superseded by the next one, which takes its records over.
+The records are written first, one by one, and only then the undelete window begins. A mark that
+died before its end is superseded by the next one, which takes over its records.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
-from graveler.gc.store_clock import microseconds, store_now
+from graveler.gc.store_clock import store_now
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT
 from graveler.refs.expired import Expired
@@ -62,7 +62,7 @@ def condemn(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark
     """Condemn what nothing names, for the mark, and return it.
 
     Raises:
-        StateError: Another mark was begun meanwhile.
+        StateError: Another mark was begun at the same time.
     """
     return _Marking(stores, survey, marks, mark, dry=False).run(rules)
 
@@ -86,7 +86,7 @@ class _Marking:
         survey = self._survey
         survey.keep_commits(rules)
         if not self._dry:
-            self._take_back()
+            self._withdraw_reached()
         records = dict(self._files.list())
         for file in survey.strays():
             record = records.get(file.id)
@@ -131,17 +131,17 @@ class _Marking:
             raise
 
     def _leave_to_earlier_marks(self) -> set[str]:
-        """Leave the data files of marks that wait for their sweep to them; return their tokens."""
+        """Leave data files to earlier marks that are not swept yet; return their tokens."""
         tokens: set[str] = set()
         for mark in self._earlier.values():
             if mark.state in WAITING:
                 tokens.update(mark.tokens)
-                with suppress(StateError):  # it was swept this very moment
+                with suppress(StateError):  # it was swept at the same time
                     self._survey.leave(key for key, _ in self._marks.names(mark, Kind.DATA))
         return tokens
 
-    def _take_back(self) -> None:
-        """Take back what earlier marks condemned and what is reached again."""
+    def _withdraw_reached(self) -> None:
+        """Withdraw what earlier marks condemned and what is reached again."""
         for identifier, record in list(self._files.list()):
             if record.state is FileState.CONDEMNED and self._survey.is_reached(identifier):
                 self._drop_file(identifier, lambda now: now.state is FileState.CONDEMNED)
@@ -150,7 +150,7 @@ class _Marking:
                 self._drop_commit(commit, lambda now: not now.gone)
 
     def _tidy(self) -> None:
-        """Remove the records of marks that were never finished, and of deletions long over."""
+        """Remove the records of marks that were never finished, and of old deletions."""
         for identifier, record in list(self._files.list()):
             mark = self._earlier.get(record.mark)
             over = mark is not None and (
@@ -194,7 +194,7 @@ class _Marking:
             record = Expired(self._mark.id, at, gone=False)
             if mine and (self._dry or self._write_commit(identifier, record)):
                 self._pages.add(Kind.COMMITS, identifier, 0)
-            else:  # another mark decides about the tree: it stays as long as that one waits
+            else:  # another mark decides about the tree, and keeps it until its own sweep
                 tree = self._survey.graph.get(identifier).tree
                 self._survey.trees.reach_stray(bytes.fromhex(tree))
 
@@ -225,13 +225,13 @@ class _Marking:
         )
 
     def _unfinished(self, mark: str) -> bool:
-        """Return whether a mark came to nothing, so that its records are free to take."""
+        """Return whether a mark was never finished, so that its records may be taken over."""
         known = self._earlier.get(mark)
         return known is not None and known.state in _UNFINISHED
 
     def _condemn_data(self) -> None:
         for info, named in self._survey.data():
-            if named or self._survey.is_young(microseconds(info.mtime)):
+            if named or self._survey.is_young(unix_us(info.mtime)):
                 self._data_kept = self._data_kept.plus(info.size)
             else:
                 self._pages.add(Kind.DATA, [info.key, info.size], info.size)
@@ -241,7 +241,7 @@ class _Marking:
 
 
 def withdraw(stores: Stores, mark: str) -> None:
-    """Remove the records by which `mark` condemned tables and commits; may be repeated."""
+    """Remove the records by which `mark` condemned tables and commits. Idempotent."""
     files = FileRecords(stores.kv, stores.uid)
     for identifier, record in list(files.list()):
         if record.mark == mark:

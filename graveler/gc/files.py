@@ -1,8 +1,8 @@
-"""Tables on their way out: key ``file/<64 hex>`` in the partition ``gc:<uid>``.
+"""Condemned tables: key ``file/<64 hex>`` in the partition ``gc:<uid>``.
 
-*condemned*: a mark found that nothing names it; a writer that takes the table over removes
-the record, and the sweep leaves the table. *deleting*: a sweep is about to delete it; who
-needs it waits. *deleted*: it was deleted; who finds this puts the table again, and then
+*condemned*: a mark found that nothing names it; a writer that needs the table removes the
+record, and the sweep keeps the table. *deleting*: a sweep is about to delete it; a writer that
+needs it waits. *deleted*: it was deleted; a writer that needs it puts the table again, and then
 removes the record. Each step is a compare-and-set on the one record.
 """
 
@@ -22,7 +22,7 @@ _PREFIX: Final = b"file/"
 
 
 class FileState(StrEnum):
-    """How far a table is on its way out."""
+    """The state of a condemned table."""
 
     CONDEMNED = "condemned"
     DELETING = "deleting"
@@ -31,11 +31,11 @@ class FileState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What is known of a table that is on its way out.
+    """The record of a condemned table.
 
     Attributes:
         mark: Id of the mark that condemned it.
-        state: How far it is.
+        state: Its state.
     """
 
     mark: str
@@ -43,7 +43,7 @@ class FileRecord:
 
 
 class FileRecords(RecordStore[bytes, FileRecord]):
-    """The tables of one repository that are on their way out, by id; one without a record stays."""
+    """The records of condemned tables of one repository, by id; a table without one is kept."""
 
     def __init__(self, kv: KVStore, uid: str) -> None:
         super().__init__(kv, f"gc:{uid}", key=_key, encode=_encode, decode=_decode)

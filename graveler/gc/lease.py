@@ -1,4 +1,4 @@
-"""One sweep at a time: a lease, told alive by its heartbeat, with no clocks compared."""
+"""One sweep at a time: a lease that its holder renews; no clocks are compared."""
 
 from types import TracebackType
 from typing import Final, Self
@@ -11,8 +11,8 @@ from graveler.records import encode_json
 __all__ = ["LEASE_SECONDS", "Lease"]
 
 LEASE_SECONDS: Final = 60.0
-"""A holder that says nothing for so long is taken for dead. A request to delete must have its
-effect within that time of the word before it."""
+"""A holder that does not renew for so long is considered dead. A request to delete must take
+effect within that time after the last renewal."""
 
 _KEY: Final = b"lease"
 _LOOKS: Final = 60
@@ -21,19 +21,19 @@ _LOOKS: Final = 60
 class Lease:
     """The right to delete tables of one repository; a context manager.
 
-    Whoever finds a holder waits for a lease's time. Where the holder has said nothing
-    meanwhile he is dead, and the lease is taken over.
+    A sweep that finds a holder waits for the time of a lease. If the holder has not renewed by
+    then, it is dead, and the sweep takes over the lease.
 
     Args:
         kv: Where the lease is.
         uid: The repository.
-        what: What it is held for, for whoever is turned away.
-        clock: Measures waits and the time between two words, never a time of day.
+        what: What it is held for, for the error of the sweep that is refused.
+        clock: Measures waits and the time between renewals, never a time of day.
         ids: Where nonces come from.
         seconds: See `LEASE_SECONDS`.
 
     Raises:
-        StateError: On entering: another one holds it, and lives.
+        StateError: On entering: a live sweep holds it.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class Lease:
         self._seconds = seconds
         self._value = b""
         self._predicate: Predicate = ABSENT
-        self._said = clock.now()
+        self._renewed = clock.now()
 
     def __enter__(self) -> Self:
         found = self._kv.get(self._partition, _KEY)
         if found is not None:
             found = self._wait_for_silence(found)
         self._predicate = ABSENT if found is None else found.predicate
-        if not self._say():
+        if not self._renew():
             raise self._busy()
         return self
 
@@ -78,17 +78,17 @@ class Lease:
                 return
 
     def hold(self) -> None:
-        """Say that the holder lives, where it is time to: before each step that deletes.
+        """Renew the lease if it is due; called before each step that deletes.
 
         Raises:
             StateError: The lease was taken over.
         """
-        passed = (self._clock.now() - self._said).total_seconds()
-        if not 0 <= passed < self._seconds / 4 and not self._say():
+        passed = (self._clock.now() - self._renewed).total_seconds()
+        if not 0 <= passed < self._seconds / 4 and not self._renew():
             raise self._busy()
 
-    def _say(self) -> bool:
-        self._said = self._clock.now()
+    def _renew(self) -> bool:
+        self._renewed = self._clock.now()
         value = encode_json({"for": self._what, "nonce": self._ids.unique()})
         try:
             self._kv.set_if(self._partition, _KEY, value, self._predicate)

@@ -1,7 +1,7 @@
-"""A mark whose sweep the key-value store has forgotten: it was restored from an older backup.
+"""Marks whose sweep the key-value store does not know, after it was restored from a backup.
 
-What the mark condemned is gone as far as that sweep found it needless; which parts, only the
-storage knows. So each record of the mark is settled by what is there.
+That sweep has deleted a part of what the mark condemned, and only the storage shows which. So
+each record of the mark is settled by what the storage holds.
 """
 
 from dataclasses import replace
@@ -16,10 +16,10 @@ __all__ = ["close_lost"]
 
 
 def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
-    """Settle what a lost mark condemned, and close it; may be repeated.
+    """Settle what a lost mark condemned, and close it. Idempotent.
 
-    Commits whose trees are gone are expired, those whose trees are there can be named again.
-    Files that are left, and nothing names, are condemned again by the next mark.
+    Commits whose trees are gone expire; those whose trees exist can be named again. The next mark
+    condemns the remaining files that nothing names.
 
     Raises:
         StateError: The mark is not one that waits, or is swept.

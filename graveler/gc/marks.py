@@ -1,7 +1,7 @@
-"""Marks: what one look at a repository condemned; key ``mark/<id>``, and pages of names.
+"""Marks: what one survey of a repository condemned; key ``mark/<id>``, and pages of names.
 
-The record says how far a mark is and how much it is about; the names of what it condemned
-lie in the repository's storage, in pages, until the sweep is over.
+The record has the state of a mark and its totals; the names of what it condemned are pages in
+the storage of the repository, until the sweep is over.
 """
 
 import json
@@ -33,7 +33,7 @@ _LONGEST: Final = LONGEST_DURATION.total_seconds()
 
 
 class MarkState(StrEnum):
-    """How far a mark is."""
+    """The state of a mark."""
 
     MARKING = "marking"
     CONDEMNED = "condemned"
@@ -45,11 +45,11 @@ class MarkState(StrEnum):
 
 
 WAITING: Final = (MarkState.CONDEMNED, MarkState.SWEEPING)
-"""The states of a mark whose sweep is still to come, or under way."""
+"""The states of a mark whose sweep is not over."""
 
 
 class Kind(StrEnum):
-    """What is condemned: trees of commits by their commits, and what is deleted."""
+    """The kinds of what is condemned; the trees of commits count as commits."""
 
     COMMITS = "commits"
     METARANGES = "metaranges"
@@ -77,15 +77,15 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What one look condemned, and what became of it.
+    """What one survey condemned, and the result of its sweep.
 
     Attributes:
         id: Its name; ids sort by time.
-        state: How far it is.
+        state: Its state.
         created: When it was made, microseconds since 1970 by the machine's clock.
         marked: When all of it was condemned, by the store's clock; 0 until then.
         window: Seconds from then until it may be swept.
-        grace: Seconds that an object must have been there to be condemned.
+        grace: Age in seconds from which an object may be condemned.
         condemned: By kind.
         kept: Tables and data files that stay.
         unknown: Objects in the storage that are not graveler's, and are left alone.
@@ -122,7 +122,7 @@ class Mark:
 
     @property
     def ripe(self) -> datetime:
-        """From when on it may be swept, by the store's clock."""
+        """The time from which it may be swept, by the store's clock."""
         return from_unix_us(self.marked) + timedelta(seconds=self.window)
 
     @property
@@ -253,7 +253,7 @@ class Marks:
         )
 
     def folder(self, mark: str) -> str:
-        """Return where the pages of a mark lie; their kind and number are behind it."""
+        """Return the key prefix of the pages of a mark; kind and number follow it."""
         return f"{self._folder}/{mark}/"
 
     def put_page(self, mark: str, kind: Kind | str, number: int, names: Sequence[Any]) -> None:
@@ -264,7 +264,7 @@ class Marks:
         """Yield the names that a mark condemned, page after page.
 
         Raises:
-            StateError: Another sweep has finished the mark meanwhile.
+            StateError: Another sweep has finished the mark.
         """
         for number in range(mark.pages.get(kind, 0)):
             try:
@@ -276,10 +276,10 @@ class Marks:
             yield from decode_json(page, f"page of mark {mark.id}")
 
     def is_lost(self, mark: Mark) -> bool:
-        """Return whether a mark that waits for its sweep, or is in it, has been swept already.
+        """Return whether a mark whose sweep is not over has been swept already.
 
-        Pages go only when a mark is over. One that waits without them was swept by a process
-        whose key-value store knew more than this one, which was restored from a backup.
+        Pages are deleted only when a mark is over. If some are missing earlier, the mark was
+        swept, and the key-value store was then restored from an older backup.
         """
         if mark.state not in WAITING:
             return False
@@ -298,10 +298,10 @@ class Marks:
 _NEXT: Final = {
     MarkState.MARKING: "it was not finished; mark again",
     MarkState.CONDEMNED: "sweep it when its window is over, or undelete it",
-    MarkState.SWEEPING: "`graveler gc sweep` goes on with it",
+    MarkState.SWEEPING: "`graveler gc sweep` continues it",
     MarkState.SWEPT: "what it condemned is gone",
-    MarkState.LOST: "what it condemned is gone, by a sweep that the key-value store has forgotten",
-    MarkState.UNDELETED: "its condemnation was taken back; mark again",
+    MarkState.LOST: "what it condemned is gone, by a sweep that the key-value store does not know",
+    MarkState.UNDELETED: "its condemnation was withdrawn; mark again",
     MarkState.SUPERSEDED: "another mark was begun before it was finished; mark again",
 }
 

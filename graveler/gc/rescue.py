@@ -1,4 +1,4 @@
-"""A writer takes over a table that garbage collection has condemned."""
+"""Keeps a condemned table for a writer that needs it."""
 
 from collections.abc import Callable
 from typing import Final
@@ -17,14 +17,14 @@ _LONGEST_WAIT_S: Final = 1.0
 
 
 class Rescuer:
-    """Sees to it that a table stays which a writer found there already.
+    """Keeps a table that a writer found in the storage.
 
-    Costs one look at the key-value store where nothing was condemned.
+    Costs one read of the key-value store if the table was not condemned.
 
     Args:
         kv: Where the records of condemned tables are.
         uid: The repository.
-        clock: Time to wait in.
+        clock: Measures waits.
     """
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock) -> None:
@@ -32,14 +32,14 @@ class Rescuer:
         self._clock = clock
 
     def __call__(self, identifier: bytes, put: Callable[[], bool]) -> bool:
-        """Return once the table is there to stay, and whether it had to be put again.
+        """Return once the table is kept; tell whether it had to be put again.
 
         Args:
             identifier: Its id.
-            put: Puts it if it is absent; returns whether it was.
+            put: Puts it if it is absent; returns whether it was absent.
 
         Raises:
-            ThrottledError: A sweep that began to delete it does not come to the end.
+            ThrottledError: A sweep that began to delete it does not finish.
         """
         written = False
         waited, looks = 0.0, 0
@@ -49,7 +49,7 @@ class Rescuer:
                 return written
             record, predicate = found
             if record.state is FileState.DELETING:
-                # only the sweep may end what it began: its request to delete may be on the way
+                # only the sweep may finish this: its request to delete may still arrive
                 if waited > _PATIENCE_S:
                     raise ThrottledError(
                         f"table {identifier.hex()} is being deleted, by a sweep that seems to have "
@@ -60,7 +60,7 @@ class Rescuer:
                 waited, looks = waited + pause, looks + 1
                 continue
             if record.state is FileState.DELETED:
-                # first the table, then the record: whoever misses the record finds the table
+                # the table before the record: a writer that finds no record must find the table
                 written = put() or written
             if self._files.remove(identifier, predicate):
                 return written

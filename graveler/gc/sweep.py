@@ -1,9 +1,9 @@
-"""Sweep: delete what a mark condemned, if a fresh look still finds that nothing needs it.
+"""Sweep: deletes what a mark condemned, if nothing needs it by a new survey.
 
-Commits are declared expired before anything of theirs is deleted, tables go before data
-files, and a data file goes only when no table is left in the storage that names it. Each
-table is taken by compare-and-set from *condemned* to *deleting*: from then on a writer who
-needs it waits, before it he takes the record away and the table stays.
+Commits expire before anything of theirs is deleted. Tables are deleted before data files, and a
+data file only when no table in the storage names it. The record of each table moves from
+*condemned* to *deleting* by compare-and-set. A writer that needs the table and comes earlier
+deletes the record, which keeps the table; one that comes later waits.
 """
 
 from collections import defaultdict
@@ -19,7 +19,6 @@ from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
-from graveler.gc.store_clock import microseconds
 from graveler.identity import unix_us
 from graveler.refs.expired import Expired
 from graveler.repository import Stores
@@ -29,20 +28,20 @@ __all__ = ["Sweep"]
 
 _CHUNK: Final = 500
 _THREADS: Final = 8
-_STAYS: Final = (FileState.DELETED,)  # and there all the same: a writer has put it again
+_STAYS: Final = (FileState.DELETED,)  # the table exists: a writer has put it again
 
 
 class Sweep:
-    """One sweep of one mark; may be repeated after it died anywhere.
+    """One sweep of one mark. Idempotent: it may be repeated wherever it died.
 
     Args:
         stores: The repository.
         marks: Its marks.
         mark: The mark, in the state ``sweeping``.
-        survey: A fresh look.
-        scratch: What the look notes.
-        hold: Called before each step that deletes; raises when another sweep took over. None:
-            nothing is deleted, it is only found out what would be.
+        survey: A new survey.
+        scratch: The notes of the survey.
+        hold: Called before each step that deletes; raises if another sweep took over. None:
+            nothing is deleted, and the result is what would be.
     """
 
     def __init__(
@@ -71,10 +70,10 @@ class Sweep:
         Args:
             rules: What is kept.
             decide: Called, before any data file is deleted, with the number of pages that list
-                those which stay; returns whether the look still holds.
+                those that are kept; returns whether the survey is still valid.
 
         Returns:
-            None where it does not: somebody has named what the mark lists, so look again.
+            None if it is not: a writer has named something that the mark lists.
         """
         self._survey.keep_commits(rules)
         for commit in self._marks.names(self._mark, Kind.COMMITS):
@@ -108,7 +107,7 @@ class Sweep:
                 # by an earlier sweep of this mark, which died, or by that of a later mark
                 return found[0].mark == self._mark.id
             if found is None or found[0].mark != self._mark.id:
-                # somebody took the condemnation away, for he has named the commit
+                # a writer has named the commit, and removed the condemnation
                 self._survey.trees.reach_tree(self._survey.graph.get(commit).tree)
                 return False
             if commit in self._survey.kept or self._survey.has_tree(commit):
@@ -141,8 +140,8 @@ class Sweep:
                 taken = self._files.write(identifier, deleting, predicate)
             else:
                 self._hold()
-                # who took it before us may have deleted it, and a writer put it again since:
-                # only what is the condemned one for certain is deleted
+                # An earlier sweep may have deleted it, and a writer put it again: only the
+                # table that was condemned is deleted.
                 left = True if taken else self._is_left(identifier)
                 if left is False and self._files.remove(identifier, predicate):
                     self._survey.trees.reach_stray(identifier)
@@ -156,17 +155,17 @@ class Sweep:
     def _is_left(self, identifier: bytes) -> bool | None:
         """Return whether the table is the one that was condemned; None where there is none.
 
-        By the store's clock: one that was written after the mark was put again by a writer who
+        By the store's clock: a table that is newer than the mark was put again by a writer that
         did not find it.
         """
         try:
             info = self._stores.objects.head(self._stores.ranges.key(identifier))
         except ObjectNotFoundError:
             return None
-        return microseconds(info.mtime) <= self._mark.marked
+        return unix_us(info.mtime) <= self._mark.marked
 
     def _spare_data(self) -> int:
-        """List the data files that stay after all, for borrowers; return how many pages."""
+        """List the data files that are kept, for borrowers; return the number of pages."""
         names = self._marks.names(self._mark, Kind.DATA)
         spared = ([key, size] for key, size in names if self._is_named(key))
         if self._hold is None:

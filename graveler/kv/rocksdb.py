@@ -40,11 +40,10 @@ from graveler.errors import (
 from graveler.fork import abandon, watch
 from graveler.kv.batches import chunks, pages
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
-from graveler.kv.reading import may_write
 from graveler.kv.rocksdb_read_only import LinkedReader
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
 from graveler.kv.turns import Turns
-from graveler.privacy import make_folder
+from graveler.privacy import make_folder, may_write
 
 __all__ = ["RocksDBKVStore"]
 

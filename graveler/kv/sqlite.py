@@ -31,7 +31,6 @@ from graveler.errors import (
 from graveler.fork import abandon, held_off, watch
 from graveler.kv.batches import chunks, groups, pages
 from graveler.kv.predicates import changed, check_predicate, check_read_predicate
-from graveler.kv.reading import may_write
 from graveler.kv.sqlite_read_only import ReadOnlyConnections
 from graveler.kv.store import (
     ABSENT,
@@ -44,7 +43,7 @@ from graveler.kv.store import (
     check_value,
 )
 from graveler.kv.turns import FileTurns
-from graveler.privacy import create_file, make_folder
+from graveler.privacy import create_file, make_folder, may_write
 
 __all__ = ["SQLiteKVStore"]
 

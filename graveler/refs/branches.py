@@ -30,7 +30,7 @@ __all__ = ["Branches", "branch_key"]
 _PREFIX: Final = b"branch/"
 _OF_RUNS: Final = b"branch/~"
 _TRIES: Final = 3
-_decoded = lru_cache(maxsize=1024)(decode_branch)  # a branch is looked at again and again
+_decoded = lru_cache(maxsize=1024)(decode_branch)  # the same version of a branch is read many times
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
 
 
@@ -47,7 +47,7 @@ class Branches:
         partition: Its part that holds them.
         ids: Where nonces come from.
         moves: Where a move is written down.
-        named: Told of an older commit that a branch was put at, so that it is kept.
+        named: Called with an older commit that a branch was moved to, so that it is kept.
     """
 
     def __init__(
@@ -87,20 +87,20 @@ class Branches:
     def replace(
         self, record: BranchRecord, predicate: Predicate, *, action: str = "move"
     ) -> BranchRecord:
-        """Write `record` under a fresh nonce if the branch is as `predicate` says.
+        """Write `record` with a new nonce if the branch is as `predicate` says.
 
         Args:
             record: What to write; with the moves of the record it replaces.
             predicate: Of that one.
-            action: What the log says of it, if the head is another one.
+            action: The action that the log records, if the head changes.
 
         Returns:
             The record as written.
 
         Raises:
             PreconditionFailedError: The branch has moved; nothing was written.
-            OutcomeUnknownError: The reply was lost and somebody wrote since.
-            BackendUnavailableError: The write was lost again and again; nothing was written.
+            OutcomeUnknownError: The reply was lost, and another writer has written since.
+            BackendUnavailableError: No write arrived; nothing was written.
         """
         refuse_writes(f"branch {record.name!r}")
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
@@ -110,7 +110,7 @@ class Branches:
         return written
 
     def _write(self, written: BranchRecord, predicate: Predicate) -> None:
-        """Write a record whose nonce is new, for certain or not at all."""
+        """Write a record with a new nonce, and find out whether the write landed."""
         value = encode_branch(written)
         key = branch_key(written.name)
         unknown: OutcomeUnknownError | None = None
@@ -138,9 +138,9 @@ class Branches:
     def _is_written(
         self, written: BranchRecord, predicate: Predicate, unknown: OutcomeUnknownError
     ) -> bool:
-        """Return whether the record is there; raise `unknown` where nothing tells.
+        """Return whether the record was written; raise `unknown` if that cannot be known.
 
-        The nonce tells whether what is there now is what was written.
+        The stored record is the written one if it has the same nonce.
         """
         try:
             seen = self._kv.get(self._partition, branch_key(written.name))
@@ -150,8 +150,8 @@ class Branches:
         if there is not None and there.nonce == written.nonce:
             return True
         if predicate is ABSENT:
-            # its birth tells it too; and where nothing is there, it may have been made and
-            # deleted: to make it again as it was would bring back what is being dropped
+            # The birth identifies it too. A missing record may have been created and deleted:
+            # to write it again would restore a staging token whose rows are being dropped.
             if there is not None and there.born == written.born:
                 return True
             raise unknown
@@ -186,10 +186,10 @@ class Branches:
         self._kv.delete_if(self._partition, branch_key(record.name), predicate)
 
     def list(self, *, runs: bool = True, after: str = "") -> Iterator[BranchRecord]:
-        """Yield the branches by name, hidden ones too; those of runs and steps come last.
+        """Yield the branches by name, hidden ones included; those of runs and steps come last.
 
         Args:
-            runs: Those of runs and steps, too.
+            runs: Include those of runs and steps.
             after: Only those that come after this name.
         """
         start = branch_key(after) + b"\0" if after else _PREFIX
@@ -199,7 +199,7 @@ class Branches:
             yield decode_branch(value)
 
     def names(self) -> Iterator[str]:
-        """Yield the name of every branch, also of one whose record cannot be read."""
+        """Yield the name of every branch, even if its record cannot be read."""
         for key, _ in self._kv.scan(self._partition, _PREFIX):
             if not key.startswith(_PREFIX):
                 return

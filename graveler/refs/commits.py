@@ -1,8 +1,8 @@
-"""Commit records: key ``commit/<64 hex>``; immutable, so they are cached without care.
+"""Commit records: key ``commit/<64 hex>``; immutable, so a cached one is never outdated.
 
-The id of each record is computed again when it is loaded, because reads, merges and logs go by
-what it says. Not in the id are the generation, the staging tokens and the spans. Of the
-generation walks need that it falls from child to parent, which is checked where both are at hand.
+The id of each record is verified when it is loaded, because reads, merges and logs rely on its
+fields. The id does not cover the generation, the staging tokens and the spans. Walks need the
+generation to fall from child to parent, which is checked wherever both are known.
 """
 
 from collections import OrderedDict
@@ -27,7 +27,7 @@ _SHORTEST_PREFIX: Final = 4
 
 
 def id_of(commit: Commit) -> str:
-    """Return the id that follows from what a commit says."""
+    """Return the id that follows from the fields of a commit."""
     return commit_id(
         metarange=commit.metarange,
         parents=commit.parents,
@@ -39,7 +39,7 @@ def id_of(commit: Commit) -> str:
 
 
 def _checked(commit: Commit) -> Commit:
-    """Return the commit if it is what its id says, or raise CorruptionError."""
+    """Return the commit if its id matches its fields, or raise CorruptionError."""
     found = id_of(commit)
     if found != commit.id:
         raise CorruptionError(

@@ -34,7 +34,7 @@ _END: Final = b'{"end":'
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a dump says of its repository.
+    """The header of a dump: its repository.
 
     Attributes:
         repository: Its name.
@@ -54,7 +54,7 @@ class Contents:
     """What a dump holds, but for the commits themselves.
 
     Attributes:
-        header: What it says of its repository.
+        header: Describes its repository.
         generations: Of every commit, by id.
         trees: Metaranges of the commits that branches and tags name, by commit id.
         expired: Commits whose trees garbage collection has removed.
@@ -75,9 +75,9 @@ class Contents:
 
 
 def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
-    """Write all refs of a repository to a file; they may move meanwhile.
+    """Write all refs of a repository to a file; they may move while it is written.
 
-    The branches of runs become hidden branches that nobody owns.
+    The branches of runs become hidden branches without an owner.
     """
     contents = Contents(
         header,
@@ -140,7 +140,7 @@ def read_dump(path: Path) -> Contents:
         InvalidInputError: It is no dump.
         NewerFormatError: A newer graveler wrote it.
         OlderFormatError: An older graveler wrote it.
-        CorruptionError: It is cut off or damaged, or a commit is not what its id says.
+        CorruptionError: It is truncated or damaged, or a commit does not match its id.
     """
     if not path.is_file():
         raise NotFoundError(f"no dump at {path}: there is no such file")
@@ -185,7 +185,7 @@ def _header(raw: bytes, what: str) -> Header:
 
 
 def _take(contents: Contents, raw: bytes, what: str) -> None:
-    """Check a line and keep what it says."""
+    """Check a line and keep its contents."""
     fields = Fields(decode_json(raw, what), what)
     if "metarange" in fields:
         _take_commit(contents, _commit(fields, what), what)
@@ -219,7 +219,7 @@ def _known(contents: Contents, identifier: str, what: str) -> str:
 
 
 def _commit(fields: Fields, what: str) -> Commit:
-    """Return the commit of a line, if it is what its id says."""
+    """Return the commit of a line, if it matches its id."""
     identifier = fields.digest("commit")
     commit = read_commit(identifier, fields)
     found = id_of(commit)

@@ -1,8 +1,8 @@
 """The epoch of sweeps: key ``epoch`` in the partition ``gc:<uid>``, raised by compare-and-set.
 
-It is raised before a sweep takes its look, when the sweep has decided what it deletes, and when
-it is over. Who names existing bytes reads it before and after: as long as it stays the same and
-no sweep is under way, every sweep to come sees what was named.
+It is raised before a sweep surveys the repository, when the sweep has decided what it deletes,
+and when the sweep ends. An operation that names existing bytes reads the epoch before and after:
+if the epoch has not changed and no sweep is running, every later sweep sees what was named.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -22,14 +22,14 @@ _WHAT: Final = "epoch of sweeps"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What is known of sweeps at one moment.
+    """The state of sweeps at one moment.
 
     Attributes:
         number: Grows with every write of the record.
         mark: Id of the mark that is being swept; "" for none.
-        names: Where the pages lie that list what the mark condemned; their number is behind it.
-        pages: How many.
-        spared: How many pages list what the sweep leaves of it; None while it is still looking.
+        names: Key prefix of the pages that list what the mark condemned; their number follows it.
+        pages: Number of these pages.
+        spared: Number of pages that list what the sweep spares; None until it has decided.
         nonce: Differs with every write.
     """
 
@@ -42,7 +42,7 @@ class Epoch:
 
     @property
     def sweeping(self) -> bool:
-        """Whether a sweep is under way, or has died."""
+        """Whether a sweep is running, or died before it ended."""
         return bool(self.mark)
 
 
@@ -69,23 +69,23 @@ class Epochs:
         return self._records.update(_KEY, change, what=_WHAT, clock=self._clock, ids=self._ids)
 
     def look_again(self, seen: Epoch) -> Epoch | None:
-        """Raise the epoch so that the sweep that is looking has to look again.
+        """Raise the epoch so that the running sweep has to survey the repository again.
 
         Returns:
-            None where the epoch was not as `seen` any more.
+            None if the epoch has changed since it was `seen`.
         """
         return self._raise(seen, seen)
 
     def decide(self, seen: Epoch, spared: int) -> Epoch | None:
-        """Say that the sweep deletes what its mark lists, but for what `spared` pages list.
+        """Record that the sweep deletes what its mark lists, except what `spared` pages list.
 
         Returns:
-            None where somebody has raised the epoch since it was `seen`: look again.
+            None if the epoch has changed since it was `seen`: the survey is outdated.
         """
         return self._raise(seen, replace(seen, spared=spared))
 
     def end(self, seen: Epoch) -> bool:
-        """Say that the sweep is over; return whether it was still under way."""
+        """Record the end of the sweep; return whether it was still running."""
         return self._raise(seen, Epoch()) is not None
 
     def _raise(self, seen: Epoch, new: Epoch) -> Epoch | None:

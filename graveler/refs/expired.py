@@ -1,10 +1,10 @@
 """Commits whose trees garbage collection has condemned or removed: key ``commit/<64 hex>``.
 
-The records of commits stay for ever; what they name in the object store may go. In the
+The records of commits are kept forever; their trees in the object store may be deleted. In the
 partition ``gc:<uid>`` a commit is *condemned* from the mark that found it unreachable until
-the sweep after the undelete window, and *expired* from then on. While it is condemned
-nothing may name it anew; who has named it all the same, because he looked it up before the
-mark, takes the condemnation away again, and the sweep keeps its tree.
+the sweep after the undelete window, and *expired* from then on. No new ref may name a condemned
+commit. A writer that looked it up before the mark and names it later removes the record of the
+condemnation, and the sweep keeps the tree.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,12 +27,12 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What garbage collection has in mind, or has done, with a commit's tree.
+    """What garbage collection plans to do, or has done, with the tree of a commit.
 
     Attributes:
         mark: Id of the mark that condemned it.
         at: When it was condemned, or expired; microseconds since 1970, UTC.
-        gone: Whether the tree is gone; if not, it waits for the end of the undelete window.
+        gone: Whether the tree is gone; otherwise it is kept until the undelete window ends.
     """
 
     mark: str
@@ -54,8 +54,8 @@ class ExpiredCommits(RecordStore[str, Expired]):
     Args:
         kv: Where the records are.
         uid: The repository.
-        has_tree: Whether the storage has the tree of a commit; asked for condemned ones only. A
-            key-value store that was restored from a backup may have forgotten a sweep.
+        has_tree: Whether the storage has the tree of a commit; called for condemned ones only. A
+            key-value store that was restored from a backup may not know of a sweep.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
             raise _gone(commit_id, found[0])
 
     def check_nameable(self, commit_id: str) -> None:
-        """Raise ExpiredError if nothing may name the commit anew: its tree is gone, or going."""
+        """Raise ExpiredError if no new ref may name the commit: its tree is deleted or condemned."""
         found = self.find(commit_id)
         if found is None:
             return
@@ -89,7 +89,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
         )
 
     def keep(self, commit_id: str) -> None:
-        """Take the condemnation of a commit away, now that a ref names it.
+        """Remove the condemnation of a commit, now that a ref names it.
 
         Raises:
             ExpiredError: It is too late, the tree is gone.

@@ -13,7 +13,7 @@ from graveler.refs.commits import Commits
 __all__ = ["Visit", "is_ancestor", "line_outside", "log", "merge_bases", "walk"]
 
 Visit = Callable[[Commit], tuple[bool, Sequence[str]]]
-"""Says of a commit whether it is shown, and which of its parents are walked to."""
+"""Returns whether a commit is shown, and which of its parents are visited next."""
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
 _BOTH = _LEFT | _RIGHT
@@ -34,7 +34,7 @@ def log(commits: Commits, start: str, *, first_parent: bool = False) -> Iterator
 def walk(commits: Commits, start: str, visit: Visit) -> Iterator[Commit]:
     """Yield those of `start` and its ancestors that `visit` shows, in the order of `log`.
 
-    Parents that `visit` does not name, and what is reached by them alone, are not looked at.
+    Parents that `visit` does not name, and what only they reach, are not read.
     """
     head = commits.get(start)
     heap = [(-head.generation, -head.created.timestamp(), head.id)]

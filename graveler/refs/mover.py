@@ -30,12 +30,12 @@ def move(
     Args:
         refs: The repository's refs.
         name: The branch.
-        change: Makes the new record from the present one. Runs again after a lost race, so
-            it must do no harm when repeated; what it raises ends the move. Returning the
-            record it was given ends the move with nothing written.
-        action: What the log says of it, if the head becomes another one.
-        landed: Says of the present record whether our change is in it, for the rare case
-            that a reply was lost and somebody else wrote since.
+        change: Makes the new record of the current one. It runs again after a lost race, so
+            it must do no harm when repeated; an error that it raises ends the move. If it
+            returns the record that it was given, nothing is written.
+        action: The action that the log records, if the head changes.
+        landed: Returns whether the current record includes the change, for the rare case
+            that a reply was lost and another writer has written since.
 
     Returns:
         The record as written.
@@ -43,7 +43,7 @@ def move(
     Raises:
         RefNotFoundError: No such branch.
         ThrottledError: 200 races lost in a row.
-        OutcomeUnknownError: A reply was lost and nothing tells whether the change landed.
+        OutcomeUnknownError: A reply was lost, and it is unknown whether the change landed.
     """
 
     def attempt(_number: int) -> BranchRecord | None:
@@ -51,7 +51,7 @@ def move(
         new = change(record)
         if new is record:
             return record
-        # whatever the change made of the record, it is the same branch: its log goes on
+        # The branch stays the same one, whatever `change` returns: its log continues.
         new = replace(new, born=record.born, moves=record.moves, pages=record.pages)
         try:
             return refs.branches.replace(new, predicate, action=action)
@@ -80,13 +80,13 @@ def advance(
         refs: The repository's refs.
         record: The record with the new head.
         predicate: Of the record it replaces.
-        action: What the log says of it.
-        landed: Says of the present record, after a lost reply, whether the move is in it. Without
-            one the commit is made for this move: no branch had it before.
+        action: The action that the log records.
+        landed: Returns, after a lost reply, whether the current record includes the move. None:
+            the commit was made for this move, and no branch had it before.
 
     Returns:
-        Whether the commit is in; if not, the race was lost and nothing was written. After a
-        lost reply, the log or history tells.
+        Whether the branch has the commit; if not, the race was lost and nothing was written.
+        After a lost reply, the log or the history decides.
 
     Raises:
         RefNotFoundError: A reply was lost, and the branch is gone.
@@ -100,7 +100,7 @@ def advance(
         if landed is not None:
             return landed(now)
         if any(move.commit == record.commit_id for move in refs.moves.of(now)):
-            return True  # also where the branch was moved elsewhere since
+            return True  # even if the branch was moved elsewhere since
         return is_ancestor(refs.commits, record.commit_id, now.commit_id)
     return True
 

@@ -61,7 +61,7 @@ class Life:
     Attributes:
         born: As its record had it.
         moves: The latest, oldest first; the deletion is the last one.
-        pages: How many pages of older moves there are.
+        pages: Number of pages with older moves.
         hidden: It was left out of listings.
         run: A run owned it.
     """
@@ -110,7 +110,7 @@ class Moves:
         return f"{_FIRST_NUMBER - number:08d}-{self._ids.unique()}"
 
     def deleting(self, record: BranchRecord) -> None:
-        """Write down what the record of a branch says before it is removed."""
+        """Log the record of a branch before it is removed."""
         moves = (*record.moves, self._move(DELETED, record.commit_id))
         key = f"{record.name}/{record.born}/{_LAST}{record.pages:08d}.{len(record.moves)}"
         page = {"hidden": record.hidden, "moves": moves, "run": bool(record.fence)}
@@ -171,7 +171,7 @@ class Moves:
         return key
 
     def drop_tag(self, key: bytes) -> None:
-        """Take a line back that did not come true."""
+        """Remove the line of a change that was not made."""
         self._kv.delete(self._partition, key)
 
     def of_tag(self, name: str) -> list[Move]:
@@ -185,7 +185,7 @@ class Moves:
         return [move for _, _, moves in sorted(lines) for move in moves]
 
     def tags(self) -> Iterator[str]:
-        """Yield each tag that the log knows of."""
+        """Yield each tag in the log."""
         return self._births(_TAG)
 
     def _trim(self, start: str, number: int, kept: int) -> None:

@@ -1,9 +1,9 @@
 """Branch protection: what may not be done to branches that match a pattern.
 
-One record, ``settings/protection``: shell patterns (``main``, ``release-*``), and for those
-that forbid other things than is usual, the list of actions. Beside them the patterns of branches
-that may require gates: everybody who moves a branch reads this record, and only where one of
-those matches has to read on.
+One record, ``settings/protection``: shell patterns (``main``, ``release-*``), and the list of
+forbidden actions where it is not the usual one. The record also has the patterns of branches that
+may require gates. Every operation that moves a branch reads this record, and reads the required
+gates only if one of those patterns matches.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ ACTIONS: Final = ("write", "commit", "merge", "revert", "reset", "delete")
 branch, revert and cherry-pick, moving it back or elsewhere (hard reset, undo), deleting it."""
 
 USUAL: Final = ("write", "commit", "reset", "delete")
-"""What is forbidden where nothing is said: such a branch only goes forward, by merges."""
+"""What is forbidden by default: such a branch only moves forward, by merges."""
 
 _INSTEAD: Final = {
     "write": "write to another branch and merge it",
@@ -53,7 +53,7 @@ class Protection:
     def add(self, pattern: str, actions: Iterable[str] | None = None) -> None:
         """Forbid `actions` on the branches that match `pattern`; the usual ones where None.
 
-        A pattern that is there already gets these actions in place of its own.
+        These actions replace the earlier ones of the pattern.
 
         Raises:
             InvalidInputError: There is no such action, or none is given.
@@ -62,13 +62,13 @@ class Protection:
         self._change(lambda rules: {**rules, pattern: chosen})
 
     def remove(self, pattern: str) -> None:
-        """Take a pattern away; no error where it is not there."""
+        """Remove a pattern; no error if it does not exist."""
         self._change(
             lambda rules: {other: what for other, what in rules.items() if other != pattern}
         )
 
     def replace(self, rules: Mapping[str, Iterable[str]]) -> None:
-        """Have these rules and no others."""
+        """Replace all rules by these."""
         chosen = {pattern: check_actions(actions) for pattern, actions in rules.items()}
         self._change(lambda _: chosen)
 
@@ -76,7 +76,7 @@ class Protection:
         """Raise ProtectedBranchError if `action` is forbidden on `branch`.
 
         Returns:
-            Whether the branch may require gates, as `may_require_gates` says.
+            Whether the branch may require gates: see `may_require_gates`.
         """
         stored = self._settings.get(PROTECTION)
         for pattern, actions in stored.forbidden.items():
@@ -90,7 +90,7 @@ class Protection:
         return _matches(branch, stored.judged)
 
     def may_require_gates(self, branch: str) -> bool:
-        """Return whether gates are required of branches by such a name, or once were."""
+        """Return whether branches of this name require gates, or did so once."""
         return _matches(branch, self._settings.get(PROTECTION).judged)
 
     def expect_gates(self, patterns: Iterable[str]) -> None:

@@ -25,11 +25,11 @@ class RefMove:
         kind: ``branch`` or ``tag``.
         position: How many lines of the same ref came after it: ``main@{2}`` is where the
             branch was put by the one at 2.
-        at: When, by the clock of who moved it.
+        at: When, by the clock of the writer.
         action: ``create``, ``commit``, ``merge``, ``publish``, ``reset``, ``undo``, ``delete``, …
-        before: The commit it was at before; None where it was not there, or nobody knows.
+        before: The commit it was at before; None if it did not exist, or is unknown.
         after: The commit it was at since; None where it was deleted.
-        actor: Who, as far as known.
+        actor: The user, if known.
     """
 
     ref: str
@@ -77,7 +77,7 @@ def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
         if shown:
             logs.append(_branch_lines(name, _lines(refs, name, record, lives)))
     logs += [tag_moves(refs, tag) for tag in refs.moves.tags()]
-    # within one log order counts, whatever the clocks said
+    # within one log the order counts, not the clocks
     return merge(*logs, key=lambda move: move.at, reverse=True)
 
 
@@ -171,7 +171,7 @@ def _true(moves: list[Move], now: str | None) -> Iterator[Move]:
     """
     turns = [list(turn) for _, turn in groupby(moves, key=lambda move: move.action == DELETED)]
     if turns and turns[-1][-1].action == DELETED and now is not None:
-        turns.pop()  # whoever wrote it did not come to delete the tag
+        turns.pop()  # the writer ended before it deleted the tag
     for number, turn in enumerate(turns):
         if turn[0].action == DELETED:
             yield turn[-1]

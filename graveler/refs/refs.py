@@ -29,7 +29,7 @@ class Refs:
         uid: The repository.
         clock: Time.
         ids: Unique names.
-        has_tree: Whether the storage has the tree of that id (hex); None where nobody asks.
+        has_tree: Whether the storage has the tree of that id (hex); None if it is not needed.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Refs:
         """Hold the turn at moving `branch` while the block runs.
 
         Movers of one branch that take turns need not do their work twice. Advisory: after ten
-        seconds of waiting one goes on without, and what is right is decided by compare-and-set
-        alone. Reads and staged writes take no turns.
+        seconds of waiting the block runs without the turn, and correctness rests on
+        compare-and-set alone. Reads and staged writes take no turns.
         """
         return self._kv.turn(self._turns + branch, _PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Refs from a dump: into a repository without history of its own, or one that has them."""
+"""Restores refs from a dump, into an empty repository or one that has the same refs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +20,9 @@ _SHOWN: Final = 5
 
 
 def check_room(refs: Refs, contents: Contents) -> None:
-    """Refuse a dump whose names stand for something else here.
+    """Refuse a dump whose names are in use for other commits.
 
-    A branch that is still at a first commit has no history, and gives way.
+    A branch that is still at its first commit has no history, and is replaced.
 
     Raises:
         AlreadyExistsError: Branches or tags of these names are at other commits.
@@ -48,17 +48,17 @@ def _is_bare(refs: Refs, record: BranchRecord) -> bool:
 
 
 def restore_refs(refs: Refs, contents: Contents, path: Path) -> None:
-    """Have all that a dump holds; what is there already stays.
+    """Restore all refs of a dump; refs that exist already stay.
 
-    May be repeated after whatever ended it: branches come last, each by compare-and-set.
+    Idempotent: branches come last, each by compare-and-set.
 
     Args:
         refs: The repository's refs.
-        contents: What `read_dump` said of the file; and `check_room` has passed.
+        contents: What `read_dump` returned for the file, checked by `check_room`.
         path: The file.
 
     Raises:
-        AlreadyExistsError: A name was taken meanwhile.
+        AlreadyExistsError: A name was taken after the check.
     """
     fresh = (commit for commit in commits_in(path) if refs.commits.find(commit.id) is None)
     for chunk in batches(fresh, _CHUNK):

@@ -77,7 +77,7 @@ class Tags:
             except (PreconditionFailedError, OutcomeUnknownError):
                 if self.find(name) is None:
                     return
-                continue  # another one made it anew meanwhile, or nothing was removed
+                continue  # it was created again, or nothing was removed
             return
 
     def list(self) -> Iterator[tuple[str, str]]:
@@ -93,5 +93,7 @@ def _commit_id(name: str, raw: bytes) -> str:
     if _COMMIT_ID.fullmatch(raw):
         return raw.decode()
     if raw.startswith(b"{"):
-        decode_json(raw, f"tag {name!r}")  # a newer graveler's is a record, and says so
+        decode_json(
+            raw, f"tag {name!r}"
+        )  # a tag of a newer graveler is a record with its own error
     raise CorruptionError(f"tag {name!r} names no commit: {raw[:80]!r}")

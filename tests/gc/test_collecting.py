@@ -345,7 +345,7 @@ def test_a_condemned_commit_is_named_again_after_undelete(world, repo):
     assert repo.gc.undelete(mark.id).state is MarkState.UNDELETED
     assert repo.gc.undelete(mark.id).state is MarkState.UNDELETED
     repo.create_branch("back", lost.id)
-    with pytest.raises(StateError, match="its condemnation was taken back"):
+    with pytest.raises(StateError, match="its condemnation was withdrawn"):
         repo.gc.sweep(mark.id)
     pass_days(world, 30)
     collect(repo)

@@ -1,4 +1,4 @@
-"""All commits of a repository, as far as retention looks at them."""
+"""All commits of a repository, without their texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class Node:
 
     Attributes:
         parents: Ids, first parent first.
-        created: Microseconds since 1970, UTC, by the clock of whoever committed.
+        created: Microseconds since 1970, UTC, by the clock of the committer.
         tree: Id of its metarange, hex.
         generation: Greater than that of every parent.
-        named: Commits that its metadata names: a step that is tried again looks at them.
+        named: Commits that its metadata names: the next try of a step reads them.
     """
 
     parents: tuple[str, ...]
@@ -76,7 +76,7 @@ class _Reach:
 
 
 class CommitGraph:
-    """The commits by id, read in one scan; what came later is read one by one.
+    """The commits by id, read in one scan; later ones are read one by one.
 
     It is held in memory: some hundred bytes for each commit.
     """
@@ -89,7 +89,7 @@ class CommitGraph:
         """Return a commit.
 
         Raises:
-            CorruptionError: Something reaches it, and it is not there.
+            CorruptionError: It is reached, and it is missing.
         """
         node = self.nodes.get(identifier)
         if node is None:

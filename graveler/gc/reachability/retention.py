@@ -72,7 +72,7 @@ def _walk(
     while True:
         earlier = walked.get(identifier)
         if earlier is not None and earlier[0] <= threshold and earlier[1] >= left:
-            return  # somebody has walked on from here, and at least as far
+            return  # another line has passed here, and went at least as far
         walked[identifier] = threshold, left
         kept.add(identifier)
         left -= 1

@@ -47,7 +47,7 @@ class Roots:
         self.tokens: set[str] = set()
 
     def look(self) -> bool:
-        """Look at everything once; return whether something new was there."""
+        """Read everything once; return whether there was something new."""
         before = self._size()
         for name in list(self._stores.refs.branches.names()):
             self._settle(name)
@@ -77,7 +77,7 @@ class Roots:
         record = self._stores.refs.branches.find(name)
         for attempt in range(_ATTEMPTS):
             if record is None:
-                return  # deleted; where its head went is seen by a look at all
+                return  # deleted; the next round sees where its head went
             self.heads.setdefault(name, set()).add(record.commit_id)
             self.tokens.update(_tokens(record))
             if record.nonce in self._read:

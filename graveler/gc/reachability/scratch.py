@@ -1,4 +1,4 @@
-"""What is reachable, in a temporary database: tens of millions of names need no memory."""
+"""Reachable names in a temporary database: tens of millions of them need no memory."""
 
 import sqlite3
 import tempfile

@@ -1,8 +1,8 @@
-"""One look at a whole repository: what stays, and what else lies in its storage.
+"""A survey of a whole repository: what is kept, and what else its storage holds.
 
-What stays is closed: no table that stays names a table or a data file that goes, whether a
-ref reaches it or it is merely too young to be judged. So a writer who takes over any table
-that is there gets all that it names.
+What is kept is closed: no table that is kept names a table or a data file that is deleted,
+whether a ref reaches the table or it is too young to be condemned. So a writer that reuses any
+table in the storage has all that the table names.
 """
 
 import re
@@ -20,7 +20,7 @@ from graveler.gc.reachability.roots import Roots, RunRoots
 from graveler.gc.reachability.scratch import ListedFile, Scratch
 from graveler.gc.reachability.trees import Trees
 from graveler.gc.rules import Keep, Retention
-from graveler.gc.store_clock import FOLDER, microseconds, store_now
+from graveler.gc.store_clock import FOLDER, store_now
 from graveler.identity import unix_us
 from graveler.objects.address import DATA
 from graveler.objects.store import ObjectInfo
@@ -49,23 +49,23 @@ class _Unknown:
 
 
 class Survey:
-    """What one look found.
+    """The result of one survey.
 
     Attributes:
         now: When it began, by the store's clock.
         trees: Notes what is reached.
-        kept: The commits whose trees stay.
+        kept: The commits whose trees are kept.
         graph: All commits.
         roots: What refs, staged writes and runs name.
-        unknown: What lies in the storage and is not graveler's.
+        unknown: Objects in the storage that are not graveler's.
 
     Args:
         stores: The repository.
-        scratch: Where it is noted.
+        scratch: Holds the notes.
         runs: The commits that runs need.
-        grace: Seconds that an object must have been there to be judged.
-        progress: Told how far it is.
-        forsaken: Staging tokens that no operation uses any more, though something is staged.
+        grace: Age in seconds from which an object may be condemned.
+        progress: Called with the progress; None: not reported.
+        forsaken: Staging tokens with rows that no operation uses any more.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class Survey:
         self.roots = Roots(stores, scratch, runs)
         self.unknown = _Unknown()
         self._list_tables()
-        # before the branches are looked at: a token that has writes was named by then, and one
-        # that was given up is never named again
+        # Before the branches are read: a token that has rows was named by then, and an
+        # abandoned one is never named again.
         self._tokens = list(stores.staging.tokens())
         self.roots.look_at_holds(set(self._tokens).difference(forsaken))
         self.roots.look()
@@ -107,7 +107,7 @@ class Survey:
         self.kept |= self.roots.tags | self.roots.runs
         for heads in self.roots.heads.values():
             self.kept |= heads
-        # a commit that was only just made may be about to get a ref
+        # a commit that was just made may get a ref soon
         self.kept |= {
             identifier
             for identifier, node in self.graph.nodes.items()
@@ -183,7 +183,7 @@ class Survey:
             match = _TABLE.fullmatch(info.key)
             if match is not None:
                 self._scratch.add_file(
-                    ListedFile(bytes.fromhex(match[1]), info.size, microseconds(info.mtime))
+                    ListedFile(bytes.fromhex(match[1]), info.size, unix_us(info.mtime))
                 )
             elif not self._is_own(info.key):
                 self.unknown.add(info.key)

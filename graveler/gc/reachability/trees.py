@@ -1,4 +1,4 @@
-"""From trees to ranges to addresses, each of them read once, where it is stored."""
+"""Follows trees to ranges and addresses; reads each table once, from the storage."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _WHAT: Final = "nothing is collected before it is mended: run `graveler fsck`"
 
 
 class Trees:
-    """Notes what trees name; reads the store itself, never the cache.
+    """Notes what trees name; reads the store, never the cache.
 
     Attributes:
         read: Tables read so far.
@@ -43,10 +43,10 @@ class Trees:
             self._reach_range(identifier)
 
     def reach_stray(self, identifier: bytes) -> None:
-        """Note a table that stays although no kept commit names it, and what it names.
+        """Note a table that is kept although no kept commit names it, and what it names.
 
-        Whoever writes the same table once more takes it over with all that it names. Of what
-        somebody else has deleted meanwhile, or nobody can read, nothing follows.
+        A writer of the same table reuses it with all that it names. A table that was deleted in
+        the meantime, or cannot be read, names nothing.
         """
         if not self._scratch.see(identifier):
             return
@@ -66,7 +66,7 @@ class Trees:
             self._scratch.add_addresses(self._addresses(reader))
 
     def _needed(self, identifier: bytes, kind: TableKind) -> TableReader:
-        """Return a table that is what its id says: what it names is all that is kept by it."""
+        """Return a table that is verified against its id, because it decides what is kept."""
         try:
             reader = self._open(identifier)
             deque(checked_ids(reader, identifier, kind), maxlen=0)
