@@ -427,6 +427,6 @@ class Lake:
                 no_progress_s=self._config.no_progress_s,
             )
             store = self._stores.setdefault(uri, opened)
-            if store is not opened:  # another thread was quicker
+            if store is not opened:  # another thread opened it first
                 opened.close()
         return store

@@ -553,7 +553,7 @@ class Repository:
                 moves the change of the refused hour to a branch of its own and continues.
         """
         branch, into = branch_text(branch, "branch"), branch_text(into, "into")
-        from graveler.ingest import Ingestion  # noqa: PLC0415 - only who ingests waits for it
+        from graveler.ingest import Ingestion  # noqa: PLC0415 - only ingestion needs it
 
         return Ingestion(self.stores, branch, into=into, gates=gates, on_refusal=on_refusal)
 
@@ -573,7 +573,7 @@ class Repository:
                 run.put(path, data)
 
         Args:
-            key: Names the run by what it makes; a later attempt of the same key goes on from
+            key: Names the run by what it makes; a later attempt of the same key resumes
                 what an unfinished one committed.
             gates: Checks on what that branch would become.
             strategy: ``source-wins`` or ``dest-wins`` where paths conflict.

@@ -1,4 +1,4 @@
-"""Making, resetting and deleting branches."""
+"""Branches: create, reset, hard reset, delete."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,11 +31,11 @@ _RESET: Final = "reset"
 def create_branch(
     stores: Stores, name: str, source: str, *, exist_ok: bool, hidden: bool = False
 ) -> BranchRecord:
-    """Make a branch whose head is what `source` names; costs one write, copies nothing.
+    """Create a branch at the commit that `source` names: one write, nothing is copied.
 
     Raises:
         AlreadyExistsError: The name is taken, and `exist_ok` is not set.
-        InvalidInputError: The name is one of a run's branch, or none at all.
+        InvalidInputError: The name is invalid, or reserved for the branch of a run.
         GateFailedError: A gate that branches of the name require refuses what it would hold.
     """
     check_users_branch(name)

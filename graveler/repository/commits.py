@@ -1,15 +1,19 @@
-"""Commit: seal the live token, build the tree off to the side, move the branch in one step.
+"""Commit: seal the live token, build the tree apart, move the branch in one step.
 
-Up to the last compare-and-set no reader sees a change, and every step before it may be
-repeated: a crash at any point leaves the branch as it was, with its writes still staged,
-and the next committer takes them up.
+No reader sees a change before the last compare-and-set, and every step before it may be repeated.
+A crash at any point leaves the branch as it was, with its writes still staged for the next
+committer.
 
-Sealed tokens stand in the record oldest first, and are committed from the front. So what a
-committer set out to commit and what is still sealed when it lands overlap: a suffix of the
-one is a prefix of the other. All the same: nobody was quicker. None at all: another one has
-committed everything, or somebody discarded it. Else an earlier committer has landed part of
-it, and the rest is committed upon that. The work of a committer that lost is not lost: its
-tree still holds where the head has not changed since, or by its own tokens only.
+The record lists the sealed tokens oldest first, and they are committed from the front. So the tokens
+that a committer built from and those still sealed when it lands overlap: a suffix of the former is a
+prefix of the latter.
+
+- Full overlap: no other committer landed.
+- No overlap: another committer landed all of them, or a reset discarded them.
+- Partial overlap: another committer landed the first ones; the rest is committed on its head.
+
+A committer that lost the race keeps its tree if the head is unchanged, or changed by its own tokens
+only.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,11 +52,11 @@ class _Seal:
     """A branch as a committer found it.
 
     Attributes:
-        seen: Its record as we first saw it.
-        record: As it is sealed. Nothing is sealed where nothing is staged, or where as many
-            tokens are sealed as may be; where another committer was quicker, what we first saw
-            live is his.
-        judged: Whether the branch required gates while its record was that one.
+        seen: Its record at the first read.
+        record: Its record after sealing. Nothing is sealed if nothing is staged, or if the number
+            of sealed tokens is at its limit. If another committer sealed first, the live token of
+            `seen` belongs to that committer.
+        judged: Whether the branch required gates while it had that record.
     """
 
     seen: BranchRecord
@@ -82,7 +86,7 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
 
     def landed(now: BranchRecord) -> bool:
         nonlocal judged
-        judged = not fence  # the record is not the one that we wrote, perhaps
+        judged = not fence  # another mover may have written the record
         return now.staging_token != looks[-1].staging_token
 
     record = move(stores.refs, name, change, landed=landed)
@@ -114,13 +118,13 @@ def commit(
         name: The branch.
         spec: What the commit says.
         fence: What a writer to a run's branch holds.
-        allow_empty: Make a commit also where nothing is staged that differs.
+        allow_empty: Commit even if nothing staged differs from the head.
         keep: Metarange id of a tree whose records are taken, also where the head has none, for
             what is staged with equal content; "" for none.
 
     Returns:
-        The commit; where another committer took all the writes meanwhile, the branch's head,
-        which holds them.
+        The commit; if another committer landed all the writes meanwhile, the branch's head, which
+        holds them.
 
     Raises:
         NoChangesError: Nothing is staged that differs from the head.
@@ -142,14 +146,14 @@ def _commit(stores: Stores, name: str, fence: str, wish: _Wish) -> Commit:
         full = len(seal.record.sealed_tokens) >= most
         if not full or seal.record.staging_token != seal.seen.staging_token:
             break
-        # what committers that died left behind lands first, so that it grows no more; what is
-        # live, our own writes among it, is sealed after that
+        # the tokens that dead committers left land first, so that their number stays bounded; the
+        # live token, with this caller's writes, is sealed after that
         try:
             earlier = _found(work) or earlier
         except GateFailedError:
             if most >= _MOST_REFUSED:
                 raise
-            most *= 2  # what was refused is sealed, and what mends it must get in behind
+            most *= 2  # refused writes stay sealed; the writes that mend them come behind
     else:
         raise ThrottledError(f"branch {name!r} is busy: {MOST_SEALED} commits are under way")
     try:

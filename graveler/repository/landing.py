@@ -1,9 +1,8 @@
-"""Landing: the one way in which a branch gets a new head.
+"""Landing: the one protocol by which a branch gets a new head.
 
 A *landing* reads the branch's record, builds a commit on its head, lets gates judge the commit, and
-replaces the record by compare-and-set. Where another mover was faster, it reads, builds and judges
-again. Movers of one branch take turns, so that a race is rarely lost; the compare-and-set alone
-decides what is right.
+replaces the record by compare-and-set. After a lost race it reads, builds and judges again. Movers
+of one branch take turns, so that races are rare; correctness depends on the compare-and-set alone.
 
 No reader sees a change before the compare-and-set, and each step before it may be repeated. A
 process that dies in the middle leaves objects and commit records that no branch names.
@@ -44,7 +43,7 @@ class CommitSpec:
     Attributes:
         message: Free text.
         metadata: Its pairs, graveler's own included.
-        committer: Who; the process's user where empty.
+        committer: Name; "" stands for the user of the process.
     """
 
     message: str

@@ -1,12 +1,12 @@
 """The history of a path: which commits changed it, found without opening their trees.
 
-A commit says in which stretches of keys it differs from its first parent. Where the path lies
-in none of them, the commit has not changed it, and nothing of its tree is read. The others are
-compared: by the ids of ranges first, then by the entries.
+A commit records the stretches of keys in which it differs from its first parent. If the path lies in
+none of them, the commit did not change it, and its tree is not read. Otherwise the trees are
+compared, first by the ids of ranges, then by entries.
 
-History is simplified as git does it: where a commit has at the path what one of its parents
-has, only that parent is walked to, so that a side branch is entered only where something of it
-came through the merge. A merge is shown where the path differs from each of its parents.
+History is simplified as git does it. If a commit has the same content at the path as one of its
+parents, only that parent is followed, so that a side branch is entered only if the merge took
+something from it. A merge is shown if the path differs from every parent.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,9 +37,9 @@ def trace(
     Args:
         stores: The repository.
         start: Where to begin.
-        path: An exact path; or else
-        prefix: the start of paths.
-        first_parent: Only first parents are looked at: a merge then is what it brought.
+        path: An exact path; give `path` or `prefix`.
+        prefix: The start of the paths.
+        first_parent: Follow first parents only: a merge then counts with all it brought.
 
     Raises:
         ExpiredError: A tree that must be compared was removed by garbage collection.

@@ -1,7 +1,7 @@
-"""Revert and cherry-pick: what one commit changed, taken back or done again, as a commit.
+"""Revert and cherry-pick: a commit that inverts or repeats what another commit changed.
 
-Both are three-way merges into the branch's head in which the commit and its parent stand for
-base and source: to take a commit back is to merge its parent's tree over its own.
+Both are three-way merges into the branch's head. A revert takes the commit as base and its parent as
+source; a cherry-pick takes the parent as base and the commit as source.
 """
 
 from dataclasses import dataclass, replace
@@ -29,14 +29,14 @@ def revert(  # noqa: PLR0913 - what a revert has
     strategy: str | None,
     allow_empty: bool = False,
 ) -> Commit:
-    """Make a commit on the branch that takes back what `commit` changed.
+    """Commit on the branch the inverse of what `commit` changed.
 
     Args:
         stores: The repository.
         name: The branch; what is staged on it stays staged.
-        commit: Whose changes.
-        spec: What the new commit says; a message of its own where that is empty.
-        parent: Which parent's side stays, from 1; needed for a merge.
+        commit: The commit to revert.
+        spec: Of the new commit; an empty message gets a default.
+        parent: The parent whose side stays, from 1; required for a merge.
         strategy: ``source-wins`` (what is reverted) or ``dest-wins`` (the branch) in a conflict;
             None for neither.
         allow_empty: Make a commit also where nothing changes.
@@ -44,7 +44,7 @@ def revert(  # noqa: PLR0913 - what a revert has
     Raises:
         InvalidInputError: No such parent, or a merge and none is named.
         MergeConflictError: Something changed the same paths since; the branch stays.
-        NoChangesError: The branch has nothing of it.
+        NoChangesError: The branch has none of these changes.
         ProtectedBranchError: The branch takes no reverts.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.

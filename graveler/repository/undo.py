@@ -1,7 +1,7 @@
-"""Undo: a branch back where it was before a move, a deleted branch or tag made again.
+"""Undo: put a branch back where it was before a move; make a deleted branch or tag again.
 
-The log says where it was. An undo is a move like others and stands in the log too, so that
-the next one takes it back.
+The log of moves says where the branch was. An undo is a move too and stands in the log, so that the
+next undo reverses it.
 """
 
 from graveler.errors import (
@@ -25,12 +25,11 @@ _ACTION = "undo"
 def undo(stores: Stores, name: str, to: int) -> Commit:
     """Put the branch where it was `to` moves ago; make it again there if it was deleted.
 
-    What is staged stays staged, over the head as ever. What was staged when the branch was
-    deleted is gone.
+    What is staged stays staged. What was staged when the branch was deleted is lost.
 
     Raises:
-        RefNotFoundError: The log does not go back so far, or the branch was not there then.
-        PreconditionFailedError: The branch was moved meanwhile; it stays where it is.
+        RefNotFoundError: The log does not reach back that far, or the branch did not exist then.
+        PreconditionFailedError: The branch moved meanwhile, and stays as it is.
         FencedError: The branch is or was a run's.
         ProtectedBranchError: The branch may not be moved so.
         GateFailedError: A gate that the branch requires refuses; it did not move.

@@ -57,7 +57,7 @@ class View(RefLike):
 
         Args:
             prefix: Start of the paths; "" for all.
-            after: Leave out paths up to and including this one, to go on where one stopped.
+            after: Leave out paths up to and including this one, to resume a listing.
             delimiter: Fold what lies behind it into one ``Prefix`` each, as folders ("/").
         """
         prefix, after = prefix_text(prefix, "prefix"), prefix_text(after, "after")

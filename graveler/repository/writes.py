@@ -1,8 +1,8 @@
-"""Staging writes: write under the live token, look again, repeat where a commit began.
+"""Staged writes: write under the live token, read the branch again, repeat if a commit began.
 
-A write is acknowledged only if the branch still takes writes under the same token after
-the write was made: then the next commit holds it. Else it is made again under the new
-token; what was written under the old one has the same identity, so twice is once.
+A write is acknowledged only if the branch has the same live token after it: then the next commit
+holds it. Otherwise the write is repeated under the new token. Both rows have the same identity, so
+the repetition changes nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +61,7 @@ def check_fence(record: BranchRecord, fence: str) -> None:
 
 @contextmanager
 def owned(name: str, fence: str) -> Iterator[None]:
-    """Turn a missing branch into FencedError for a writer that holds a fence: its time is over."""
+    """Turn a missing branch into FencedError for a writer that holds a fence."""
     try:
         yield
     except RefNotFoundError:
@@ -80,7 +80,7 @@ def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:
 
 
 def stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, bytes]]) -> str:
-    """Stage writes (key, staged entry or tombstone), acknowledged all together.
+    """Stage writes (key, staged entry or tombstone) and acknowledge them together.
 
     Returns:
         The token they are staged under.
@@ -104,7 +104,7 @@ def stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, by
 
 
 def check_writable(stores: Stores, name: str, fence: str) -> None:
-    """Refuse a write before it costs anything, as far as can be known before."""
+    """Refuse, before any bytes are stored, a write that the branch would not take."""
     refuse_writes(f"branch {name!r}")
     _branch(stores, name, fence)
     if not fence:

@@ -1,12 +1,16 @@
 """Borrowed bytes: entries whose bytes are in the repository's storage already.
 
-A sweep deletes what its mark lists and its look does not find named. Bytes that were put by the
-same call are too young to be listed; bytes that an entry borrows are not. A borrower reads the
-epoch of sweeps, looks the objects up, makes its entries visible to looks (as staged rows that
-carry the epoch), and reads the epoch again. Where it has not changed and no sweep is under way,
-every sweep to come sees the rows. Else what the sweep does with these very keys decides: while
-it is looking it is made to look again; once it has decided, its pages say what it deletes; and
-when it is over, the store says what is left.
+A sweep deletes the objects that its mark lists and its survey finds unnamed. Bytes that the same call
+has put are too young to be listed; borrowed bytes may be listed. A borrower therefore
+
+1. reads the epoch of sweeps,
+2. looks the objects up,
+3. makes its entries visible to surveys, as staged rows that carry the epoch,
+4. reads the epoch again.
+
+If the epoch is unchanged and no sweep runs, every later sweep sees the rows. Otherwise the state of
+the sweep decides: one that surveys is made to survey again; one that has decided lists on its pages
+what it deletes; after one that is over, the store says what is left.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

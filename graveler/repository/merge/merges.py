@@ -175,7 +175,7 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
 def merge_into(
     stores: Stores, source: Commit, into: str, spec: CommitSpec, *, strategy: str | None
 ) -> MergeResult:
-    """Merge a commit into a branch; a race that is lost is merged again, upon the new head.
+    """Merge a commit into a branch; after a lost race, merge again into the new head.
 
     What is staged on the destination stays staged. Always a merge commit, never a silent
     fast-forward, so that history says what was published together.

@@ -1,12 +1,11 @@
 """Reading a branch: staged writes over the head, with a second look at the branch record.
 
-A commit moves staged writes into the head and then drops their partitions. Whoever read
-the record before and the partitions after would miss them: so the record is read again,
-and where it has changed, the reading is done again.
+A commit moves staged writes into the head and then drops their partitions. A reader that read the
+record before and the partitions after would miss them. So a read ends with a second look at the
+record, and is repeated if the record has changed.
 
-A listing copies the staged writes first, and only that is done again: the commit that the
-settled record names is immutable, so the listing streams its tree under the copy and never
-looks at the branch again.
+A listing copies the staged writes first, and repeats only the copy. The commit that the settled
+record names is immutable, so the listing streams its tree under the copy without another look.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,21 +1,20 @@
-"""Do the key-value store and the storage belong together, and does neither know less than before?
+"""The witness: whether the key-value store and the storage match, and neither has lost anything.
 
-The storage of a repository holds one object, the marker: the lake's id, the repository's, and a
-count. The key-value store holds the lake's id too, and which counts it has handed out.
+The storage of a repository holds one object, the marker: the id of the lake, the id of the
+repository and a count. The key-value store holds the id of the lake and the counts it has issued.
 
-A process that is about to move a ref for the first time takes the next count from the key-value
-store, and replaces the marker by its own, on the condition that it is still the one that the
-key-value store knows. One request, and in nearly all cases it says everything:
+Before a process moves a ref for the first time, it takes the next count from the key-value store and
+replaces the marker, on the condition that the marker is the one that the key-value store knows. This
+one conditional request nearly always succeeds. If it fails, the process reads the marker:
 
-- There is no such object: the storage is not there, most often a volume that is not mounted.
-- It is another lake's, or another repository's: settings name the wrong storage, or somebody
-  has taken it over.
-- Its count was not handed out by this key-value store: that one was restored from an old
-  backup, or is one of two copies.
-- Its count is less than one that was acknowledged: the storage is an older copy of itself.
+- There is no marker: the storage is missing, usually because a volume is not mounted.
+- It belongs to another lake or repository: the settings name the wrong storage, or another lake has
+  taken the storage over.
+- This key-value store has not issued its count: the store was restored from an old backup, or is one
+  of two copies.
+- Its count is below one that was acknowledged: the storage is an older copy of itself.
 
-None of these is an answer to the one request, only that the marker is another one: then it is
-read. After that a process counts about once a minute, behind its moves.
+Afterwards a process counts about once a minute, in the background.
 
 Ids are compared, never the spelling of places. Where a storage is spelled as it was when the
 marker was last written, opening a repository asks for nothing; a folder is always looked at.
@@ -76,7 +75,7 @@ class Known:
         acked: The last one of which it knows that it was written.
         etag: Of the marker with that count.
         place: Root of the storage it was written to, for people.
-        at: When it was, by the clock of who wrote it; for people.
+        at: When it was written, by the writer's clock; informative.
         issued: Counts since, that one included, and their nonces.
     """
 
