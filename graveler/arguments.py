@@ -1,7 +1,7 @@
 """One check of what callers hand over, at the public face and nowhere below.
 
 Each function takes a value and the name of its argument, and returns the value as the engine
-wants it; whatever does not make sense is an InvalidInputError that names argument, value and
+wants it; a value that makes no sense is an InvalidInputError that names argument, value and
 expectation.
 """
 
@@ -94,7 +94,7 @@ Moment = datetime | str
 def _wrong(name: str, value: Any, expected: str) -> InvalidInputError:
     try:
         shown = _brief.repr(value)
-    except Exception:  # noqa: BLE001 - whatever a caller's __repr__ raises
+    except Exception:  # noqa: BLE001 - a caller's __repr__ may raise anything
         shown = type(value).__name__
     return InvalidInputError(f"{name}={shown}: give {expected}")
 

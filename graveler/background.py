@@ -1,4 +1,4 @@
-"""Clean-up that nobody waits for, as a port, so that a test owns when it happens.
+"""Clean-up in the background, as a port, so that a test decides when it happens.
 
 What is handed over here must be harmless when it never runs: a process may die before.
 """
@@ -30,7 +30,7 @@ class Background(ABC):
 def _logged(task: Callable[[], None]) -> None:
     try:
         task()
-    except Exception:  # noqa: BLE001 - nobody is there to catch it
+    except Exception:  # noqa: BLE001 - there is no caller to catch it
         _log.exception("clean-up failed; a later sweep does it again")
 
 

@@ -33,7 +33,7 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     raggedness = 50000
 
 The texts of [kv], [storage], [s3] and [links] may hold ``${NAME}`` for an environment variable, or be
-``{command = "…"}`` for what a command prints, so that no secret lies in the file::
+``{command = "…"}`` for what a command prints, so that the file holds no secret::
 
     uri = "postgresql://graveler:${LAKE_PASSWORD}@db.example/lake"
     secret_key = {command = "pass show lake/s3"}
@@ -147,7 +147,7 @@ class LakeConfig:
         return f"LakeConfig({self.location!r}, kv={kv!r}, storage={storage!r})"
 
     def options_of(self, uri: str) -> Mapping[str, str]:
-        """Return the options of the object store at a root: those of the place it lies in."""
+        """Return the options of the object store at a root: those of the place it is in."""
         if not uri.startswith("s3"):
             return {}
         root = f"{_plain_s3(uri)}/"
@@ -377,7 +377,7 @@ def write_default_config(
     )
     try:
         make_folder(folder)
-        # whole or not at all: who opens the folder at the same moment must not read half a file
+        # atomic: a process that opens the folder at the same moment must not read half a file
         prepared = folder / f"{PREPARED}{secrets.token_hex(8)}"
         try:
             create_file(prepared)  # it may hold a password

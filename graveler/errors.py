@@ -261,7 +261,7 @@ class GateFailedError(GravelerError):
     """A gate refused the candidate; the target did not move.
 
     Attributes:
-        verdicts: What each gate said, in the order they ran.
+        verdicts: The verdict of each gate, in the order they ran.
     """
 
     code = ErrorCode.GATE_FAILED
@@ -281,7 +281,7 @@ class RetryableError(GravelerError):
 
 
 class PreconditionFailedError(RetryableError):
-    """The record or object was changed by somebody else since it was read."""
+    """The record or object was changed by another writer since it was read."""
 
     code = ErrorCode.PRECONDITION_FAILED
 

@@ -66,7 +66,7 @@ class Fields:
         )
 
     def value(self, name: str, default: Any = _MISSING) -> Any:
-        """Return a field of whatever type."""
+        """Return a field of any type."""
         value = self._record.get(name, default)
         if value is _MISSING:
             raise self.wrong(name, "a value")
@@ -190,7 +190,7 @@ class Fields:
         return found
 
     def mapping(self, name: str, default: Any = _MISSING) -> Mapping[str, Any]:
-        """Return an object with values of whatever type."""
+        """Return an object with values of any type."""
         value = self.value(name, default)
         if type(value) is not dict:
             raise self.wrong(name, "an object")

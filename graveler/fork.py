@@ -49,7 +49,7 @@ class _HeldOff:
     """Calls that hold forks off, and forks that wait for them: ``with held_off:``.
 
     What a hook raises is lost, and the handler of a signal that came meanwhile may raise in any
-    of them. So none relies on another one: no lock is kept across the fork, and nobody waits for
+    of them. So none relies on another one: no lock is kept across the fork, and no thread waits for
     ever for what should have been done in one that was cut short.
     """
 
@@ -68,7 +68,7 @@ class _HeldOff:
             self._calls[thread] = self._calls.get(thread, 0) + 1
 
     def __exit__(self, *error: object) -> None:
-        """End the call, whatever came of it: let the forks that wait for it go on."""
+        """End the call, failed or not: release the forks that wait for it."""
         thread = get_ident()
         with self._lock:
             left = self._calls.pop(thread, 1) - 1
@@ -82,7 +82,7 @@ class _HeldOff:
     def before(self) -> None:
         """Wait until no other thread is in a call; from here to the fork none begins.
 
-        Not for ever: a disk may hang, and a fork cannot be refused. Nor a second time for the
+        Not without limit: a disk may hang, and a fork cannot be refused. Nor a second time for the
         same call. One of the thread that forks, from a signal handler, goes on in both.
         """
         thread = get_ident()

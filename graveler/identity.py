@@ -10,7 +10,7 @@ commit id         h over committer, message, metarange, time, metadata, parents
 ================  ==============================================================
 
 The content identity decides diff, merge, conflicts and "nothing changed": equal files
-written on two branches are one and the same, whatever their addresses and times. The
+written on two branches are equal, with any addresses and times. The
 record id covers every byte of the value record, address and time included. All other ids
 are made of record ids, so one id never stands for two sets of addresses.
 
@@ -64,7 +64,7 @@ def unix_us(moment: datetime) -> int:
 def entry_identity(entry: Entry) -> bytes:
     """Return the content identity: 32 bytes that say what the entry holds.
 
-    A checksum that somebody declared is not believed: the address and the version that its
+    A declared checksum is not trusted: the address and the version that its
     store reported stand in for the content.
     """
     if entry.computed and entry.checksum:

@@ -172,7 +172,7 @@ class Commit:
         parents: Commit ids, first parent first.
         generation: 1 for a root, else 1 + the largest of the parents'.
         message: Free text.
-        committer: Who.
+        committer: Name of the committer.
         created: When, UTC, microseconds.
         metadata: The caller's pairs; keys that start with ``graveler.`` are ours.
         tokens: The staging tokens whose writes it holds; kept beside the commit, not part of
@@ -203,7 +203,7 @@ class Move(NamedTuple):
         at_us: When, microseconds since 1970 by the mover's clock.
         action: What was done: ``create``, ``commit``, ``merge``, ``delete``, …
         commit: The branch's head since then.
-        actor: Who, as far as known.
+        actor: Name of the actor, if known.
     """
 
     at_us: int
@@ -225,7 +225,7 @@ class BranchRecord:
         fence: Unique to one opening of the branch by a run: a writer that holds another
             one is stale. "" for a user's branch, which anyone may write.
         hidden: Left out of listings (the branches of runs).
-        nonce: Differs with every write, so that a lost reply can be told from a lost race.
+        nonce: Differs with every write, which distinguishes a lost reply from a lost race.
         born: Unique to this creation of the branch; the order of births is that of time.
         moves: The latest moves, oldest first; ends with the one to ``commit_id``.
         pages: How many pages of older moves were written to the log.

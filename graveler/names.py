@@ -194,7 +194,7 @@ def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
 def check_caller_pairs(what: str, pairs: Mapping[str, str] | None) -> dict[str, str]:
     """Return the caller's metadata for a commit or a run, refusing names that are ours.
 
-    By ``graveler.run``, ``graveler.published`` and the like it is told what a commit is.
+    By ``graveler.run``, ``graveler.published`` and the like the kind of a commit is recorded.
 
     Raises:
         InvalidInputError: A name or a value is no text, or a name begins with ``graveler.``.

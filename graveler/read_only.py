@@ -1,8 +1,8 @@
-"""Whether a gate is judging right now: then nothing may be written, through whatever object.
+"""Refuses every write while a gate judges, through any object.
 
-A gate gets a candidate that cannot be written. It may hold other things all the same: the run it
+A gate gets a candidate that cannot be written. It may still hold other objects: the run it
 closes over, a repository of its module, a lake that it opens. Every place that changes a record
-asks here first.
+calls `refuse_writes` first.
 """
 
 from collections.abc import Iterator

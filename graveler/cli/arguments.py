@@ -35,11 +35,11 @@ _RATE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s
 
 MetaOption = Annotated[
     list[str] | None,
-    typer.Option("--meta", metavar="NAME=VALUE", help="A pair to keep with it; repeat for more."),
+    typer.Option("--meta", metavar="NAME=VALUE", help="A metadata pair; repeat for more."),
 ]
 
 LimitOption = Annotated[
-    int | None, typer.Option("--limit", "-n", metavar="N", min=0, help="At most so many.")
+    int | None, typer.Option("--limit", "-n", metavar="N", min=0, help="List at most N.")
 ]
 
 StrategyOption = Annotated[
@@ -72,7 +72,7 @@ class Address(NamedTuple):
         """Return an address that has a path.
 
         Raises:
-            UsageError: It has none.
+            UsageError: The text names no path.
         """
         address = cls.parse(text)
         if not address.path:
@@ -110,7 +110,7 @@ def read_duration(option: str, text: str) -> timedelta:
     """Return the length of time.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The text is not a length of time.
     """
     found = arguments.read_duration(text)
     if found is None:
@@ -122,7 +122,7 @@ def read_rate(option: str, text: str) -> float:
     """Return bytes per second.
 
     Raises:
-        UsageError: It is no rate.
+        UsageError: The text is not a rate.
     """
     match = _RATE.fullmatch(text)
     rate = float(match[1]) * _BYTES[match[2].lower()] if match is not None else 0.0
@@ -132,7 +132,7 @@ def read_rate(option: str, text: str) -> float:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a length of time as people read it, in the largest unit that divides it."""
+    """Return a length of time in the largest unit that divides it."""
     for unit, size in _SECONDS.items():
         if seconds and not seconds % size:
             return f"{seconds / size:g}{unit}"

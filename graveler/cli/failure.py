@@ -1,4 +1,4 @@
-"""Errors as the command line tells them: one line, an exit code, and JSON for programs."""
+"""Errors on the command line: one line, an exit code, and JSON for programs."""
 
 import sys
 import traceback
@@ -29,11 +29,11 @@ GATE: Final = 4
 
 
 class UsageError(InvalidInputError):
-    """The command line asks for something that no lake could do."""
+    """The arguments of the command are wrong for any lake."""
 
 
 def report(error: Exception, *, as_json: bool, debug: bool) -> int:
-    """Tell the error on the standard error stream; return the exit code."""
+    """Write the error to the standard error stream; return the exit code."""
     if debug:
         traceback.print_exception(error)
     if as_json:
@@ -58,7 +58,7 @@ def _exit_code(error: Exception) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, GravelerError):
         return str(error)
-    # others, Spark's above all, bring their whole stack along
+    # other errors, Spark's above all, hold a whole stack trace
     first = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {first} (--debug shows where)"
 

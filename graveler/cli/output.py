@@ -1,4 +1,4 @@
-"""What goes to the terminal, the pipe or the file: lines for people, JSON for programs."""
+"""Output to a terminal, a pipe or a file: lines for people, JSON for programs."""
 
 import json
 import os
@@ -18,7 +18,7 @@ _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our output has had enough (``| head``): stop, and say nothing."""
+    """The reader closed our output (``| head``): stop without a message."""
 
 
 def to_json(value: Any) -> str:
@@ -40,7 +40,7 @@ def size_text(size: int) -> str:
 
 
 class Output:
-    """Writes what a verb has to say.
+    """Writes the output of a verb.
 
     Attributes:
         as_json: Whether the reader is a program.
@@ -64,7 +64,7 @@ class Output:
         """Write a line.
 
         Raises:
-            ReaderGoneError: Nobody reads any more.
+            ReaderGoneError: The reader has closed the output.
         """
         try:
             sys.stdout.write(text + "\n")
@@ -72,7 +72,7 @@ class Output:
             raise ReaderGoneError from error
 
     def show(self, value: Mapping[str, Any], *lines: str) -> None:
-        """Write `value` as a line of JSON, or the lines, as the reader wants it."""
+        """Write `value` as a line of JSON where ``--json`` is given, else the lines."""
         if self.as_json:
             self.line(to_json(value))
             return
@@ -88,14 +88,14 @@ class Output:
             raise ReaderGoneError from error
 
     def flush(self) -> None:
-        """Hand over what is buffered."""
+        """Flush the buffer."""
         try:
             sys.stdout.flush()
         except BrokenPipeError as error:
             raise ReaderGoneError from error
 
     def abandon(self) -> None:
-        """Let what is still buffered go nowhere, so that the interpreter's end is quiet."""
+        """Discard what is buffered, so that the interpreter ends without an error."""
         with suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())

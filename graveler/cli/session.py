@@ -65,7 +65,7 @@ class Session:
     """One call of the command line; a context manager that closes what was opened.
 
     Attributes:
-        options: What the caller said.
+        options: The options given.
         out: Where to write.
     """
 
@@ -87,7 +87,7 @@ class Session:
 
     @cached_property
     def lake(self) -> "Lake":
-        """The lake, opened; it is never made on the way."""
+        """The lake, opened; it is never created here."""
         from graveler.lake.factory import connect  # noqa: PLC0415 - only when a verb needs it
 
         named = self.options.lake or environment("GRAVELER_LAKE")
@@ -121,7 +121,7 @@ class Session:
 
     @property
     def default_branch(self) -> str:
-        """The branch that is meant where none is named."""
+        """The branch to use where none is named."""
         return self.repository.stores.default_branch
 
     def branch(self, name: str) -> "Branch":

@@ -1,4 +1,4 @@
-"""A verb: a function with the options that all verbs share, and with errors told well."""
+"""A verb: a function with the options that all verbs share, and with errors reported."""
 
 import inspect
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def verb(
     """Make a function ``(session, arguments…)`` the verb `name` of `group`.
 
     Its arguments are read from its signature; the shared options are added to them. They may
-    also be given before the verb, where those behind it win.
+    also be given before the verb; those behind the verb win.
     """
 
     def register(
@@ -100,7 +100,7 @@ def _run(body: Callable[..., None], options: Options, arguments: dict[str, Any])
     except typer.Exit:
         out.flush()
         raise
-    except Exception as error:  # noqa: BLE001 - the end of the line: tell it, and exit
+    except Exception as error:  # noqa: BLE001 - the top level: report it and exit
         code = report(error, as_json=options.as_json, debug=options.debug)
     if code != DONE:
         raise typer.Exit(code)

@@ -30,7 +30,7 @@ class Applied:
     Attributes:
         metarange: Id of the new tree; the base's own where nothing changed.
         summary: Paths that differ, and range files; of `reapply` only those that it applied again.
-        changed: Whether a path differs from the base. An id cannot tell: the same records may be
+        changed: Whether a path differs from the base. The id does not show it: the same records may be
             cut into other ranges.
     """
 
@@ -44,7 +44,7 @@ def apply(
 ) -> Applied:
     """Return the tree that `base` becomes by `changes`.
 
-    Ranges that no key touches are taken over by id, unopened. Where a change has the
+    Ranges that no key touches are reused by id, unopened. Where a change has the
     content identity that is there already, the base's record stays (its address too), unless
     the change is a `Replacement`.
 
@@ -117,7 +117,7 @@ def reapply(
 ) -> Applied:
     """Return the tree that `moved` becomes by the changes that made `earlier` of `base`.
 
-    Where both have the same ranges the earlier result is taken over, unopened; the changes
+    Where both have the same ranges the earlier result is reused, unopened; the changes
     are applied again only where `moved` differs.
 
     Args:

@@ -96,7 +96,7 @@ def diff_ranges(
 def same_records(store: RangeStore, left: str, right: str) -> bool:
     """Return whether two trees have the same records, however they are cut into ranges.
 
-    Ids of trees do not tell it: the same records may be cut otherwise.
+    The ids of the trees do not show it: the same records may be split differently.
 
     Args:
         store: Where both trees are.
@@ -144,8 +144,8 @@ Span = tuple[bytes, bytes]
 def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...]:
     """Return first and last key of each stretch of ranges that one tree has and the other not.
 
-    In key order, at most 16: of more, neighbours are joined. What differs lies within them;
-    what lies within them need not differ. No range is opened.
+    In key order, at most 16: of more, neighbours are joined. All differences are within them;
+    not all that is within them differs. No range is opened.
 
     Args:
         store: Where the trees are.
@@ -170,6 +170,6 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
 
 
 def _infos(store: RangeStore, tree: str) -> Sequence[RangeInfo]:
-    """Return a tree's ranges; who has just built one of the other has both in memory."""
+    """Return a tree's ranges, from memory where this process has just built the tree."""
     infos = store.metaranges.get(tree)
     return metarange.read(store, tree) if infos is None else infos

@@ -123,7 +123,7 @@ def merge(  # noqa: PLR0913 - three trees and how to join them
             its deletions included. None: neither.
         resolve: Asked first about each conflict at a key on whose base value the bases agree.
         earlier: An earlier result for the same bases and source, settled in the same way: where
-            the destination has not changed since, it is taken over range by range, unopened.
+            the destination has not changed since, it is reused range by range, unopened.
 
     Raises:
         InvalidInputError: No such strategy.

@@ -76,7 +76,7 @@ class RangeStore:
         return f"{self._prefix}/{identifier.hex()}"
 
     def is_stored(self, identifier: bytes) -> bool:
-        """Return whether the object store has the table, whatever the cache has."""
+        """Return whether the object store has the table; the cache is not asked."""
         try:
             self.objects.head(self.key(identifier))
         except ObjectNotFoundError:

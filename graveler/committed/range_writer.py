@@ -83,10 +83,10 @@ class Publisher:
                     self._waiting.append(self._pool.submit(self._put, *item))
                 done += 1
         finally:
-            del self._kept[:done]  # what could not be put stays, for whoever asks again
+            del self._kept[:done]  # what could not be put stays for the next call
 
     def _settle_first(self) -> None:
-        self._waiting[0].result()  # one that failed stays, for whoever asks again
+        self._waiting[0].result()  # one that failed stays for the next call
         self._waiting.popleft()
 
     def _put(self, identifier: bytes, file: TableFile, record_ids: bytes) -> None:

@@ -50,9 +50,9 @@ def rewrite(
 ) -> Tally:
     """Write `base` with `changes` to `writer`.
 
-    A range is opened if a change falls between its first and last key, and written anew
+    A range is opened if a change falls between its first and last key, and written again
     if that has an effect. A key between two ranges never touches the one after it: it
-    goes on in the writer's current range if there is one, else it starts a range.
+    continues the writer's current range if there is one, else it starts a range.
 
     Args:
         store: Where `base` is opened.

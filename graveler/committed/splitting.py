@@ -1,8 +1,8 @@
 """Where a range ends: a rule over the last key alone, so that equal keys break equally.
 
 The rule looks at nothing but the key just written and the logical bytes since the last
-break. Two trees that share keys therefore share breaks, whoever built them and in
-however many commits, and with the breaks they share range files. The hash is the one
+break. Two trees that share keys therefore share breaks, regardless of who built them and in
+how many commits, and with the breaks they share range files. The hash is the one
 Spark computes natively (``xxhash64`` of the binary key), so that a job on a cluster cuts
 where a single process does; compressed sizes are left out because they depend on the
 library that writes.
@@ -29,7 +29,7 @@ class Splitting:
     Attributes:
         min_bytes: Logical bytes (keys and values) below which no range ends by itself.
         max_bytes: Logical bytes at which a range always ends; it may exceed them by one record.
-        raggedness: Between the two, one key in so many ends its range.
+        raggedness: Between the two, on average, one key in this many ends its range.
     """
 
     min_bytes: int = 0

@@ -69,7 +69,7 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> byte
 def checked_ids(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator[bytes]:
     """Yield the record ids of a table in key order; raise as `check_table` does, at the end.
 
-    Only who has read it to its end knows that the table is sound.
+    The table is known to be sound only when the iterator has ended.
     """
     what = f"{kind} {identifier.hex()}"
     properties = reader.user_properties

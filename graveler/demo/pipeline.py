@@ -1,4 +1,4 @@
-"""The pipeline of one hour, whoever runs it: two steps and a run around them."""
+"""The pipeline of one hour: a run of two steps, the same for every orchestrator."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The story that the demo tells: a day of hours, one of which arrives damaged."""
+"""The run of the demo: a day of hours, one of which arrives damaged."""
 
 import io
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ class HourResult:
         ranges_written: Range files of main afterwards that it had not before.
         ranges_reused: Range files that it had already.
         seconds: How long it took.
-        verdicts: What the gates said.
+        verdicts: The verdicts of the gates.
         damaged: Whether the hour had arrived damaged.
     """
 
@@ -65,8 +65,10 @@ class HourResult:
 
     @property
     def message(self) -> str:
-        """What the gates objected to, "" where nothing."""
-        return "; ".join(f"{said.gate}: {said.reason}" for said in self.verdicts if said.reason)
+        """The reasons of the gates, "" where there are none."""
+        return "; ".join(
+            f"{verdict.gate}: {verdict.reason}" for verdict in self.verdicts if verdict.reason
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def run_demo(
     Args:
         folder: A new or empty folder; ``lake`` and ``landing`` are made in it.
         hours: How many hours that have flights, from the first of 2013 on.
-        progress: Told of each run before it begins, and of the end.
+        progress: Called before each run and at the end.
         spark: A session; one is started, and stopped again, where it is not given.
 
     Raises:
@@ -119,21 +121,21 @@ def run_demo(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{folder} is not an empty folder: give the demo a new one")
     started = perf_counter()
-    tell = progress or no_progress
-    tell("Reading the flights of 2013", 0, hours + 1)
+    report = progress or no_progress
+    report("Reading the flights of 2013", 0, hours + 1)
     flights = load_flights()
     chosen = flights.hours(hours) if hours > 0 else []
     if len(chosen) != hours or not chosen:
         raise InvalidInputError(f"{hours} hours: give 1 to {len(flights.hours())}")
-    tell("Starting Spark", 0, hours + 1)
+    report("Starting Spark", 0, hours + 1)
     running = spark or session(master="local[2]", app_name="graveler demo")
     try:
         ready = perf_counter()
         with graveler.init(folder / "lake") as lake:
             repository = lake.create_repository(REPOSITORY, splitting=_SPLITTING)
             repository.protection.add("main")
-            story = _Story(repository, flights, folder / "landing", running, tell)
-            runs = story.tell(chosen)
+            story = _Story(repository, flights, folder / "landing", running, report)
+            runs = story.run(chosen)
             return DemoResult(
                 lake=folder / "lake",
                 repository=REPOSITORY,
@@ -168,7 +170,7 @@ class _Story:
     spark: "SparkSession"
     progress: Progress
 
-    def tell(self, hours: list[datetime]) -> list[HourResult]:
+    def run(self, hours: list[datetime]) -> list[HourResult]:
         damaged = hours[min(_DAMAGED, len(hours) - 1)]
         arrivals = [(hour, hour == damaged) for hour in hours]
         arrivals.append((damaged, False))

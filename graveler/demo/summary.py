@@ -69,5 +69,7 @@ def _story(result: DemoResult) -> list[str]:
         later = [again for again in published if again.key == run.key]
         then = f"; attempt {later[-1].attempt} brought it whole and was published" if later else ""
         lines.append(f"{run.hour:%H:%M} was stopped, main did not move{then}")
-        lines += [f"  {said.gate}: {said.reason}" for said in run.verdicts if not said.passed]
+        lines += [
+            f"  {verdict.gate}: {verdict.reason}" for verdict in run.verdicts if not verdict.passed
+        ]
     return lines

@@ -51,7 +51,7 @@ class Address(NamedTuple):
 def url(view: View, path: PathText = "") -> str:
     """Return the address of `path` in a branch, a run, a step or a ref.
 
-    A ref's address is that of its commit: it shows the same tree whatever happens to the branch.
+    A ref's address is that of its commit: it shows the same tree even if the branch moves.
 
     Raises:
         InvalidInputError: It is what a gate judges, and the gate does not declare

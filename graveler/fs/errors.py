@@ -1,4 +1,4 @@
-"""Our errors as those of the operating system, by which file libraries decide."""
+"""graveler's errors as those of the operating system, which file libraries expect."""
 
 import errno
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ __all__ = ["InvalidPathError", "translated"]
 
 
 class InvalidPathError(OSError, ValueError):
-    """The address cannot be one of a lake: mend it."""
+    """The address is not valid in a lake: fix it."""
 
 
 _ERRORS: Final[tuple[tuple[type[GravelerError], type[OSError], int], ...]] = (

@@ -1,4 +1,4 @@
-"""An open file: read through fsspec's block cache, or written and given its name at the end."""
+"""An open file: read through fsspec's block cache, or written and named when it is closed."""
 
 import errno
 import tempfile
@@ -50,8 +50,8 @@ class FileHost(Protocol):
 class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """A file of a tree.
 
-    Reading: the file is the one that was there when it was opened, whatever is written to its
-    path meanwhile. Writing: nothing is visible before ``close``; a ``with`` block that an
+    Reading: the file is the version that was opened, even if its path is written to
+    meanwhile. Writing: nothing is visible before ``close``; a ``with`` block that an
     exception leaves, and a file that is never closed, leave nothing.
     """
 
@@ -83,7 +83,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             raise
 
     def _begin(self) -> None:
-        """Look whether the file may be written, before anything is."""
+        """Check that the file may be written, before anything is."""
         self.fs.check_writable(self.path)
         self._spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115 - closed with the file
         if self.mode == "xb" and self.fs.exists(self.path):
@@ -104,7 +104,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     @property
     def details(self) -> dict[str, Any]:
-        """What ``info`` said when the file was opened."""
+        """What ``info`` returned when the file was opened."""
         if self.mode == "rb":
             return self.fs.info_of(self.path, self._entry)
         return self.fs.info(self.path)
@@ -131,7 +131,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             raise FileExistsError(errno.EEXIST, "there is a file by now", self.path)
         if self.mode == "ab" and current != self._before:
             raise BlockingIOError(
-                errno.EAGAIN, "somebody else wrote the file while it was appended to", self.path
+                errno.EAGAIN, "another writer changed the file during the append", self.path
             )
         spool.seek(0)
         self.fs.write_stream(self.path, spool)
@@ -142,14 +142,14 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
             super().flush(force)
 
     def close(self) -> None:
-        """Finish the file: from here on it is there for its readers."""
+        """Finish the file: from now on readers see it."""
         try:
             super().close()
         finally:
             self._drop_spool()
 
     def discard(self) -> None:
-        """Give the file up: nothing of it is kept."""
+        """Discard the file: nothing of it is kept."""
         self.closed = True
         self._drop_spool()
 

@@ -25,7 +25,7 @@ __all__ = ["GravelerFileSystem"]
 class GravelerFileSystem(ReadOnlyFileSystem):
     """The trees of a lake as files: ``grav://repository/ref/path``.
 
-    A ref is whatever names a commit (``main``, ``v1``, ``main~2``, ``main@{1}``, a commit id),
+    A ref is anything that names a commit (``main``, ``v1``, ``main~2``, ``main@{1}``, a commit id),
     and the name of a branch is the branch with what is staged on it. Branches can be written;
     what is written is staged, for ``commit`` or a run to commit, unless it is written in a
     transaction, which is one commit.
@@ -79,7 +79,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         callback.relative_update(size)
 
     def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
-        """Make an empty file; without `truncate`, write what is in one once more."""
+        """Make an empty file; without `truncate`, write an existing one again."""
         if truncate or not self.exists(path):
             self.write_stream(path, b"")
             return

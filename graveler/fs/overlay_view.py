@@ -1,4 +1,4 @@
-"""A branch as one transaction sees it: its own writes, in nobody else's sight, over the branch."""
+"""A branch as one transaction sees it: the transaction's own writes over the branch."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ class OverlayView(View):
 
     @contextmanager
     def snapshot(self, start: bytes, prefix: bytes) -> Iterator[Scan]:
-        """Give the branch below `prefix` with our writes over it."""
+        """Give the branch below `prefix` with the transaction's writes over it."""
         writes = list(self._writes.items())  # at once: other threads may write meanwhile
         ours = sorted(item for item in writes if item[0].startswith(prefix))
         with self.branch.snapshot(start, prefix) as scan:
@@ -80,13 +80,13 @@ class OverlayView(View):
             return self.branch.commit_changes(
                 entries,
                 deleted=deleted,
-                message=message or self._told(),
+                message=message or self._default_message(),
                 metadata=metadata,
             )
         except NoChangesError:
             return None
 
-    def _told(self) -> str:
+    def _default_message(self) -> str:
         count = len(self._writes)
         first = min(self._writes).decode()
         return f"write {first}" if count == 1 else f"write {count} files ({first}, …)"

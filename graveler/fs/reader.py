@@ -1,4 +1,4 @@
-"""Looking at trees and reading files."""
+"""Listing trees and reading files."""
 
 import errno
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _Info = dict[str, Any]
 
 
 class ReadOnlyFileSystem(TreeFileSystem):
-    """The half that changes nothing."""
+    """The filesystem's read operations."""
 
     def entry(self, path: str) -> Entry:
         """Return the entry of a file.
@@ -119,7 +119,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         }
 
     def info(self, path: str, **_: Any) -> _Info:
-        """Return what is known of a file or folder."""
+        """Return the details of a file or folder."""
         path = self._strip_protocol(path)
         try:
             return self.info_of(path, self.entry(path))
@@ -247,7 +247,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         """Return when the bytes of a file were written."""
         moment = self.entry(path).mtime
         if moment is None:
-            raise FileNotFoundError(errno.ENOENT, "nobody knows when it was written", path)
+            raise FileNotFoundError(errno.ENOENT, "the time of writing is unknown", path)
         return moment
 
     def created(self, path: str) -> datetime:

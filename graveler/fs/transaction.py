@@ -55,7 +55,7 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         self._pending: dict[str, OverlayView] = {}
 
     def __call__(self, *, message: str = "", metadata: Mapping[str, str] | None = None) -> Self:
-        """Say what the commit shall be called and carry."""
+        """Set message and metadata of the commit."""
         self._message, self._metadata = message, dict(metadata or {})
         return self
 

@@ -26,12 +26,12 @@ __all__ = ["Batch", "TreeFileSystem"]
 
 
 class Batch(threading.local):
-    """What one call that is about many files keeps for the calls it is made of.
+    """The state that one call on many files shares with the calls it makes.
 
     Of one thread: pyarrow works on one instance with many.
 
     Attributes:
-        seen: The entry of each path that was listed, None for a folder; None: nobody remembers.
+        seen: The entry of each path that was listed, None for a folder; None: not recorded.
         links: Entries to be staged together, by ``repository/branch``; None: at once.
         moved: From where to where files go, while they are moved.
         tree: Of which tree (``repository/ref/``) one version is read; "": a new version each time.
@@ -46,7 +46,7 @@ class Batch(threading.local):
 
 
 class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """What reading and writing have in common: which lake, which branch, with what rights."""
+    """What reading and writing share: the lake, the branch, the rights."""
 
     protocol: ClassVar[str] = PROTOCOL
     transaction_type = CommitTransaction

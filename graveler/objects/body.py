@@ -35,7 +35,7 @@ class BodyReader:
 
     @property
     def checksum(self) -> str:
-        """``sha256:<hex>`` of what was read so far; "" where nobody asked for it."""
+        """``sha256:<hex>`` of what was read so far; "" where it is not computed."""
         return f"sha256:{self._hash.hexdigest()}" if self._hashed else ""
 
     def read(self, size: int) -> bytes:

@@ -47,7 +47,7 @@ from graveler.privacy import PRIVATE_FILE
 __all__ = ["LocalStore"]
 
 _TEMPORARY: Final = ".graveler-tmp"
-_ABANDONED_AFTER: Final = timedelta(days=1)  # and nobody claims it: a clock may have jumped
+_ABANDONED_AFTER: Final = timedelta(days=1)  # and without an owner: a clock may have jumped
 _MAX_PART_BYTES: Final = 255
 _PUBLISH_TRIES: Final = 100
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,9 +94,9 @@ class LocalStore(ObjectStore):
     def put_if_absent(self, key: str, body: Body) -> bool:
         path = self._path(key)
         if not self._exists(path):
-            with self._staged(key, body, hashed=False) as staged:  # nobody is told the sum
+            with self._staged(key, body, hashed=False) as staged:  # the sum is not returned
                 return self._publish(path, lambda: _link(staged.path, path))
-        # whoever wrote it may have died before its name was durable
+        # its writer may have died before its name was durable
         self._sync(path)
         return False
 
@@ -291,12 +291,12 @@ class LocalStore(ObjectStore):
             self._sync(path)
             return moved
         raise BackendUnavailableError(
-            f"{what}: somebody keeps removing the folder or {self._temporary}; stop that and repeat"
+            f"{what}: another process keeps removing the folder or {self._temporary}; stop it and repeat"
         )
 
     def _replace(self, staged: Path, path: Path, etag: str | None = None) -> bool:
         # Every step that takes an object's name from it holds the lock: between the look at
-        # the etag and the rename nobody else's write or delete may come.
+        # the etag and the rename no other write or delete may come.
         with exclusive(self._lock):
             if etag is not None:
                 _check_etag(path, etag)

@@ -145,13 +145,13 @@ def prune_folders(folder: Path, root: Path) -> None:
 
 
 def claim(descriptor: int) -> None:
-    """Say of an open file that somebody works on it, until it is closed or its process dies."""
+    """Mark an open file as in use, until it is closed or its process dies."""
     with suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def claimed(path: Path) -> bool:
-    """Return whether somebody works on the file."""
+    """Return whether the file is in use."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

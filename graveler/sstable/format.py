@@ -72,7 +72,7 @@ def located(place: str) -> Iterator[None]:
 
 
 class Handle(NamedTuple):
-    """Where a block lies: offset in the file and size without its trailer."""
+    """Position of a block: offset in the file, and size without its trailer."""
 
     offset: int
     size: int

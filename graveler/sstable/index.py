@@ -27,7 +27,7 @@ class Index(NamedTuple):
 
     Attributes:
         separators: Of each block: its keys are at or before it, and after the one before.
-        handles: Where each block lies.
+        handles: The position of each block.
     """
 
     separators: list[bytes]

@@ -29,7 +29,7 @@ class TableReader:
     raises CorruptionError with the table's name, the place and the reason, and nothing
     else is raised for any input.
 
-    A checksum says that a block is the one that was written, not who wrote it: verify
+    A checksum says that a block is the one that was written, not that its writer is trusted: verify
     the records against the range id before trusting a table from elsewhere.
 
     Any number of threads may use one reader.
@@ -114,5 +114,5 @@ class TableReader:
 
     def _corruption(self, reason: str) -> CorruptionError:
         return CorruptionError(
-            f"{self.name}: {reason}; keep the file; `graveler fsck` tells what needs it"
+            f"{self.name}: {reason}; keep the file; `graveler fsck` shows what needs it"
         )

@@ -99,7 +99,7 @@ class TableWriter:
         version of RocksDB. On any error the file is removed.
 
         Args:
-            identity: What tells these records from all others, such as their range id.
+            identity: What identifies these records, such as their range id.
                 Two tables that share it may serve each other's records from a cache.
             properties: The user's, stored as ``graveler.<name>``.
 
@@ -182,7 +182,7 @@ def _open(path: Path, compression: str) -> Any:
 def _translated(error: BaseException, path: Path) -> BaseException:
     """Return graveler's error for one of rocksdict's, and any other as it is."""
     # rocksdict raises the bare Exception, or KeyError and ValueError for what is not bytes,
-    # so its text is all there is to tell by
+    # so its text is the only way to recognise it
     if type(error) not in (Exception, KeyError, ValueError):
         return error
     text = str(error)

@@ -123,6 +123,6 @@ class StagingArea:
     def drop(self, token: str) -> None:
         """Remove all that is staged under a token that no branch names any more.
 
-        Nobody waits for it: what a dead process leaves behind is garbage that nothing reads.
+        It runs in the background: what a dead process leaves behind is garbage that nothing reads.
         """
         self._background.run(partial(self._kv.drop, self._prefix + token))

@@ -26,7 +26,7 @@ __all__ = ["FakeClock", "Simulation", "SimulationError", "World", "simulate"]
 if "pytest" in sys.modules:
     import pytest
 
-    # so that a failing assert in a suite shows its values, in whoever's tests
+    # so that a failing assert in a suite shows its values
     pytest.register_assert_rewrite("graveler.testing.kv_suite", "graveler.testing.objects_suite")
 
 

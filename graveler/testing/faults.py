@@ -16,7 +16,7 @@ the script not having struck: then every point between two calls has had its fau
             break
 """
 
-# What the methods of the stores do is said once, at the ports.
+# The ports document the methods of the stores.
 # ruff: noqa: D102
 
 from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Action = Callable[[str], object]
-"""Called with the name of the call that is struck; may raise, or do whatever others do."""
+"""Called with the name of the call that is struck; may raise, or do what another process would do."""
 
 Moment = Literal["before", "after"]
 """Before the call has its effect, or after."""

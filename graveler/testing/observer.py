@@ -13,7 +13,7 @@ from graveler.testing.process import Call
 __all__ = ["Move", "Observer", "Same", "contents"]
 
 Same = Callable[[View], Any]
-"""Says what of a tree counts: two trees for which it says the same are taken for the same."""
+"""Returns what of a tree counts: two trees with equal results are taken as equal."""
 
 
 def contents(view: View) -> Mapping[str, str]:
@@ -40,7 +40,7 @@ class Move:
 
 
 class Observer:
-    """Looks at a branch, unseen by those who are watched.
+    """Observes a branch without calls that the watched process counts.
 
     Attributes:
         before: What counted of the branch at the beginning.
@@ -58,7 +58,7 @@ class Observer:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was seen."""
+        """Start over."""
         self.moves: list[Move] = []
         self.staged: list[Call] = []
         self._head = self._repository.branch(self._name).head.id
@@ -70,7 +70,7 @@ class Observer:
         return self._content(self._repository.branch(self._name).head.id)
 
     def seen(self, call: Call) -> None:
-        """Look what a call has done to the branch."""
+        """Record what a call has done to the branch."""
         if not call.writes or call.store != "kv":
             return
         if call.partition.startswith(self._partition):
@@ -79,9 +79,9 @@ class Observer:
             if token in (record.staging_token, *record.sealed_tokens) and call.name != "drop":
                 self.staged.append(call)
         elif call.key == self._key:
-            self._look(call)
+            self._check_head(call)
 
-    def _look(self, call: Call) -> None:
+    def _check_head(self, call: Call) -> None:
         head = self._repository.stores.refs.branches.get(self._name).commit_id
         if head == self._head:
             return

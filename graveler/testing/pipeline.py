@@ -125,7 +125,7 @@ class _Scene:
         try:
             with self.world.shared(process) as lake:
                 self.pipeline(lake.repository(_REPOSITORY))
-        except (Exception, ProcessDied) as error:  # noqa: BLE001 - whatever the pipeline does
+        except (Exception, ProcessDied) as error:  # noqa: BLE001 - the pipeline may raise anything
             raised = error
         if process.dead:
             return ProcessDied("dead")
@@ -143,7 +143,7 @@ class _Scene:
         return error
 
 
-def simulate(  # noqa: PLR0913 - what can be said of a pipeline
+def simulate(  # noqa: PLR0913 - a parameter each
     pipeline: Pipeline,
     *,
     run: str | None = None,
@@ -160,7 +160,7 @@ def simulate(  # noqa: PLR0913 - what can be said of a pipeline
     """Run a pipeline through every crash, and check that its target is all or nothing.
 
     A pipeline may use threads. The order of its calls then differs from run to run: each
-    disturbance strikes whatever call is the n-th, and one that is not reached is not counted.
+    disturbance strikes the n-th call, and one that is not reached is not counted.
 
     ::
 
@@ -200,7 +200,7 @@ def simulate(  # noqa: PLR0913 - what can be said of a pipeline
         scene.prepare(prepare)
         expected, process = _undisturbed(scene, publishes)
         everything = list(_points(process, kinds))
-        failures: dict[Kind, SimulationError] = {}  # the first of each kind tells enough
+        failures: dict[Kind, SimulationError] = {}  # the first of each kind is enough
         reached = 0
         for point in _chosen(everything, expected, most, seed, only):
             if point.kind in failures:
@@ -208,8 +208,8 @@ def simulate(  # noqa: PLR0913 - what can be said of a pipeline
             struck, wrong = _disturbed(scene, point, expected, threaded=process.threaded)
             reached += struck is not None
             if wrong:
-                told = _told(point, struck or point.call, wrong, threaded=process.threaded)
-                failures[point.kind] = SimulationError(told, point.name)
+                text = _describe(point, struck or point.call, wrong, threaded=process.threaded)
+                failures[point.kind] = SimulationError(text, point.name)
     if failures:
         first = next(iter(failures.values()))
         raise SimulationError("\n\n".join(map(str, failures.values())), first.point)
@@ -321,8 +321,8 @@ def _disturbed(
             )
     error = scene.run(process)
     if process.struck is None and not threaded and not process.threaded:
-        told = "the pipeline did not come to this call again: it does something else each time"
-        return None, [told]
+        reason = "the pipeline did not come to this call again: it does something else each time"
+        return None, [reason]
     wrong: list[str] = []
     if error is not None:
         again = scene.run_again(observer)
@@ -334,11 +334,11 @@ def _disturbed(
     return process.struck, wrong
 
 
-def _told(point: Point, struck: Call, wrong: Sequence[str], *, threaded: bool) -> str:
-    told = "\n  ".join(wrong)
+def _describe(point: Point, struck: Call, wrong: Sequence[str], *, threaded: bool) -> str:
+    lines = "\n  ".join(wrong)
     again = ", some times: its threads come in another order each time" if threaded else ""
     return (
-        f"{point.kind} at {struck}:\n  {told}\nRepeat it{again}: simulate(…, only={point.name!r})"
+        f"{point.kind} at {struck}:\n  {lines}\nRepeat it{again}: simulate(…, only={point.name!r})"
     )
 
 

@@ -86,7 +86,7 @@ def graveler_fs(
 
 @pytest.fixture
 def graveler_disk_repo(tmp_path: Path) -> "Iterator[Repository]":
-    """A new repository in a folder, for what other processes shall open: Spark, a scheduler."""
+    """A new repository in a folder, for processes such as Spark or a scheduler to open."""
     from graveler.lake import init  # noqa: PLC0415
 
     with init(tmp_path / "lake") as lake:

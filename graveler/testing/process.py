@@ -1,10 +1,10 @@
 """The calls that one process makes to the stores: named, counted, and stopped where a test says.
 
-A process that has died stays dead: whatever it still runs (``finally`` blocks, ``except
+A process that has died stays dead: what it still runs (``finally`` blocks, ``except
 BaseException``, other threads) finds the stores out of reach, so nothing of it has an effect.
 """
 
-# What the methods of the stores do is said once, at the ports.
+# The ports document the methods of the stores.
 # ruff: noqa: D102
 
 import linecache

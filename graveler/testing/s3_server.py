@@ -1,4 +1,4 @@
-"""A real S3 server for tests, in this process, that fails when told to.
+"""A real S3 server for tests, in this process, that fails on demand.
 
 The server is moto's (``pip install "moto[server]"``). In front of it stands one WSGI
 layer, which counts the requests, answers some of them wrongly, and makes conditional
@@ -175,7 +175,7 @@ def _hang_up(environ: dict[str, Any], fault: Fault) -> NoReturn:
 
 
 def _overtaken(environ: dict[str, Any]) -> bool:
-    """Tell whether this completes an upload over another version than it was told."""
+    """Return whether this completes an upload over another version than the request names."""
     expected = environ.get("HTTP_IF_MATCH")
     if environ["REQUEST_METHOD"] != "POST" or expected is None:
         return False

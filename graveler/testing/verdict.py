@@ -1,4 +1,4 @@
-"""Whether a lake is as it should be after a pipeline was disturbed and run again."""
+"""Checks a lake after a pipeline was disturbed and run again."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Verdict:
     Attributes:
         contents: What counts of the branch, before the run and after each of its moves.
         moved_by: The numbers of the calls that moved it.
-        left: What is there besides, as `leftovers` tells it.
+        left: What is there besides, as `leftovers` returns it.
     """
 
     contents: list[Any]
@@ -39,14 +39,14 @@ class Verdict:
         now, wanted = observer.now, self.contents[-1]
         stray = next((move for move in observer.moves if move.content not in self.contents), None)
         if stray is not None and stray.content != now:
-            told = differences(wanted, stray.content)
+            text = differences(wanted, stray.content)
             wrong.append(
-                f"{branch} shows neither the old nor the new, from {stray.call} on: {told}"
+                f"{branch} shows neither the old nor the new, from {stray.call} on: {text}"
             )
         if now != wanted:
             since = f", since {stray.call}" if stray is not None and stray.content == now else ""
-            told = differences(wanted, now)
-            wrong.append(f"in the end {branch} is not as after an undisturbed run{since}: {told}")
+            text = differences(wanted, now)
+            wrong.append(f"in the end {branch} is not as after an undisturbed run{since}: {text}")
         wrong += self._left_behind(repository, world)
         report = repository.fsck()
         wrong += [f"fsck: {problem.message}" for problem in report.problems[:_SHOWN]]
@@ -80,13 +80,13 @@ def differences(expected: Any, found: Any) -> str:
     """Return how two contents differ, in a few words."""
     if not isinstance(expected, Mapping) or not isinstance(found, Mapping):
         return f"{found!r} instead of {expected!r}"
-    told = []
+    lines = []
     for path in sorted(expected.keys() | found.keys()):
         if path not in found:
-            told.append(f"{path!r} is missing")
+            lines.append(f"{path!r} is missing")
         elif path not in expected:
-            told.append(f"{path!r} should not be there")
+            lines.append(f"{path!r} should not be there")
         elif expected[path] != found[path]:
-            told.append(f"{path!r} has another content")
-    more = f", and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-    return ", ".join(told[:_SHOWN]) + more
+            lines.append(f"{path!r} has another content")
+    more = f", and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return ", ".join(lines[:_SHOWN]) + more

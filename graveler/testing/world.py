@@ -1,4 +1,4 @@
-"""A lake in memory that is opened again and again, as by so many processes."""
+"""A lake in memory that is opened several times, as by several processes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -56,7 +56,7 @@ class World:
     last id and time.
 
     Attributes:
-        clock: Moves when it is told to.
+        clock: Moves only when the test moves it.
         ids: Count from one.
         kv: The key-value store itself.
         stores: The object stores by root.

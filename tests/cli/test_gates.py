@@ -68,7 +68,7 @@ def test_gates_are_required_shown_and_dropped(cli, judged):
     refused = cli("commit", "-m", "empty")
     assert refused.code != 0
     assert "sizes: 't/c' has 0 bytes" in refused.err
-    assert cli("gates", "drop", "main").out == "branches main require nothing more by it\n"
+    assert cli("gates", "drop", "main").out == "removed all required gates from main\n"
     assert cli("gates", "drop", "main").code == 1
     assert cli("commit", "-m", "empty").code == 0
 

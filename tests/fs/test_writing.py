@@ -233,7 +233,7 @@ def test_appending_writes_the_file_anew_and_loses_nobodys_work(grav, repo):
     assert file.tell() == 8
     file.write(b"three\n")
     grav.pipe("flights/dev/log", b"other\n")
-    with pytest.raises(BlockingIOError, match="somebody else wrote"):
+    with pytest.raises(BlockingIOError, match="another writer changed"):
         file.close()
     assert grav.cat("flights/dev/log") == b"other\n"
 

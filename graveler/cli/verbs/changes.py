@@ -1,4 +1,4 @@
-"""``graveler diff`` and ``merge``: two trees, side by side and made one."""
+"""``graveler diff`` and ``merge``."""
 
 from collections.abc import Iterable
 from typing import Annotated, Final
@@ -33,7 +33,7 @@ def _diff(
     session: Session,
     left: Annotated[str, typer.Argument(help="A ref; or a branch alone, for what is uncommitted.")],
     right: Annotated[str, typer.Argument(help="The ref to compare it with.")] = "",
-    prefix: Annotated[str, typer.Argument(help="Only paths that start so.")] = "",
+    prefix: Annotated[str, typer.Argument(help="Only paths with this prefix.")] = "",
 ) -> None:
     """List what differs from LEFT to RIGHT, or what a commit of a branch would change."""
     changes: Iterable[Change]
@@ -61,10 +61,12 @@ def _merge(  # noqa: PLR0913 - an option each
     into: Annotated[str, typer.Argument(help="The branch that moves.")],
     *,
     strategy: StrategyOption = "",
-    message: Annotated[str, typer.Option("--message", "-m", help="Of the merge commit.")] = "",
+    message: Annotated[
+        str, typer.Option("--message", "-m", help="Message of the merge commit.")
+    ] = "",
     meta: MetaOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would change and what conflicts.")
+        bool, typer.Option("--dry-run", help="Only show what would change and what conflicts.")
     ] = False,
 ) -> None:
     """Merge one ref into a branch; where both changed a path, nothing moves."""
@@ -102,7 +104,7 @@ def _show_preview(session: Session, found: MergePreview) -> None:
         "conflicts": [conflict_shape(conflict) for conflict in found.conflicts],
     }
     numbers = f"{found.added} added, {found.changed} changed, {found.removed} removed"
-    told = f"{numbers}, {found.conflict_count} in conflict; nothing was merged"
-    session.out.show(shape, told, *map(conflict_line, found.conflicts))
+    summary = f"{numbers}, {found.conflict_count} in conflict; nothing was merged"
+    session.out.show(shape, summary, *map(conflict_line, found.conflicts))
     if found.conflict_count:
         raise typer.Exit(CONFLICT)

@@ -1,4 +1,4 @@
-"""``graveler demo``: a day of real flights, one hour of it damaged, and what came of it."""
+"""``graveler demo``: a day of real flights, one hour of it damaged."""
 
 import shutil
 import sys
@@ -57,26 +57,26 @@ def _demo(
 
 
 def _clear(place: Path, *, fresh: bool) -> None:
-    """Make way for a new demo.
+    """Empty the folder for a new demo.
 
     Raises:
-        AlreadyExistsError: An earlier demo is there, and it is not to be removed.
-        InvalidInputError: Something else is there.
+        AlreadyExistsError: The folder holds an earlier demo, and `fresh` is not set.
+        InvalidInputError: The folder holds something else.
     """
     if not place.exists():
         return
     if not place.is_dir():
         raise InvalidInputError(f"{place} is a file: give a folder")
-    there = sorted(item.name for item in place.iterdir())
-    others = [name for name in there if name not in _MADE_BY_DEMO]
+    names = sorted(item.name for item in place.iterdir())
+    others = [name for name in names if name not in _MADE_BY_DEMO]
     if others:
         raise InvalidInputError(f"{place} holds {others[0]!r}: give the demo a folder of its own")
-    if there and not fresh:
+    if names and not fresh:
         raise AlreadyExistsError(
-            f"{place} holds an earlier demo: --fresh removes it and begins anew; "
-            f"`graveler -C {place / _LAKE} log main` looks at it"
+            f"{place} holds an earlier demo: --fresh removes it and starts over; "
+            f"`graveler -C {place / _LAKE} log main` shows it"
         )
-    for name in there:
+    for name in names:
         item = place / name
         if item.is_dir():
             shutil.rmtree(item)

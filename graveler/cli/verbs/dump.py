@@ -48,7 +48,7 @@ def _restore(
         bool,
         typer.Option(
             "--take-over",
-            help="Take the storage from the lake that its marker names, which must be no more.",
+            help="Take the storage from the lake that its marker names, which must no longer exist.",
         ),
     ] = False,
 ) -> None:

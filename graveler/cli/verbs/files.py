@@ -26,7 +26,7 @@ _PIECE_BYTES: Final = 1 << 20
 _STREAM: Final = "-"
 
 _File = Annotated[str, typer.Argument(metavar="REF:PATH", help="As in main:input/a.csv.")]
-_Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="All that lies below.")]
+_Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="Include everything below.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -81,7 +81,7 @@ def _show_item(out: Output, item: Entry | Prefix) -> None:
 
 
 def _stat(session: Session, file: _File) -> None:
-    """Show what is known of a file."""
+    """Show the entry of a file."""
     ref, path = Address.of_file(file)
     view = session.view(ref)
     entry = view.stat(path)
@@ -143,11 +143,13 @@ def _put(  # noqa: PLR0913 - the options of a command
     ],
     *,
     recursive: _Recursive = False,
-    content_type: Annotated[str, typer.Option(metavar="TYPE", help="Its media type.")] = "",
+    content_type: Annotated[str, typer.Option(metavar="TYPE", help="The media type.")] = "",
     meta: MetaOption = None,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Also where the branch has the same content: repairs it."),
+        typer.Option(
+            "--replace", help="Write even where the branch has the same content, as a repair."
+        ),
     ] = False,
 ) -> None:
     """Put a file, or a folder of them, on a branch; commit makes it stay."""
@@ -204,6 +206,6 @@ def _paths(branch: "Branch", path: str, *, recursive: bool) -> list[str]:
     if branch.exists(path):
         paths.append(path)
     if not paths:
-        way_out = "" if recursive else " (-r removes what lies below a folder)"
+        way_out = "" if recursive else " (-r removes what is below a folder)"
         raise ObjectNotFoundError(f"nothing at {path!r} in {branch.name!r}{way_out}")
     return paths

@@ -1,4 +1,4 @@
-"""``graveler fsck``: is everything there that the lake needs?"""
+"""``graveler fsck``: check that everything the lake needs is present and sound."""
 
 import sys
 from collections.abc import Iterator
@@ -37,25 +37,24 @@ def _fsck(
     checksums: Annotated[
         bool, typer.Option("--checksums", help="Read every object and compare its checksum.")
     ] = False,
-    no_objects: Annotated[
-        bool, typer.Option("--no-objects", help="Look at metadata only.")
-    ] = False,
+    no_objects: Annotated[bool, typer.Option("--no-objects", help="Check metadata only.")] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="With --checksums: read on where the last one was stopped."),
+        typer.Option("--resume", help="With --checksums: continue where the last check stopped."),
     ] = False,
     rate: Annotated[
-        str, typer.Option(metavar="RATE", help="With --checksums: read so much, as in 50MB/s.")
+        str,
+        typer.Option(metavar="RATE", help="With --checksums: limit the reading rate, as 50MB/s."),
     ] = "",
 ) -> None:
-    """Look for what is missing or damaged; exit with 1 if anything is.
+    """Find what is missing or damaged; exit with 1 if anything is.
 
     All repositories of the lake, or the one that --repo names. Nothing is repaired.
     """
     if checksums and no_objects:
         raise UsageError("--checksums and --no-objects: give one of them")
     if (resume or rate) and not checksums:
-        raise UsageError("--resume and --rate are about --checksums: give that, too")
+        raise UsageError("--resume and --rate need --checksums: give it too")
     bytes_per_second = read_rate("--rate", rate) if rate else None
     shapes = []
     outdated = _outdated(session)
@@ -77,17 +76,17 @@ def _fsck(
 
 
 def _outdated(session: Session) -> list[str]:
-    """Tell where the key-value store knows less than the object store remembers."""
-    told = []
+    """Return where the key-value store is older than the object store's witness."""
+    messages = []
     checks = [session.lake.check_kv, *(one.check_kv for one in _repositories(session))]
     for check in checks:
         try:
             check()
         except KVOutdatedError as error:
-            told.append(str(error))
+            messages.append(str(error))
             if not session.as_json:
                 session.out.line(session.out.style(f"outdated: {printable(str(error))}", "red"))
-    return told
+    return messages
 
 
 def _repositories(session: Session) -> "list[Repository]":

@@ -1,4 +1,4 @@
-"""``graveler gates``: what gates have said, and which ones branches require."""
+"""``graveler gates``: verdicts, and the gates that branches require."""
 
 import json
 from dataclasses import asdict
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to"]
 
-_gates = typer.Typer(help="Gates: what they said, and who requires them.", no_args_is_help=True)
+_gates = typer.Typer(help="Gates: verdicts and required gates.", no_args_is_help=True)
 
-_Pattern = Annotated[str, typer.Argument(help="Which branches: main, release-*.")]
+_Pattern = Annotated[str, typer.Argument(help="Branches, as main or release-*.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +34,7 @@ def _show(
     session: Session,
     what: Annotated[str, typer.Argument(help="A run, or a ref expression that names a commit.")],
 ) -> None:
-    """Show what gates said of a run, or of a commit."""
+    """Show the verdicts of a run or a commit."""
     found = _judgement(session, what)
     lines = [
         f"commit    {found.commit}",
@@ -86,8 +86,8 @@ def _lines(session: Session, verdict: "Verdict", *, reused: bool) -> list[str]:
     if verdict.passed:
         word = out.style("passed", "green")
     else:
-        told = "died" if verdict.died else "refused" if verdict.refuses else "warns"
-        word = out.style(told, "red" if verdict.refuses else "yellow")
+        outcome = "died" if verdict.died else "refused" if verdict.refuses else "warns"
+        word = out.style(outcome, "red" if verdict.refuses else "yellow")
     again = ", judged before" if reused else ""
     lines = [f"gate      {printable(verdict.gate)}: {word} in {verdict.seconds:.3f} s{again}"]
     if verdict.reason:
@@ -102,10 +102,10 @@ def _lines(session: Session, verdict: "Verdict", *, reused: bool) -> list[str]:
 def _list(
     session: Session,
     *,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
-    refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="List at most N.")] = 20,
+    refused: Annotated[bool, typer.Option("--refused", help="List refusals only.")] = False,
 ) -> None:
-    """List what was judged, the latest first."""
+    """List judgements, the latest first."""
     out = session.out
     left = limit
     for found in session.repository.gates.judgements():
@@ -130,7 +130,8 @@ def _list(
 def _require(  # noqa: PLR0913 - the options of the verb
     session: Session,
     pattern: Annotated[
-        str, typer.Argument(help="Which branches: main, release-*; without it: what is required.")
+        str,
+        typer.Argument(help="Branches, as main or release-*; without it, list the required gates."),
     ] = "",
     check: Annotated[
         str, typer.Argument(help="A built-in check, or package.module:name of your own.")
@@ -141,18 +142,19 @@ def _require(  # noqa: PLR0913 - the options of the verb
         typer.Option(
             "--with",
             metavar="NAME=VALUE",
-            help="A parameter of it, as JSON or text; repeat for others.",
+            help="A parameter of the gate, as JSON or text; repeat for more.",
         ),
     ] = None,
-    name: Annotated[str, typer.Option(help="Its name, if not the usual one.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the gate; else the default name.")] = "",
     severity: Annotated[
-        str, typer.Option(metavar="LEVEL", help="error refuses, warn only says so.")
+        str, typer.Option(metavar="LEVEL", help="error refuses; warn only reports.")
     ] = "",
-    timeout: Annotated[
-        str, typer.Option(metavar="TIME", help="How long it may take: 30s, 5m.")
-    ] = "",
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="Time limit, as 30s or 5m.")] = "",
 ) -> None:
-    """Have branches require one gate more, whoever moves them; or list what they require."""
+    """Add a required gate to branches, or list the required gates.
+
+    Every operation that moves such a branch runs the gate.
+    """
     gates = session.repository.gates
     if not pattern:
         for each, required in gates.settings().items():
@@ -175,7 +177,7 @@ def _require(  # noqa: PLR0913 - the options of the verb
 
 @verb(_gates, "drop")
 def _drop(session: Session, pattern: _Pattern) -> None:
-    """Have branches require nothing more by a pattern."""
+    """Remove all required gates of a pattern."""
     gates = session.repository.gates
     if pattern not in gates.settings():
         raise NotFoundError(
@@ -183,7 +185,7 @@ def _drop(session: Session, pattern: _Pattern) -> None:
             "`graveler gates require` shows those there are"
         )
     gates.drop(pattern)
-    session.out.show({"pattern": pattern}, f"branches {pattern} require nothing more by it")
+    session.out.show({"pattern": pattern}, f"removed all required gates from {pattern}")
 
 
 def _tell(session: Session, pattern: str, required: "tuple[NamedGate, ...]") -> None:

@@ -1,4 +1,4 @@
-"""``graveler gc``: what nothing needs any more is condemned, and deleted a window later."""
+"""``graveler gc``: condemn what is unreachable, and delete it a window later."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,23 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to"]
 
-_HELP: Final = """Garbage collection: what nothing needs any more.
+_HELP: Final = """Garbage collection.
 
-`gc mark` condemns it and deletes nothing; `gc sweep` deletes it once the undelete window is over
-and a fresh look still finds it needless; `gc undelete` takes the condemnation back. `gc run` does
-both, for a daily job."""
+`gc mark` condemns what is unreachable and deletes nothing; `gc sweep` deletes it once the undelete
+window is over and a second check still finds it unreachable; `gc undelete` undoes a mark. `gc run`
+marks and sweeps, for a daily job."""
 
 _gc = typer.Typer(help=_HELP, no_args_is_help=True)
 
 _Mark = Annotated[str, typer.Argument(metavar="MARK", help="A mark, as `gc list` shows it.")]
 _DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Only say what would go; condemn and delete nothing.")
+    bool,
+    typer.Option("--dry-run", help="Only show what would be deleted; condemn and delete nothing."),
 ]
 _Grace = Annotated[
     str,
-    typer.Option(
-        metavar="TIME", help="Leave alone what is younger: longer than a write takes to commit."
-    ),
+    typer.Option(metavar="TIME", help="Keep what is younger; longer than a write takes to commit."),
 ]
 _Window = Annotated[
     str,
@@ -81,7 +80,7 @@ def _run(
 def _mark(
     session: Session, *, grace: _Grace = "1d", window: _Window = "7d", dry_run: _DryRun = False
 ) -> None:
-    """Condemn what nothing needs; delete nothing."""
+    """Condemn what is unreachable; delete nothing."""
     with _progress(session) as progress:
         mark = session.repository.gc.mark(
             grace=read_duration("--grace", grace),
@@ -102,11 +101,11 @@ def _sweep(session: Session, mark: _Mark, *, dry_run: _DryRun = False) -> None:
 
 @verb(_gc, "undelete")
 def _undelete(session: Session, mark: _Mark) -> None:
-    """Take a condemnation back: its commits can be named again, by a branch or a tag."""
+    """Undo a mark: its commits can be named again, by a branch or a tag."""
     found = session.repository.gc.undelete(mark)
     session.out.show(
         _shape(found),
-        f"mark {found.id} is taken back: name what you want to keep before the next mark",
+        f"mark {found.id} is undone: name what you want to keep before the next mark",
     )
 
 
@@ -124,7 +123,7 @@ def _list(session: Session) -> None:
 
 @verb(_gc, "show")
 def _show(session: Session, mark: _Mark) -> None:
-    """Show a mark: what it condemned, what became of it."""
+    """Show a mark: what it condemned, and what a sweep deleted."""
     _show_mark(session, session.repository.gc.get(mark))
 
 
@@ -141,12 +140,12 @@ def _keep(
     *,
     days: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Commits younger than that, and the one current then."),
+        typer.Option(metavar="N", help="Commits younger than N days, and the head at that time."),
     ] = None,
     count: Annotated[
-        int | None, typer.Option(metavar="N", help="So many of the latest; the head counts.")
+        int | None, typer.Option(metavar="N", help="The latest N commits; the head counts.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="All of it, for ever.")] = False,
+    everything: Annotated[bool, typer.Option("--everything", help="All history.")] = False,
 ) -> None:
     """Set how much history is kept; with both numbers, what either of them keeps.
 
@@ -160,7 +159,7 @@ def _keep(
 
 @verb(_gc, "forget")
 def _forget(session: Session, pattern: _Pattern = "") -> None:
-    """Take the rule of a pattern, or that of all others, away."""
+    """Remove the rule of a pattern, or the rule of all other branches."""
     _show_rules(session, session.repository.gc.forget(pattern or None))
 
 

@@ -32,10 +32,13 @@ def _commit(
     session: Session,
     branch: Annotated[str, typer.Argument(help="The branch; else the default branch.")] = "",
     *,
-    message: Annotated[str, typer.Option("--message", "-m", help="What was done.")],
+    message: Annotated[str, typer.Option("--message", "-m", help="The commit message.")],
     meta: MetaOption = None,
     committer: Annotated[
-        str, typer.Option(metavar="NAME", help="Who; else GRAVELER_COMMITTER, else your login.")
+        str,
+        typer.Option(
+            metavar="NAME", help="The committer; else GRAVELER_COMMITTER, else your login."
+        ),
     ] = "",
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Commit even if nothing is staged.")
@@ -64,10 +67,13 @@ def _log(
     *,
     limit: LimitOption = None,
     first_parent: Annotated[
-        bool, typer.Option("--first-parent", help="What was merged, not what went into it.")
+        bool,
+        typer.Option(
+            "--first-parent", help="Follow first parents only: merges, not the commits in them."
+        ),
     ] = False,
     prefix: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only commits that changed paths that start so.")
+        str, typer.Option(metavar="TEXT", help="Only commits that changed paths with this prefix.")
     ] = "",
 ) -> None:
     """List commits, the newest first."""
@@ -109,7 +115,7 @@ def _title(commit: Commit) -> str:
 def _show(session: Session, ref: _Ref = "") -> None:
     """Show a commit: what it changed, and which ranges it wrote or reused.
 
-    Both are against its first parent; neither can be told where one of the two has expired.
+    Both are relative to the first parent; neither is known where one of the two has expired.
     """
     repository, out = session.repository, session.out
     commit = repository.commit(ref or session.default_branch)
@@ -120,15 +126,15 @@ def _show(session: Session, ref: _Ref = "") -> None:
             changes = list(repository.diff(first[0], commit.id))
         written, reused = range_reuse(repository.stores, replace(commit, parents=first))
         ranges: dict[str, int] | None = {"written": written, "reused": reused}
-        told = f"{written} written, {reused} reused"
+        text = f"{written} written, {reused} reused"
     except ExpiredError as error:
-        changes, ranges, told = None, None, str(error).partition(";")[0]
+        changes, ranges, text = None, None, str(error).partition(";")[0]
     fields = [
         ("parents", " ".join(parent[:12] for parent in commit.parents) or "(none)"),
         ("created", f"{commit.created:%Y-%m-%d %H:%M:%S} UTC"),
         ("committer", commit.committer or "(unknown)"),
         ("tree", commit.metarange[:12]),
-        ("ranges", told),
+        ("ranges", text),
         *sorted(commit.metadata.items()),
     ]
     out.show(

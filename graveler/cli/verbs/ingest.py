@@ -28,7 +28,7 @@ _SHORT = 12
 
 _Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The ingestion branch.")]
 _Into = Annotated[
-    str, typer.Option("--into", metavar="BRANCH", help="Where it is published. Else main.")
+    str, typer.Option("--into", metavar="BRANCH", help="The branch to publish to. Else main.")
 ]
 _Gates = Annotated[
     list[str] | None,
@@ -58,11 +58,13 @@ def _tick(  # noqa: PLR0913 - options
     gate: _Gates = None,
     on_refusal: Annotated[
         str,
-        typer.Option(metavar="WHAT", help="hold: publish no more until mended; or quarantine."),
+        typer.Option(
+            metavar="WHAT", help="hold: stop publishing until it is fixed; or quarantine."
+        ),
     ] = "hold",
     meta: MetaOption = None,
 ) -> None:
-    """Commit what is staged, judge it, publish it; ends with 4 where it is held."""
+    """Commit what is staged, judge it, publish it; exit with 4 where it is held."""
     ingestion = session.repository.ingestion(
         branch, into=into or session.default_branch, gates=_load(gate), on_refusal=on_refusal
     )
@@ -118,7 +120,7 @@ def _release(  # noqa: PLR0913 - options
     ] = "",
     meta: MetaOption = None,
 ) -> None:
-    """Judge a quarantine again, mended or not, and publish it; its branch goes."""
+    """Judge a quarantine again and publish it; its branch is deleted."""
     ingestion = session.repository.ingestion(
         branch, into=into or session.default_branch, gates=_load(gate)
     )

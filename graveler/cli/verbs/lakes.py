@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _init(
     session: Session,
-    folder: Annotated[str, typer.Argument(help="Where; made if it is missing.")] = ".",
+    folder: Annotated[str, typer.Argument(help="The folder; created if it is missing.")] = ".",
     *,
     kv: Annotated[
         str,
@@ -64,13 +64,13 @@ def _create(
         str, typer.Option(metavar="URI", help="Root of its objects; else below the lake's.")
     ] = "",
     exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="No error where it exists already.")
+        bool, typer.Option("--exist-ok", help="No error if it exists already.")
     ] = False,
     take_over: Annotated[
         bool,
         typer.Option(
             "--take-over",
-            help="Take the storage from a repository unknown to this lake, which must be no more.",
+            help="Take the storage from a repository unknown to this lake, which must no longer exist.",
         ),
     ] = False,
 ) -> None:
@@ -92,20 +92,20 @@ def _list(session: Session) -> None:
 @verb(_repo, "accept")
 def _accept(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Which; else as --repo says.")] = "",
+    name: Annotated[str, typer.Argument(help="The repository; else the one of --repo.")] = "",
 ) -> None:
-    """Go on from a key-value store, or a storage, that has forgotten what it knew."""
+    """Accept a key-value store, or a storage, that was restored to an older state."""
     repository = session.lake.accept(name or session.repository_name)
     session.out.show(
         {"repository": repository.name, "accepted": True},
-        f"{repository.name} goes on from what is there; next: graveler fsck",
+        f"{repository.name} continues from what is stored; next: graveler fsck",
     )
 
 
 @verb(_repo, "show")
 def _show(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Which; else as --repo says.")] = "",
+    name: Annotated[str, typer.Argument(help="The repository; else the one of --repo.")] = "",
 ) -> None:
     """Show a repository: where its objects are, its branches, tags and runs."""
     repository = session.lake.repository(name) if name else session.repository
@@ -145,14 +145,14 @@ def _shape(session: Session, name: str) -> dict[str, Any]:
 
 @verb(_links, "allow")
 def _allow(session: Session, place: _Place) -> None:
-    """Let files below a place be linked and read."""
+    """Allow links to files below a place, and reading them."""
     declared = session.repository.links.allow(place)
     session.out.show({"allowed": declared}, f"allowed links to {printable(declared)}")
 
 
 @verb(_links, "disallow")
 def _disallow(session: Session, place: _Place) -> None:
-    """Let files below a place be linked and read no more."""
+    """Forbid links to files below a place, and reading them."""
     declared = session.repository.links.disallow(place)
     session.out.show({"disallowed": declared}, f"disallowed links to {printable(declared)}")
 

@@ -1,4 +1,4 @@
-"""``graveler branch``: branches, and what may not be done to some of them."""
+"""``graveler branch`` and ``graveler tag``: branches, their protection, and tags."""
 
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
@@ -36,10 +36,10 @@ def _create(
     ] = "",
     *,
     exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="No error where it exists already.")
+        bool, typer.Option("--exist-ok", help="No error if it exists already.")
     ] = False,
     hidden: Annotated[
-        bool, typer.Option("--hidden", help="Leave it out of listings, but for list --all.")
+        bool, typer.Option("--hidden", help="Leave it out of listings, except list --all.")
     ] = False,
 ) -> None:
     """Make a branch; it copies nothing."""
@@ -85,7 +85,7 @@ def _reset(
     name: _Name,
     *,
     hard: Annotated[
-        str, typer.Option(metavar="REF", help="Put the branch at that commit, too.")
+        str, typer.Option(metavar="REF", help="Also move the branch to that commit.")
     ] = "",
 ) -> None:
     """Discard what is staged on a branch; with --hard, put it at another commit in the same step.
@@ -116,7 +116,7 @@ def _protect(
         ),
     ] = None,
 ) -> None:
-    """Let branches that match only go forward, by merges; or forbid what is said.
+    """Allow matching branches to move forward only, by merges; or forbid what --against names.
 
     Merging includes publishing runs, reverting cherry-picks, and resetting undo.
     """
@@ -126,7 +126,7 @@ def _protect(
 
 @verb(_branch, "unprotect")
 def _unprotect(session: Session, pattern: _Pattern) -> None:
-    """Take a pattern of protected branches away again."""
+    """Remove a pattern of protected branches."""
     session.repository.protection.remove(pattern)
     _show_protected(session)
 

@@ -1,4 +1,4 @@
-"""``graveler run``: the runs of pipelines; setting aside, giving up, clearing up, rolling back."""
+"""``graveler run``: list, show, park, abandon, reap and roll back the runs of pipelines."""
 
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ _run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_h
 _COLORS = {"PUBLISHED": "green", "PARKED": "red", "OPEN": "yellow", "PUBLISHING": "yellow"}
 _ON_ITS_BRANCH = ("OPEN", "PUBLISHING", "PARKED")
 
-_Key = Annotated[str, typer.Argument(help="What the run is called, as `run list` shows it.")]
+_Key = Annotated[str, typer.Argument(help="The run's key, as `run list` shows it.")]
 
 _Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
 
@@ -69,7 +69,7 @@ def _list(
 
 @verb(_run, "show")
 def _show(session: Session, key: _Key) -> None:
-    """Show a run: where it stands, what its gates said."""
+    """Show a run: its state and its verdicts."""
     record = session.repository.runs.get(key)
     fields = [
         ("run", record.key),
@@ -84,9 +84,9 @@ def _show(session: Session, key: _Key) -> None:
         *sorted(record.metadata.items()),
     ]
     gates = [
-        f"gate       {said.gate}: "
-        + ("passed" if said.passed else f"{said.severity}: {printable(said.reason)}")
-        for said in record.verdicts
+        f"gate       {verdict.gate}: "
+        + ("passed" if verdict.passed else f"{verdict.severity}: {printable(verdict.reason)}")
+        for verdict in record.verdicts
     ]
     read = [f"read       {one.commit[:12]}:{printable(one.prefix)}" for one in record.inputs]
     refusals = [
@@ -99,14 +99,14 @@ def _show(session: Session, key: _Key) -> None:
 
 @verb(_run, "park")
 def _park(session: Session, key: _Key, *, reason: _Reason = "") -> None:
-    """Set a run aside: what is staged goes, what is committed waits for the next attempt."""
+    """Park a run: staged writes are dropped, commits wait for the next attempt."""
     record = session.repository.runs.park(key, reason=reason)
     session.out.show(run_shape(record), f"run {printable(key)} is {record.state}")
 
 
 @verb(_run, "abandon")
 def _abandon(session: Session, key: _Key, *, reason: _Reason = "") -> None:
-    """Give a run up: its branch goes, its record stays."""
+    """Abandon a run: its branch is deleted, its record stays."""
     session.repository.runs.get(key)
     record = session.repository.runs.abandon(key, reason=reason)
     session.out.show(run_shape(record), f"abandoned run {printable(key)}")
@@ -118,17 +118,17 @@ def _reap(
     *,
     yes: Annotated[
         bool,
-        typer.Option("--yes", "--no-dry-run", help="Do it. Without, only say what would be done."),
+        typer.Option(
+            "--yes", "--no-dry-run", help="Do it. Without it, only show what would be done."
+        ),
     ] = False,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="So many at the most.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Reap at most N.")] = None,
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Look at every run and branch, not only at what is due."),
+        typer.Option("--all", help="Check every run and branch, not only those that are due."),
     ] = False,
 ) -> None:
-    """Clear up after runs that nobody ends: past their lease, or parked past their time to live."""
+    """Park or delete runs whose lease has expired, or that are parked past their time to live."""
     out = session.out
     for reaped in session.repository.runs.reap(dry_run=not yes, limit=limit, everything=everything):
         out.show(
@@ -155,14 +155,14 @@ def _rollback(
     ],
     *,
     message: Annotated[
-        str, typer.Option("--message", "-m", metavar="TEXT", help="Of the commit.")
+        str, typer.Option("--message", "-m", metavar="TEXT", help="Message of the commit.")
     ] = "",
     meta: MetaOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only name the runs that have read what it wrote.")
+        bool, typer.Option("--dry-run", help="Only list the runs that have read what it wrote.")
     ] = False,
 ) -> None:
-    """Take a published run back in one commit, and name the runs that have read what it wrote."""
+    """Roll back a published run in one commit, and list the runs that have read what it wrote."""
     runs = session.repository.runs
     if dry_run:
         shape: dict[str, Any] = {"commit": None, "run": None, "already": False}

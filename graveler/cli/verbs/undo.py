@@ -1,4 +1,4 @@
-"""``graveler revert``, ``cherry-pick``, ``reflog`` and ``undo``: what was done, again or not."""
+"""``graveler revert``, ``cherry-pick``, ``reflog`` and ``undo``."""
 
 from typing import Annotated, Any
 
@@ -26,11 +26,10 @@ _Parent = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Of a merge: the parent that its changes are counted from; 1 is the branch that was "
-        "merged into.",
+        help="For a merge: the parent to compare with; 1 is the branch that was merged into.",
     ),
 ]
-_Message = Annotated[str, typer.Option("--message", "-m", help="Of the commit to make.")]
+_Message = Annotated[str, typer.Option("--message", "-m", help="Message of the new commit.")]
 _AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Commit even if nothing changes.")]
 
 
@@ -56,7 +55,7 @@ def _revert(  # noqa: PLR0913 - the options of the verb
     meta: MetaOption = None,
     allow_empty: _AllowEmpty = False,
 ) -> None:
-    """Take back what a commit changed, by a new commit on a branch."""
+    """Revert the changes of a commit, by a new commit on a branch."""
     branch = on or session.default_branch
     made = session.repository.revert(
         commit,
@@ -81,7 +80,7 @@ def _cherry_pick(  # noqa: PLR0913 - the options of the verb
     meta: MetaOption = None,
     allow_empty: _AllowEmpty = False,
 ) -> None:
-    """Do again what a commit changed, by a new commit on a branch."""
+    """Apply the changes of a commit again, by a new commit on a branch."""
     branch = onto or session.default_branch
     made = session.repository.cherry_pick(
         commit,
@@ -149,9 +148,9 @@ def _undo(
         ),
     ] = 1,
 ) -> None:
-    """Take the last move of a branch back: a commit, a merge, a reset, or its deletion.
+    """Undo the last move of a branch: a commit, a merge, a reset, or its deletion.
 
-    A second undo takes the first one back. What is staged stays staged.
+    A second undo undoes the first. Staged writes stay staged.
     """
     commit = session.repository.undo(branch, to=to)
     session.out.show(

@@ -33,7 +33,7 @@ def _why(
         ),
     ],
 ) -> None:
-    """Tell why a path is as it is: commit, run, step, gates and inputs."""
+    """Show what made a path what it is: commit, run, step, gates and inputs."""
     found, ref = _find(session.repository, path)
     session.out.show(_shape(found, ref), *_lines(found, ref))
 
@@ -41,18 +41,18 @@ def _why(
 def _find(repository: "Repository", text: str) -> tuple["Why", str]:
     """Return what stands behind the path, and at which ref.
 
-    A path may have colons: what is a path as a whole is taken as that, and only then is what
-    is behind its last colon, or before its first one, a ref.
+    A path may have colons. The text is first taken as a path as a whole; then the part behind the
+    last colon, or before the first one, is taken as a ref.
     """
     default = repository.stores.default_branch
     path, _, ref = text.rpartition(":")
     first, _, rest = text.partition(":")
     missing: ObjectNotFoundError | None = None
-    for there, at in ((text, default), (path, ref), (rest, first)):
-        if not (there and at):
+    for candidate, at in ((text, default), (path, ref), (rest, first)):
+        if not (candidate and at):
             continue
         try:
-            return repository.why(there, at), at
+            return repository.why(candidate, at), at
         except ObjectNotFoundError as error:
             missing = missing or error
         except (RefNotFoundError, InvalidInputError):
@@ -99,9 +99,9 @@ def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:
         yield "step", f"{why.step}, try {why.try_number}"
     if why.origin is not None:
         yield from why.origin.metadata().items()
-    said = {verdict.gate: verdict for verdict in why.verdicts}
+    verdicts = {verdict.gate: verdict for verdict in why.verdicts}
     for gate in why.gates:
-        verdict = said.get(gate)
+        verdict = verdicts.get(gate)
         passed = verdict is None or verdict.passed
         yield "gate", gate + (": passed" if passed or verdict is None else f": {verdict.reason}")
     for read in why.inputs:

@@ -89,7 +89,7 @@ class ConditionsPart(SuitePart):
         store.delete_if("p", b"k", stored.predicate)
 
     def test_a_nonce_tells_whose_write_it_was(self, store: KVStore) -> None:
-        # What a writer does who lost the reply: he reads back.
+        # A writer that lost the reply reads back.
         store.set("p", b"k", b"old, nonce 0")
         stored = store.get("p", b"k")
         assert stored is not None
@@ -99,7 +99,7 @@ class ConditionsPart(SuitePart):
         stored = store.get("p", b"k")
         assert stored is not None
         assert stored.value == b"new, nonce 1"
-        # The same again is another write: who read the one does not write over the other.
+        # The same value written again is another write: a predicate from before it must fail.
         store.set_if("p", b"k", b"new, nonce 3", stored.predicate)
         with pytest.raises(PreconditionFailedError):
             store.set_if("p", b"k", b"newer", stored.predicate)

@@ -111,7 +111,7 @@ class _Machine(RuleBasedStateMachine):
 
 
 def compare_with_a_dict(store: KVStore, examples: int) -> None:
-    """Go through so many histories, and fail where the store and the dict differ."""
+    """Run random histories, and fail where the store and the dict differ."""
 
     class Machine(_Machine):
         tested = store
