@@ -1,4 +1,4 @@
-"""One run, one branch: its states, its steps, how it is published, and what comes after."""
+"""Runs: one branch each, with states, steps, publish and rollback."""
 
 from graveler.runs.provenance import Origin, Why
 from graveler.runs.publishing import PublishResult

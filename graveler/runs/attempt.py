@@ -1,4 +1,4 @@
-"""One attempt of a run as this process knows it: its lease, what it has read, its branch."""
+"""One attempt of a run in this process: its lease, its recorded inputs and its branches."""
 
 import logging
 import os
@@ -28,11 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 class Attempt:
-    """An attempt, kept alive by its work.
+    """An attempt, whose work renews its lease.
 
     Attributes:
         stores: The repository.
-        records: Its runs.
+        records: The run records of the repository.
         handle: Names the attempt.
     """
 
@@ -46,18 +46,18 @@ class Attempt:
 
     @property
     def known(self) -> RunRecord:
-        """The record as this process saw it last; what an attempt does not change can be relied on."""
+        """The record as last read by this process; only fields that an attempt never changes are safe."""
         if self._known is None:
             self._known = self.records.get(self.handle.key)
         return self._known
 
     def saw(self, record: RunRecord) -> RunRecord:
-        """Be told of the record as it is now; return it."""
+        """Remember the present record, and return it."""
         self._known = record
         return record
 
     def renew(self, reads: Reads | None = None, *, early: bool = True) -> RunRecord:
-        """Renew the lease, and keep what was read."""
+        """Renew the lease and record what was read."""
         new = () if reads is None else reads.new
         record = lifecycle.renew(self.records, self.handle, new, early=early)
         if reads is not None:
@@ -65,7 +65,7 @@ class Attempt:
         return self.saw(record)
 
     def work(self, reads: Reads | None = None) -> None:
-        """Renew the lease if a third of it is over; keep what was read, if anything was.
+        """Renew the lease if a third of it is over, or if there are new inputs to record.
 
         Raises:
             FencedError: The attempt is over.
@@ -77,7 +77,7 @@ class Attempt:
 
     @contextmanager
     def renewing(self) -> Iterator[None]:
-        """Renew the lease from a thread while the block runs, however long it takes."""
+        """Renew the lease from a thread until the block ends."""
         process, over = os.getpid(), Event()
         pause = self.known.lease.total_seconds() / 3
 
@@ -86,25 +86,23 @@ class Attempt:
                 try:
                     self.renew(early=False)
                 except FencedError as error:
-                    _log.warning("the lease is not renewed any more: %s", error)
+                    _log.warning("the lease is no longer renewed: %s", error)
                     return
                 except GravelerError as error:
-                    _log.warning(
-                        "the lease could not be renewed, and will be tried again: %s", error
-                    )
+                    _log.warning("the lease could not be renewed; the thread will retry: %s", error)
 
         thread = Thread(target=beat, name=f"lease of {self.handle.branch}", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            if os.getpid() == process:  # a fork has not brought the thread along
+            if os.getpid() == process:  # a forked process does not have the thread
                 over.set()
                 thread.join(_PATIENCE_S)  # the store may hang
 
 
 class RunView(Ref):
-    """A commit as a run reads it: what is read is taken down as input of the run."""
+    """A commit as a run reads it: every read is recorded as an input of the run."""
 
     def __init__(self, repository: Stores, commit: Commit, reads: Reads, *, name: str = "") -> None:
         super().__init__(repository, commit, name=name)
@@ -116,15 +114,15 @@ class RunView(Ref):
         return super().find_value(key)
 
     def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Give the commit's tree below `prefix`."""
+        """Return the commit's tree below `prefix`."""
         self._reads.note(self.commit.id, prefix.decode())
         return super().snapshot(start, prefix)
 
 
 class RunBranch(Branch):
-    """A branch of an attempt: its work renews the lease, what it reads is taken down.
+    """A branch of an attempt: its work renews the lease, and its reads are recorded.
 
-    What is read is an input of the run as the target had it when the run's branch was forked.
+    A read is recorded as an input from the commit of the target that the branch was forked from.
     """
 
     def __init__(self, attempt: Attempt, name: str, *, fence: str) -> None:
@@ -138,12 +136,12 @@ class RunBranch(Branch):
         return super().find_value(key)
 
     def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Give the head below `prefix`, and the writes that are staged on it."""
+        """Return the head below `prefix`, with the staged writes."""
         self._reads.note(self._attempt.known.base, prefix.decode())
         return super().snapshot(start, prefix)
 
     def has_below(self, prefix: PathText) -> bool:
-        """Return whether any path starts with `prefix`; no more than the first one is read."""
+        """Return whether any path starts with `prefix`; at most one path is read."""
         prefix = prefix_text(prefix, "prefix")
         self._reads.note(self._attempt.known.base, prefix)
         return super().has_below(prefix)
@@ -192,7 +190,7 @@ class RunBranch(Branch):
         committer: str = "",
         allow_empty: bool = False,
     ) -> Commit:
-        """Commit what is staged and return the commit; it holds the run's pairs, too.
+        """Commit the staged writes and return the commit, which also has the run's pairs.
 
         See `Branch.commit`.
         """
@@ -205,25 +203,25 @@ class RunBranch(Branch):
         )
 
     def renew(self) -> RunRecord:
-        """Let the attempt count as alive for a lease from now on.
+        """Renew the lease: the attempt counts as alive for one lease from now on.
 
-        Writes, commits and steps do it by themselves; call it where nothing of that happens
-        for long, or use `renewing`.
+        Writes, commits and steps renew the lease. Call this in long work without them, or use
+        `renewing`.
 
         Raises:
-            FencedError: The attempt is over: it was parked, given up, or a newer one was opened.
+            FencedError: The attempt is over: it was parked or abandoned, or a newer one was opened.
         """
         return self._attempt.renew(self._reads)
 
     def renewing(self) -> AbstractContextManager[None]:
-        """Renew the lease from a thread while a ``with`` block runs, as a long Spark job does."""
+        """Renew the lease from a thread during a ``with`` block, for example around a Spark job."""
         return self._attempt.renewing()
 
     def view(self, ref: str | Commit | RefLike | None = None) -> RunView:
-        """Return a read-only view, what is read of which is kept as input of the run.
+        """Return a read-only view, whose reads are recorded as inputs of the run.
 
         Args:
-            ref: A ref expression; where not given, the target as the run found it.
+            ref: A ref expression; by default the commit of the target that the run was forked from.
         """
         name: str | None = optional(ref_text, ref, "ref")
         stores = self.repository
@@ -233,13 +231,13 @@ class RunBranch(Branch):
         return RunView(stores, commit, self._reads, name=name or self._attempt.known.into)
 
     def reads(self, prefix: PathText = "", ref: str | Commit | RefLike | None = None) -> Input:
-        """Take down that the run reads what is below a prefix, by whatever means.
+        """Record that the run reads the files below a prefix, by any means.
 
-        Reading through the run, its steps and their `view` is taken down without it.
+        Reads through the run, its steps and their `view` are recorded without this call.
 
         Args:
             prefix: Start of the paths; "" for the whole tree.
-            ref: A ref expression; where not given, the target as the run found it.
+            ref: A ref expression; by default the commit of the target that the run was forked from.
         """
         prefix = prefix_text(prefix, "prefix")
         commit = self.view(ref).commit.id

@@ -20,19 +20,18 @@ __all__ = [
 
 
 def frozen(fence: str) -> str:
-    """Return the fence of a branch whose run is being published: it takes no more writes."""
+    """Return the fence of a branch whose run is being published, which refuses writes."""
     return f"{fence}:publishing"
 
 
 def take_branch(stores: Stores, record: RunRecord) -> None:
     """Make the run's branch this attempt's: by creation, or by one compare-and-set.
 
-    Processes that opened the attempt together may all do it: the first one's is kept. What
-    is committed there stays if it is of this round; what an earlier round published or gave
-    up does not.
+    Several processes that open the attempt together may call it; the first branch is kept.
+    Commits of the present round stay, those of a round that was published or abandoned do not.
 
     Raises:
-        FencedError: A newer attempt has the branch, or this one was parked meanwhile.
+        FencedError: A newer attempt has the branch, or this attempt was parked meanwhile.
     """
     fresh = BranchRecord(
         name=record.branch,
@@ -65,19 +64,19 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
             move(stores.refs, record.branch, change, landed=lambda now: now.fence == record.fence)
         except RefNotFoundError:
             head = _last_known(stores, record) if record.resumed else record.base
-            # one that was deleted and is made again is born by another name
+            # a branch that was deleted and is made again has another birth
             born = record.fence if record.resumed else record.born
             try:
                 stores.refs.branches.create(replace(fresh, commit_id=head, born=born))
             except AlreadyExistsError:
-                continue  # made between our look and our write: take it over
+                continue  # made between our read and our write: take it over
         break
     for token in dropped:
         stores.staging.drop(token)
 
 
 def was_deleted(stores: Stores, record: RunRecord) -> bool:
-    """Return whether the branch of the present attempt was there, and somebody deleted it."""
+    """Return whether the branch of the present attempt existed and was deleted."""
     if stores.refs.branches.find(record.branch) is not None:
         return False
     births = {record.born, record.fence}
@@ -85,9 +84,10 @@ def was_deleted(stores: Stores, record: RunRecord) -> bool:
 
 
 def _last_known(stores: Stores, record: RunRecord) -> str:
-    """Return where a branch of a resumed run that is not there begins: nothing committed is lost.
+    """Return the start of the missing branch of a resumed run, so that no commit is lost.
 
-    That is where it was deleted, by the log of moves; else where it was parked; else its base.
+    That is the commit at which it was deleted, by the log of moves; else the commit at which the
+    run was parked; else its base.
     """
     deleted = [
         life.moves[-1].commit
@@ -114,18 +114,18 @@ def _is_of_this_round(commit: Commit, record: RunRecord) -> bool:
 
 
 def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
-    """Remove a run's or a step's branch if it is of attempt `up_to` or an earlier one."""
+    """Delete a run's or a step's branch if it belongs to attempt `up_to` or an earlier one."""
     branches.drop_branch(stores, name, lambda there: bool(there.fence) and there.attempt <= up_to)
 
 
 def drop_step_branches(stores: Stores, record: RunRecord, *, up_to: int) -> None:
-    """Remove the steps' branches of those attempts: what did not join the run leaves nothing."""
+    """Delete the step branches of those attempts; a step that did not join leaves nothing."""
     prefix = record.branch + "."
     for name in [there.name for there in stores.refs.branches.of_runs(prefix)]:
         drop_branch(stores, name, up_to=up_to)
 
 
 def drop_branches(stores: Stores, record: RunRecord) -> None:
-    """Remove all branches of this attempt and earlier ones, the run being over."""
+    """Delete all branches of this attempt and of earlier ones, because the run is over."""
     drop_step_branches(stores, record, up_to=record.attempt)
     drop_branch(stores, record.branch, up_to=record.attempt)

@@ -1,14 +1,14 @@
-"""Where to look for runs: the latest first, and those that somebody must look at.
+"""The index of runs: by time of opening, and by the time at which a run must be checked.
 
 Two kinds of rows beside the records of runs:
 
 - ``opened/<16 hex digits>/<branch>``: when the present attempt was opened, counted backwards,
-  so that a scan meets the latest first.
-- ``due/<16 hex digits>/<branch>``: when to look whether a run is alive, the earliest first.
+  so that a scan starts with the latest.
+- ``due/<16 hex digits>/<branch>``: when to check whether a run is alive, the earliest first.
 
-Rows are written before the record that needs them and taken away after the record that no
-longer does. So no run is without its row of the first kind, and none that is not over without
-one of the second. A row too many does no harm: a reader compares it with the record.
+Rows are written before the record that needs them, and deleted after the record that no longer
+needs them. So every run has a row of the first kind, and every run that is not over has one of the
+second kind. A surplus row is harmless: a reader compares it with the record.
 """
 
 from collections.abc import Iterator
@@ -33,12 +33,12 @@ _NEWEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Appointment:
-    """Says that somebody must look at a run.
+    """The time at which a run must be checked.
 
     Attributes:
-        at: When.
-        branch: Of the run.
-        last: The run was over already when it was looked at before.
+        at: The time.
+        branch: Branch of the run.
+        last: Whether the run was already over at the previous check.
     """
 
     at: datetime
@@ -47,7 +47,7 @@ class Appointment:
 
 
 def opened_key(record: RunRecord) -> bytes:
-    """Return the key of the row by which listings find a run; it orders runs, the latest first."""
+    """Return the key of the row by which listings find a run; keys sort the latest run first."""
     return _OPENED + f"{_NEWEST - unix_us(record.opened):016x}/{record.branch}".encode()
 
 
@@ -88,26 +88,26 @@ class RunIndex:
         self._partition = partition
 
     def prepare(self, old: RunRecord | None, new: RunRecord) -> None:
-        """Write the rows that the record needs, before it takes the place of `old`."""
+        """Write the rows that a record needs, before it replaces `old`."""
         missing = _rows(new) - (set() if old is None else _rows(old))
         if missing:
             self._kv.set_many(self._partition, [(key, _FIRST) for key in sorted(missing)])
 
     def clear(self, old: RunRecord | None, new: RunRecord) -> None:
-        """Take away the rows that only `old` needed, after the record has taken its place.
+        """Delete the rows that only `old` needed, after the record has replaced it.
 
-        That somebody must look at a run that is over now stays, until `forget`.
+        The appointment of a run that is now over stays until `forget`.
         """
         gone = set() if old is None else _rows(old) - _rows(new)
         for key in gone if new.live else ():
             self._kv.delete(self._partition, key)
 
     def forget(self, record: RunRecord) -> None:
-        """Nobody need look at the run any more: it is over, and has left no branch."""
+        """Delete the appointment of a run that is over and has left no branch."""
         self._kv.delete(self._partition, _due_key(record.branch, record.lease_until))
 
     def due(self, now: datetime) -> Iterator[Appointment]:
-        """Yield the appointments whose time has come, the earliest first."""
+        """Yield the appointments that are due, the earliest first."""
         until = _due_key("", now)
         for key, value in self._kv.scan(self._partition, _DUE):
             if key >= until or not key.startswith(_DUE):
@@ -115,17 +115,17 @@ class RunIndex:
             yield Appointment(*_read_due(key), last=value == _LAST)
 
     def put_off(self, appointment: Appointment, to: datetime, *, last: bool = False) -> None:
-        """Have somebody look again, later."""
+        """Replace an appointment by a later one."""
         row = _LAST if last else _FIRST
         self._kv.set(self._partition, _due_key(appointment.branch, to), row)
         self.settle(appointment)
 
     def settle(self, appointment: Appointment) -> None:
-        """Take away an appointment that was kept."""
+        """Delete an appointment."""
         self._kv.delete(self._partition, _due_key(appointment.branch, appointment.at))
 
     def expected(self) -> set[str]:
-        """Return the branches of the runs that somebody must look at: of all that are not over."""
+        """Return the branches of the runs with an appointment, among them all that are not over."""
         found = set()
         for key, _ in self._kv.scan(self._partition, _DUE):
             if not key.startswith(_DUE):
@@ -137,12 +137,12 @@ class RunIndex:
         """Yield row and branch of each run, the latest opened first; some rows may be outdated.
 
         Args:
-            after: Only runs that come after this one, as it was opened then.
+            after: Only runs after the row of this record.
         """
         return self._opened(_OPENED if after is None else opened_key(after) + b"\0")
 
     def older(self, than: datetime) -> Iterator[tuple[bytes, str]]:
-        """Yield those of `latest` that were opened before that time."""
+        """Yield the rows of `latest` that were opened before a time."""
         return self._opened(_OPENED + f"{_NEWEST - unix_us(than):016x}/".encode())
 
     def _opened(self, start: bytes) -> Iterator[tuple[bytes, str]]:
@@ -152,5 +152,5 @@ class RunIndex:
             yield key, _read_opened(key)
 
     def drop(self, row: bytes) -> None:
-        """Take away a row of a run that was opened again since."""
+        """Delete the row of a run that was opened again since."""
         self._kv.delete(self._partition, row)

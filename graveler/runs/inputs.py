@@ -1,4 +1,4 @@
-"""What a run has read, folded so that it stays short."""
+"""The inputs of a run, folded to a bounded number."""
 
 from collections.abc import Iterable
 from threading import Lock
@@ -16,11 +16,11 @@ _UNFOLDED: Final = 1024
 
 
 def folded(inputs: Iterable[Input]) -> tuple[Input, ...]:
-    """Return the inputs, sorted and without those that others cover.
+    """Return the inputs, sorted, without those that another input covers.
 
-    Where there are more than 64, the deepest folders are folded into theirs, as far as that
-    helps: each commit keeps one. Of more than 256 commits some are forgotten: to name too much
-    is safe, to name without end is not.
+    If there are more than 64, the deepest folders are replaced by their parents until there are
+    not, or until each commit has one. Of more than 256 commits some are dropped. A prefix that is
+    too wide is safe; a list without bound is not.
     """
     found = _uncovered(set(inputs))
     most = max(_MOST, len({read.commit for read in found}))
@@ -54,15 +54,15 @@ def _parent(prefix: str) -> str:
 
 
 def encode_inputs(inputs: Iterable[Input]) -> str:
-    """Return inputs as the text that a commit keeps."""
+    """Return inputs as text for the metadata of a commit."""
     return encode_json([[read.commit, read.prefix] for read in inputs]).decode()
 
 
 def decode_inputs(text: str) -> tuple[Input, ...]:
-    """Return the inputs of such a text.
+    """Return the inputs of the text in a commit's metadata.
 
     Raises:
-        CorruptionError: It is none.
+        CorruptionError: The text is not a list of inputs.
     """
     what = "inputs of a commit"
     raw = text.encode("utf-8", "surrogatepass")
@@ -78,7 +78,7 @@ def read_inputs(fields: Fields) -> tuple[Input, ...]:
 
 
 class Reads:
-    """Takes down what is read, folder by folder; any number of threads may."""
+    """Records reads by folder; safe for threads."""
 
     def __init__(self) -> None:
         self._found: set[Input] = set()
@@ -86,7 +86,7 @@ class Reads:
         self._lock = Lock()
 
     def note(self, commit: str, prefix: str) -> None:
-        """Take down that what is below `prefix` was read from a commit."""
+        """Record that the files below `prefix` were read from a commit."""
         read = Input(commit, prefix)
         if read in self._found:
             return
@@ -96,23 +96,23 @@ class Reads:
                 self._found = set(folded(self._found))
 
     def note_path(self, commit: str, path: str) -> None:
-        """Take down that a file was read: its folder is what counts."""
+        """Record that a file was read, by its folder."""
         folder, slash, _ = path.rpartition("/")
         self.note(commit, folder + slash or path)
 
     @property
     def new(self) -> tuple[Input, ...]:
-        """What was read and is not on the run's record yet."""
+        """The inputs that are not yet on the run's record."""
         with self._lock:
             return tuple(self._found - self._taken)
 
     @property
     def all(self) -> tuple[Input, ...]:
-        """All that was read."""
+        """All inputs."""
         with self._lock:
             return folded(self._found)
 
     def kept(self, inputs: Iterable[Input]) -> None:
-        """Be told that these are on the record."""
+        """Note that these inputs are on the record."""
         with self._lock:
             self._taken.update(inputs)

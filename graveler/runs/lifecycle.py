@@ -1,4 +1,4 @@
-"""How attempts end: parked, abandoned, or found to have been published; and how they stay alive."""
+"""The end of an attempt, by park, abandon or a settled publish, and the renewal of its lease."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -32,17 +32,17 @@ _ROUNDS_KEPT: Final = 50
 _BRANCHLESS: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK)
 
 Unless = Callable[[RunRecord], bool]
-"""Says of the present record that its run is to be left alone."""
+"""Returns whether to leave the run of a record alone."""
 
 
 def _rewritten(there: BranchRecord) -> BranchRecord:
-    return replace(there)  # equal but for the nonce it will get
+    return replace(there)  # a copy gets a new nonce
 
 
 def settle_publish(stores: Stores, records: RunRecords, record: RunRecord) -> RunRecord:
-    """Find out whether a publish that was left in the middle landed; return the run as it is.
+    """Settle a publish that was interrupted: find out whether it landed, and return the record.
 
-    A run that is not being published is returned as it is.
+    A run that is not being published does not change.
     """
     while record.state is RunState.PUBLISHING:
         landed = _has_landed(stores, record)
@@ -55,10 +55,10 @@ def settle_publish(stores: Stores, records: RunRecords, record: RunRecord) -> Ru
 
 
 def _has_landed(stores: Stores, record: RunRecord) -> bool:
-    """Return whether the candidate is in the target; if not, it never will be.
+    """Return whether the candidate is in the target; if it is not, it never will be.
 
-    The target's record is first written again under a new nonce, so that a compare-and-set
-    that is still on its way loses; only then is it certain.
+    The target's record is first rewritten with a new nonce, so that a compare-and-set that is
+    still in flight loses.
     """
     try:
         target = move(stores.refs, record.into, _rewritten, landed=lambda _: True)
@@ -71,7 +71,7 @@ def _settled(there: RunRecord | None, *, candidate: str, landed: bool) -> RunRec
     if there is None:
         raise InternalError(f"the record of a run is gone while {candidate} was settled")
     if there.state is not RunState.PUBLISHING or there.candidate != candidate:
-        return there  # what was found out is about another candidate: look again
+        return there  # the result is about another candidate: check again
     if landed:
         return replace(
             there,
@@ -86,23 +86,23 @@ def _settled(there: RunRecord | None, *, candidate: str, landed: bool) -> RunRec
 
 
 def rounds_with(record: RunRecord, head: str) -> tuple[str, ...]:
-    """Return the rounds of the record once `head` was published, too."""
+    """Return the rounds of the record after `head` is published."""
     return (*record.rounds, head)[-_ROUNDS_KEPT:]
 
 
 def renew(
     records: RunRecords, run: RunHandle, inputs: Iterable[Input] = (), *, early: bool = False
 ) -> RunRecord:
-    """Let the attempt count as alive for a lease from now on, and keep what it has read.
+    """Renew the lease of an attempt and record its inputs.
 
-    Nothing is written where that would say nothing new: the run is published, or somebody has
-    renewed the lease just now. Clocks may differ: an end is never moved to an earlier time.
+    Nothing is written if nothing changes: the run is published, or the lease was just renewed.
+    Because clocks may differ, the end of a lease is never moved to an earlier time.
 
     Args:
         records: The repository's runs.
         run: The attempt.
-        inputs: What it has read.
-        early: Renew a lease of which less than a third is over, too.
+        inputs: The inputs to record.
+        early: Also renew a lease of which less than a third is over.
 
     Raises:
         FencedError: The attempt is over.
@@ -134,7 +134,7 @@ def _own(there: RunRecord | None, run: RunHandle) -> RunRecord:
 
 
 def _over(there: RunRecord | None, run: RunHandle) -> FencedError:
-    """Return the error of an attempt that is over, which says how it ended."""
+    """Return the error for an attempt that is over; the message says how it ended."""
     if there is None:
         return FencedError(f"run {run.key!r}: its record is gone; this is attempt {run.attempt}")
     if there.attempt == run.attempt:
@@ -162,9 +162,9 @@ def park(
     reason: str,
     refusal: Refusal | None = None,
 ) -> RunRecord:
-    """Set the run aside: staged writes go, the committed head stays for a newer attempt.
+    """Park the run: drop staged writes, keep the committed head for a newer attempt.
 
-    Calling it twice, or after the publish, is no error.
+    A second call, or a call after the publish, is not an error.
 
     Raises:
         FencedError: A newer attempt owns the run.
@@ -195,7 +195,7 @@ def park(
 
 
 def _fence_off(stores: Stores, record: RunRecord) -> str:
-    """Drop what is staged on the run's branch, let nobody write there, and return its head."""
+    """Drop the staged writes of the run's branch, refuse further writes, and return its head."""
     dropped: tuple[str, ...] = ()
 
     def fence_off(there: BranchRecord) -> BranchRecord:
@@ -216,13 +216,13 @@ def _fence_off(stores: Stores, record: RunRecord) -> str:
     try:
         branch = move(stores.refs, record.branch, fence_off, landed=landed)
     except RefNotFoundError:
-        return record.head or record.base  # never made, or deleted under the run
+        return record.head or record.base  # never made, or deleted meanwhile
     for token in dropped:
         stores.staging.drop(token)
     return branch.commit_id
 
 
-def abandon(  # noqa: PLR0913 - who gives up, and on what condition
+def abandon(  # noqa: PLR0913 - the conditions of the call
     stores: Stores,
     records: RunRecords,
     key: str,
@@ -232,16 +232,16 @@ def abandon(  # noqa: PLR0913 - who gives up, and on what condition
     mine: RunHandle | None = None,
     unless: Unless = lambda _: False,
 ) -> RunRecord:
-    """Give a run up: its branch goes, its record stays.
+    """Abandon a run: delete its branch, keep its record.
 
     Args:
         stores: The repository.
-        records: Its runs.
+        records: The run records of the repository.
         key: The run.
         reason: Why.
         attempt: Only if this is the present attempt.
-        mine: Only if this is the present attempt; with neither, whichever it is.
-        unless: Asked in the atomic step that gives up: the run is left alone.
+        mine: Only if this is the present attempt; without `attempt` and `mine`, any attempt.
+        unless: Checked in the atomic step; if it returns True, the run does not change.
 
     Raises:
         RunStateError: The run is published.
@@ -276,9 +276,9 @@ def abandon(  # noqa: PLR0913 - who gives up, and on what condition
 
 
 def close(stores: Stores, records: RunRecords, run: RunHandle, *, reason: str) -> RunRecord:
-    """End the attempt, however it went: what is not published is parked, or dropped.
+    """End the attempt: park or drop what is not published.
 
-    May be called twice, late, and by an attempt that is over: then nothing happens.
+    A second call, or a call of an attempt that is over, does nothing.
     """
     record = records.get(run.key)
     if record.attempt != run.attempt or not record.live:

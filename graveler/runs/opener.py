@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 def open_run(stores: Stores, records: RunRecords, terms: Terms) -> RunRecord:
     """Open a new attempt of the run `key` and return its record.
 
-    An open or parked run goes on from what is committed on its branch; a new, published,
-    rolled back or abandoned one gets a branch forked from the target's present head.
+    An open or parked run resumes with the commits of its branch. A new, published, rolled back or
+    abandoned run gets a branch forked from the present head of the target.
 
     Raises:
         RefNotFoundError: No such target.
@@ -67,7 +67,7 @@ def open_run(stores: Stores, records: RunRecords, terms: Terms) -> RunRecord:
 
 
 def open_or_attach(stores: Stores, records: RunRecords, terms: Terms) -> RunRecord:
-    """Return the record of the owner's attempt, opened by this call or before.
+    """Return the record of the owner's attempt, opened by this call or an earlier one.
 
     Raises:
         FencedError: The owner's attempt is over.
@@ -86,7 +86,7 @@ def open_or_attach(stores: Stores, records: RunRecords, terms: Terms) -> RunReco
     if record is None or not _is_owned(record, owner):
         record = records.update(key, change)
     if record.state is not RunState.OPEN:
-        return record  # its branch was made long ago
+        return record  # its branch exists already
     if attaches and was_deleted(stores, record):
         _check_is_over(records.get(key), record)
     else:
@@ -100,7 +100,7 @@ def open_or_attach(stores: Stores, records: RunRecords, terms: Terms) -> RunReco
 
 
 def _check_is_over(now: RunRecord, record: RunRecord) -> None:
-    """Refuse to go on with an attempt whose branch is gone, though nobody has ended it."""
+    """Refuse an attempt whose branch was deleted although the attempt was not ended."""
     if now.fence == record.fence and now.state is RunState.OPEN:
         raise FencedError(
             f"run {record.key!r}: its branch {record.branch!r} was deleted, and with it what was "
@@ -110,10 +110,10 @@ def _check_is_over(now: RunRecord, record: RunRecord) -> None:
 
 
 def _is_owned(record: RunRecord, owner: str) -> bool:
-    """Return whether the present attempt is the owner's; refuse one whose attempt is over.
+    """Return whether the present attempt is the owner's; refuse an owner whose attempt is over.
 
-    One whose attempt was ended because it was silent, a step that waited for its retry, say,
-    opens the next one, as long as nobody else has.
+    An owner whose attempt ended because its lease expired, for example while a step waited for
+    its retry, opens the next attempt unless another owner has.
     """
     if owner in record.owners:
         raise FencedError(
@@ -132,7 +132,7 @@ def _is_owned(record: RunRecord, owner: str) -> bool:
 def _opened(
     stores: Stores, records: RunRecords, record: RunRecord | None, terms: Terms
 ) -> RunRecord:
-    """Return what `record` becomes when a new attempt is opened."""
+    """Return the record of a new attempt that replaces `record`."""
     key = terms.key
     target = stores.refs.branches.get(terms.into)
     _check_takes_runs(records, key, target)
@@ -194,10 +194,10 @@ def _opened(
 
 
 def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> None:
-    """Refuse a branch of a run or of a step: its owner would publish what others wrote there.
+    """Refuse the branch of a run or a step: its owner would publish the writes of others.
 
     Raises:
-        InvalidInputError: It is one.
+        InvalidInputError: The target is such a branch.
     """
     if not target.fence:
         return
@@ -210,10 +210,10 @@ def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> No
 
 
 def _look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRecord:
-    """Return the record as it is once the branch is taken.
+    """Return the present record after the branch was taken.
 
-    Where the run was published or given up between our look and our write, the branch was
-    gone, and we made it anew: then it goes again, for nobody will go on from it.
+    If the run was published or abandoned between our read and our write, we made its branch a
+    second time; it is deleted, because no attempt will resume from it.
     """
     now = records.get(record.key)
     if now.state in _OVER or now.forked > record.attempt:
@@ -222,7 +222,7 @@ def _look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRe
 
 
 def _tell_resumed(stores: Stores, record: RunRecord) -> None:
-    """Log that a resumed attempt does not read its target as it is now, where that has moved."""
+    """Log that a resumed attempt reads an older commit of its target, if the target has moved."""
     target = stores.refs.branches.find(record.into) if record.resumed else None
     if target is None or target.commit_id == record.base:
         return

@@ -1,4 +1,4 @@
-"""Why a path is as it is: the commit, the run, the step, the gates and the inputs behind it."""
+"""The provenance of a path: the commit, run, step, gates and inputs behind it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ _STEP: Final = {"airflow": "task_id", "dagster": "step"}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a run, a step or a commit comes from; "" for what is not known.
+    """The orchestrator's origin of a run, a step or a commit; "" for unknown fields.
 
     ``repo.runs.open(key, metadata=Origin("airflow", job="hourly", run_id=…).metadata())``
 
     Attributes:
-        orchestrator: ``airflow``, ``dagster``, or any other lower-case word.
+        orchestrator: ``airflow``, ``dagster``, or another lower-case word.
         job: The DAG or job.
-        run_id: Its run.
-        partition: What the run is for.
+        run_id: The run of the DAG or job.
+        partition: The partition of the run.
         step: The task or step.
-        code_version: Of the code that ran: a git commit, a release.
-        url: A link back to the orchestrator's page of the run.
-        hour: The hour that is made, as ``2013-01-01T05:00Z``.
+        code_version: Version of the code: a git commit or a release.
+        url: Link to the orchestrator's page of the run.
+        hour: The hour that the run makes, as ``2013-01-01T05:00Z``.
     """
 
     orchestrator: str
@@ -64,13 +64,13 @@ class Origin:
         }
 
     def metadata(self) -> dict[str, str]:
-        """Return the pairs for a run's or a step's metadata; what is not known is left out."""
+        """Return the pairs for a run's or a step's metadata, without unknown fields."""
         pairs = {name: getattr(self, field) for field, name in self._names().items()}
         return {name: value for name, value in pairs.items() if value}
 
     @classmethod
     def of(cls, metadata: Mapping[str, str]) -> Self | None:
-        """Return what the pairs of a commit or a run say, or None where no orchestrator is named."""
+        """Return the origin in the metadata of a commit or a run; None if it names no orchestrator."""
         orchestrator = metadata.get("orchestrator", "")
         if not orchestrator:
             return None
@@ -80,23 +80,23 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What stands behind a path.
+    """The provenance of a path.
 
     Attributes:
         path: The path.
-        entry: What is there; None where it was deleted.
-        commit: The commit that brought it to the ref: for a run, the one that published it.
-        made: The commit in which it was made: for a run, that of the step; else `commit`.
-        run: The run, as its record is now: it may have been run again since. None where no run
-            made it, or its record is gone.
-        key: What the run is called; "" where no run made it.
-        attempt: Which attempt of the run.
-        step: Which step, "" where it was committed without one.
-        try_number: Which try of the step, by the caller's count; 0 without a step.
-        gates: The gates that were asked when the run was published.
-        verdicts: What they said, as far as the record still tells.
-        inputs: What the run, or the step, had read.
-        origin: Who made it: the orchestrator, its job and run; None where it does not say.
+        entry: The present entry; None if it is deleted.
+        commit: The commit that brought the entry to the ref; for a run, the publishing commit.
+        made: The commit in which the entry was made; for a run, that of the step; else `commit`.
+        run: The present record of the run, which may have run again since. None if no run made
+            the entry, or its record does not exist.
+        key: The run's key; "" if no run made the entry.
+        attempt: The attempt of the run.
+        step: The step; "" if the run committed without one.
+        try_number: The try of the step, by the caller's count; 0 without a step.
+        gates: The gates that judged the publish.
+        verdicts: Their verdicts, if the run's record still has them.
+        inputs: The inputs of the run or the step.
+        origin: The orchestrator, its job and run; None if unknown.
     """
 
     path: str
@@ -115,11 +115,11 @@ class Why:
 
 
 def why(stores: Stores, records: RunRecords, path: str, ref: str) -> Why:
-    """Return what stands behind `path` at `ref`.
+    """Return the provenance of `path` at `ref`.
 
     Raises:
-        ObjectNotFoundError: There never was anything at the path.
-        ExpiredError: Garbage collection removed a tree that it must be looked up in.
+        ObjectNotFoundError: The path never existed.
+        ExpiredError: Garbage collection removed a tree that is needed.
     """
     head = resolve_to_read(stores.refs, ref)
     key = path_key(path)
@@ -151,7 +151,7 @@ def why(stores: Stores, records: RunRecords, path: str, ref: str) -> Why:
 
 
 def _inputs(*all_metadata: Mapping[str, str]) -> tuple[Input, ...]:
-    """Return the inputs that the first of the commits names."""
+    """Return the inputs of the first metadata that has them."""
     for metadata in all_metadata:
         if text := metadata.get("graveler.inputs"):
             return decode_inputs(text)

@@ -1,8 +1,8 @@
-"""Clearing up after runs that nobody ends: by lease, and by time to live.
+"""The reaper of runs that were not ended: by lease, and by time to live.
 
-Nothing needs a server for it: opening a run looks at a few of those whose time has come, and
-`Runs.reap` at all. What is done to a run is decided in one compare-and-set on its record, which
-an opener, or the attempt itself by a sign of life, may win instead.
+It needs no server: opening a run checks a few runs that are due, and `Runs.reap` checks all of
+them. Each run is reaped by one compare-and-set on its record. An opener, or the attempt itself
+when it renews its lease, may win that compare-and-set instead.
 """
 
 import logging
@@ -38,13 +38,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What was done, or would be, about one run.
+    """What the reaper did, or would do, to one run.
 
     Attributes:
         key: The run.
-        branch: Its branch, or that of a step, where only a branch was left behind.
-        from_state: Where the run stood.
-        to_state: Where it stands.
+        branch: The run's branch, or a branch that the run left behind.
+        from_state: State before.
+        to_state: State after.
         reason: Why.
     """
 
@@ -64,9 +64,9 @@ def reap(
     limit: int | None,
     everything: bool,
 ) -> list[Reaped]:
-    """Reap every run whose time is over, and the branches of runs that are over.
+    """Reap every run that is due, and the branches that finished runs left.
 
-    What fails is left for the next time; the first error is raised when all were looked at.
+    A run that fails is left for the next call; the first error is raised after all were checked.
     """
     errors: list[GravelerError] = []
     if everything:
@@ -80,10 +80,10 @@ def reap(
 
 
 def reap_due(stores: Stores, records: RunRecords, *, but: str) -> None:
-    """Look at the first few runs whose time has come; for those who come by, so it never fails.
+    """Reap the first few runs that are due; called by other operations, so it never fails.
 
-    The run of the branch `but` is left alone, however short its lease. One that is damaged is put
-    off, so that it does not hide those after it; where the store fails, all are left as they are.
+    The run of the branch `but` is left alone. Failures are rescheduled so that they do not block
+    later entries; if the store fails, nothing changes.
     """
     now = stores.clock.now()
     try:
@@ -109,7 +109,7 @@ def _reap_due(
     dry_run: bool,
     now: datetime,
 ) -> Iterator[Reaped]:
-    """Look at the runs whose time has come, and at no others."""
+    """Check only the runs that are due."""
     seen: set[str] = set()
     for appointment in records.index.due(now):
         try:
@@ -131,7 +131,7 @@ def _reap_all(
     dry_run: bool,
     now: datetime,
 ) -> Iterator[Reaped]:
-    """Look at all runs, and at all branches and rows that runs have left."""
+    """Check all runs, and all branches and rows that runs have left."""
     for record in records.each():
         try:
             if isinstance(record, GravelerError):
@@ -151,10 +151,10 @@ def _reap_all(
 def _keep(
     stores: Stores, records: RunRecords, appointment: Appointment, now: datetime
 ) -> Iterator[Reaped]:
-    """Look at a run whose time has come, and say when to look again.
+    """Check a run that is due, and reschedule its appointment.
 
-    An opener writes the appointment before the record. One of a run that is over is kept for a
-    while longer, for an opener that is as slow as that.
+    An opener writes the appointment before the record. The appointment of a finished run is
+    therefore kept for one more lease, for a slow opener.
     """
     record = records.find_branch(appointment.branch)
     yield from _check(stores, records, record, now, dry_run=False)
@@ -167,14 +167,14 @@ def _keep(
             records.index.put_off(appointment, now + LEASE, last=True)
         return
     again = expires + _grace(record)
-    # else somebody else is at it
+    # another process is reaping it
     records.index.put_off(appointment, again if again > now else now + LEASE)
 
 
 def _check(
     stores: Stores, records: RunRecords, record: RunRecord | None, now: datetime, *, dry_run: bool
 ) -> Iterator[Reaped]:
-    """Reap a run if it is due; if it is over, remove the branches that it has left."""
+    """Reap a run if it is due; if it is over, delete the branches that it left."""
     if record is None:
         return
     if not record.live:
@@ -190,7 +190,7 @@ def _check(
 def _drop(
     stores: Stores, record: RunRecord, branch: BranchRecord, *, dry_run: bool
 ) -> Iterator[Reaped]:
-    """Remove a branch that its run has left, which is over, as one does that dies at its end."""
+    """Delete a branch that a finished run left, for example because its process died."""
     if record.live or not branch.fence or branch.attempt > record.attempt:
         return
     if not dry_run:
@@ -200,7 +200,7 @@ def _drop(
 
 
 def _grace(record: RunRecord) -> timedelta:
-    """Return by how much clocks may differ without harm."""
+    """Return the tolerated difference between clocks."""
     return timedelta(0) if record.state is RunState.PARKED else record.lease / 3
 
 
@@ -209,7 +209,7 @@ def _is_due(record: RunRecord, now: datetime) -> bool:
 
 
 def _reap(stores: Stores, records: RunRecords, record: RunRecord, now: datetime) -> Reaped | None:
-    """Do what is due; None where somebody else was first."""
+    """Reap a run that is due; None if another process was first."""
     reason = _reason(record)
 
     def alive(there: RunRecord) -> bool:
@@ -231,7 +231,7 @@ def _reap(stores: Stores, records: RunRecords, record: RunRecord, now: datetime)
                 handle = RunHandle.of(claimed, location=stores.location, repository=stores.name)
                 after = lifecycle.park(stores, records, handle, reason=reason)
                 if after.fence != claimed.fence:
-                    return None  # claimed once more, and parked, by another reaper
+                    return None  # claimed again and parked by another reaper
     except (FencedError, RunStateError):
         return None
     if after.state is record.state:
@@ -242,13 +242,13 @@ def _reap(stores: Stores, records: RunRecords, record: RunRecord, now: datetime)
 def _claim(
     stores: Stores, records: RunRecords, record: RunRecord, now: datetime, reason: str
 ) -> RunRecord:
-    """Take the attempt from whoever had it, unless it gives a sign of life first.
+    """Fence an attempt whose lease expired, unless it renews the lease first.
 
-    From here on the attempt is fenced: it cannot renew its lease, commit or publish. Who dies
-    before he has parked the run leaves it as it was found, and the next one claims it again.
+    A fenced attempt cannot renew its lease, commit or publish. If this process dies before it
+    parks the run, the next reaper claims the run again.
 
     Raises:
-        FencedError: It has given one, or a newer attempt was opened.
+        FencedError: The lease was renewed, or a newer attempt was opened.
     """
 
     def change(there: RunRecord | None) -> RunRecord:
@@ -265,7 +265,7 @@ def _claim(
 
 
 def _expected(stores: Stores, record: RunRecord) -> Reaped:
-    """Return what would be done."""
+    """Return what the reaper would do."""
     after = RunState.PARKED
     if record.state is RunState.PARKED or record.on_failure == "drop":
         after = RunState.REAPED

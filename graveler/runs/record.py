@@ -14,9 +14,9 @@ from graveler.runs.state import RunState
 __all__ = ["LEASE", "LIVE", "TTL", "Input", "Refusal", "RunHandle", "RunRecord"]
 
 LEASE: Final = timedelta(minutes=15)
-"""How long an attempt may be silent before it counts as dead."""
+"""Default lease: how long an attempt may be silent before it counts as dead."""
 TTL: Final = timedelta(days=14)
-"""How long a parked run is kept for a newer attempt."""
+"""Default time to live of a parked run."""
 
 LIVE: Final = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
 """The states of a run that is not over."""
@@ -24,10 +24,10 @@ LIVE: Final = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Input:
-    """What a run has read.
+    """One input of a run.
 
     Attributes:
-        commit: The commit it was read from.
+        commit: The commit that was read.
         prefix: Start of the paths; "" for the whole tree.
     """
 
@@ -37,12 +37,12 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a publish was refused.
+    """One refused publish.
 
     Attributes:
-        at: When.
-        reason: What was said.
-        gates: The gates that refused; none where it was not for a gate.
+        at: Time.
+        reason: The error's message.
+        gates: The gates that refused; empty if no gate did.
     """
 
     at: datetime
@@ -52,40 +52,40 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """All that is kept of a run; it outlives the branch.
+    """The record of a run, which outlives its branch.
 
     Attributes:
-        key: What the run is called, any text.
-        state: Where it stands.
-        attempt: How often it was opened.
+        key: Name of the run, any text.
+        state: Its state.
+        attempt: Number of the present attempt, from 1.
         fence: Unique to the present attempt.
         branch: Its branch.
         into: The branch it publishes to.
-        base: Commit the present branch was forked from.
+        base: Commit that the present branch was forked from.
         head: Head of the run's branch when it was last parked or published.
         candidate: While publishing: the commit the target is to become.
         commit: Once published: the merge commit.
-        rounds: Heads that were published and not taken back, the newest last, 50 at the most.
-        reason: Why it was parked or abandoned.
-        verdicts: What the gates said last.
-        metadata: The opener's pairs.
-        forked: The attempt that forked the branch; later ones went on from what it held.
-        born: Birth of the branch, by which the log of moves knows it once it is gone; "" for
-            runs of the first version.
-        owner: Who opened the present attempt, where several processes are one opener.
-        owners: Who opened earlier ones; their time is over.
+        rounds: Heads that were published and not rolled back, the newest last; at most 50.
+        reason: Why the run was parked or abandoned.
+        verdicts: The latest verdicts of the gates.
+        metadata: Pairs of the opener.
+        forked: The attempt that forked the branch; later attempts resumed it.
+        born: Birth of the branch, which identifies it in the log of moves after its deletion; ""
+            for runs of the first version.
+        owner: Opener of the present attempt, if several processes are one opener.
+        owners: Openers of earlier attempts, which are over.
         created: First opening.
-        opened: When the present attempt was opened.
+        opened: Opening of the present attempt.
         updated: Last change.
         lease: How long the attempt may be silent.
-        lease_until: Until when it counts as alive, unless it is renewed.
-        lapsed: The attempt was ended because its lease was over, not by who had opened it.
-        ttl: How long the run is kept once it is parked.
-        on_failure: ``park`` or ``drop``: what becomes of an attempt that fails or falls silent.
-        inputs: What the attempts since the fork have read.
-        refusals: Why publishes were refused, the newest last; old ones are forgotten.
-        rollback: Once rolled back: the commit that took it back.
-        nonce: Differs with every write.
+        lease_until: End of the lease, unless it is renewed.
+        lapsed: Whether the attempt ended because its lease expired.
+        ttl: How long the run is kept when it is parked.
+        on_failure: ``park`` or ``drop``: what happens to an attempt that fails or is silent.
+        inputs: Inputs of the attempts since the fork.
+        refusals: Refused publishes, the newest last; at most 20.
+        rollback: Once rolled back: the reverting commit.
+        nonce: Unique to every write.
     """
 
     key: str
@@ -121,7 +121,7 @@ class RunRecord:
 
     @property
     def resumed(self) -> bool:
-        """Whether the present attempt goes on from what earlier ones committed."""
+        """Whether the present attempt resumed the commits of earlier ones."""
         return self.attempt > self.forked
 
     @property
@@ -131,23 +131,23 @@ class RunRecord:
 
     @property
     def expires(self) -> datetime | None:
-        """When its lease, or its time of being parked, is over; None for a run that is over."""
+        """The end of its lease, or of its time to live if parked; None for a run that is over."""
         if not self.live:
             return None
         return self.updated + self.ttl if self.state is RunState.PARKED else self.lease_until
 
     def expired(self, now: datetime) -> bool:
-        """Return whether its lease, or its time of being parked, is over at `now`."""
+        """Return whether its lease, or its time to live if parked, is over at `now`."""
         expires = self.expires
         return expires is not None and expires < now
 
 
 @dataclass(frozen=True, slots=True)
 class RunHandle:
-    """Names one attempt of a run, for another process: through XCom, Pipes, a queue.
+    """The handle of one attempt, for another process: through XCom, Pipes or a queue.
 
-    It holds no secret: who may open the lake may use it. A handle of an earlier attempt is
-    stale, and what is written through it is refused.
+    It holds no secret: any process that can open the lake can use it. The handle of an earlier
+    attempt is stale, and writes through it are refused.
     """
 
     location: str
@@ -168,7 +168,7 @@ class RunHandle:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the handle of such a text, or raise InvalidInputError."""
+        """Return the handle of its JSON text, or raise InvalidInputError."""
         what = "run handle"
         try:
             found = Fields(decode_json(text.encode("utf-8", "surrogatepass"), what), what)

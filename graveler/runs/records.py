@@ -89,7 +89,7 @@ def _decode(raw: bytes) -> RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """The newest try of a step: of which attempt of the run, which one, and its fence."""
+    """The newest try of a step: the attempt of the run, the number of the try, and its fence."""
 
     attempt: int
     number: int
@@ -129,10 +129,10 @@ class RunRecords:
     """The run records of one repository: key-value partition ``runs:<uid>``.
 
     ``run/<branch name>`` holds a record, ``step/<branch name>`` counts the tries of a step.
-    `index` knows which runs were opened last, and which are due.
+    `index` lists runs by time of opening and by due time.
 
     Attributes:
-        index: Is kept by `update`.
+        index: The index of the records; `update` maintains it.
     """
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
@@ -171,7 +171,7 @@ class RunRecords:
             yield record
 
     def each(self) -> Iterator[RunRecord | GravelerError]:
-        """Yield every run, by branch name; of one that cannot be read, why."""
+        """Yield every run, by branch name; for a record that cannot be read, the error."""
         for key, value in self._kv.scan(self._partition, _RUN):
             if not key.startswith(_RUN):
                 return
@@ -185,8 +185,8 @@ class RunRecords:
     def update(self, key: str, change: Callable[[RunRecord | None], RunRecord]) -> RunRecord:
         """Replace the record by ``change(record)`` in one atomic step and return it.
 
-        `change` runs again after a lost race; what it raises ends the update. Returning the
-        record it was given ends the update with nothing written.
+        `change` runs again after a lost race; an exception ends the update. If it returns the
+        same record, nothing is written.
         """
         refuse_writes(f"run {key!r}")
         before: RunRecord | None = None
@@ -213,16 +213,16 @@ class RunRecords:
         return self._runs.get(branch)
 
     def owner_of(self, branch: str) -> RunRecord | None:
-        """Return the run that has the branch, or of whose steps one has it; None: no run's."""
+        """Return the run that owns the branch or the step of the branch, or None."""
         parts = branch.split(".")
         names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
         return next((found for name in names if (found := self.find_branch(name))), None)
 
     def latest(self, after: RunRecord | None = None) -> Iterator[RunRecord]:
-        """Yield every run, the one opened last first; reads no more of them than are taken.
+        """Yield every run, the latest opened first; reads no more than it yields.
 
         Args:
-            after: Only those that come after this one.
+            after: Only runs after this one.
         """
         for row, branch in self.index.latest(after):
             record = self.find_branch(branch)
@@ -230,10 +230,10 @@ class RunRecords:
                 yield record
 
     def live(self, after: RunRecord | None = None) -> Iterator[RunRecord]:
-        """Yield the runs that are not over, the one opened last first; reads no others.
+        """Yield the runs that are not over, the latest opened first; reads no others.
 
         Args:
-            after: Only those that come after this one.
+            after: Only runs after this one.
         """
         found = (self.find_branch(branch) for branch in self.index.expected())
         ordered = sorted((opened_key(one), one) for one in found if one is not None and one.live)
@@ -241,7 +241,7 @@ class RunRecords:
         return (record for key, record in ordered if key > start)
 
     def drop_outdated_rows(self, before: datetime) -> None:
-        """Take away what openers left behind that lost a race, or died, before that time."""
+        """Delete the rows that openers left before a time because they lost a race or died."""
         for row, branch in self.index.older(before):
             record = self.find_branch(branch)
             if record is None or opened_key(record) != row:

@@ -1,4 +1,4 @@
-"""One attempt of a run: its branch to read and write, its steps, its end."""
+"""The public class of one attempt of a run: its branch, its steps and its end."""
 
 from collections.abc import Iterable, Mapping
 
@@ -28,12 +28,12 @@ __all__ = ["Run"]
 class Run(RunBranch):
     """An attempt of a run, on the run's branch.
 
-    What is committed here directly stays when the run is parked and opened again; work that
-    a retry does again belongs in a step, which replaces what its earlier try wrote.
+    Direct commits stay when the run is parked and opened again. Work that a retry repeats belongs
+    in a step, which replaces the writes of its earlier try.
 
     Attributes:
-        handle: Names this attempt, for other processes.
-        result: What publishing did, once it did.
+        handle: The handle of this attempt, for other processes.
+        result: The result of the publish; None before it.
     """
 
     def __init__(self, attempt: Attempt) -> None:
@@ -47,12 +47,12 @@ class Run(RunBranch):
 
     @property
     def key(self) -> str:
-        """What the run is called."""
+        """Name of the run."""
         return self.handle.key
 
     @property
     def attempt(self) -> int:
-        """Which attempt of the run this is, from 1."""
+        """Number of this attempt, from 1."""
         return self.handle.attempt
 
     @property
@@ -62,27 +62,27 @@ class Run(RunBranch):
 
     @property
     def record(self) -> RunRecord:
-        """The run's record as it is now; a newer attempt may have changed it."""
+        """The present record of the run; a newer attempt may have changed it."""
         return self._records.get(self.key)
 
     @property
     def state(self) -> RunState:
-        """Where the run stands."""
+        """The present state of the run."""
         return self.record.state
 
     @property
     def into(self) -> str:
-        """The branch the run publishes to."""
+        """The branch that the run publishes to."""
         return self.record.into
 
     def step(
         self, name: str, *, try_number: int = 1, metadata: Mapping[str, str] | None = None
     ) -> Step:
-        """Start a try of a step, on a branch of its own; use it in a ``with`` block.
+        """Start a try of a step on a branch of its own; use it in a ``with`` block.
 
         Args:
-            name: The step; its tries replace one another.
-            try_number: The caller's count of tries, kept in the commit.
+            name: Name of the step; a new try replaces the earlier one.
+            try_number: The caller's count of tries, stored in the commit.
             metadata: Pairs for the commit.
 
         Raises:
@@ -98,16 +98,16 @@ class Run(RunBranch):
         )
 
     def take_back(self, step: str, *, metadata: Mapping[str, str] | None = None) -> Commit | None:
-        """Take back what a step did, as if it had run again and written nothing.
+        """Undo a step, as if it had run again and written nothing.
 
-        Another step's later change to a path stays, as where a step does run again.
+        A later change of another step to the same path stays, as in a retry.
 
         Args:
-            step: Its name.
+            step: Name of the step.
             metadata: Pairs for the commit.
 
         Returns:
-            The commit on the run's branch, None where the step had not joined.
+            The commit on the run's branch; None if the step had not joined.
 
         Raises:
             FencedError: A newer attempt owns the run.
@@ -122,16 +122,16 @@ class Run(RunBranch):
         return marks
 
     def commit_staged(self) -> Commit | None:
-        """Commit what is staged, if anything is."""
+        """Commit the staged writes, if there are any."""
         try:
             return self.commit(f"run {self.key}")
         except NoChangesError:
             return None
 
     def judge(self, gates: Iterable[Gate | Check] | Gate | Check) -> tuple[Verdict, ...]:
-        """Ask the gates what they would say if the run published now; nothing moves.
+        """Run the gates on what the target would become now; nothing moves.
 
-        Publishing asks for itself, and does not ask again about what was judged here.
+        Publishing runs the gates itself, but reuses these verdicts if their inputs are unchanged.
 
         Raises:
             MergeConflictError: The target changed the same paths.
@@ -148,7 +148,7 @@ class Run(RunBranch):
         *,
         strategy: str | None = None,
     ) -> PublishResult:
-        """Publish the run's committed head, if every gate lets it; may be called again.
+        """Publish the run's committed head if every gate passes; idempotent.
 
         Raises:
             GateFailedError: A gate refused; the run is parked, the target did not move.
@@ -170,16 +170,15 @@ class Run(RunBranch):
         return self.result
 
     def close(self, reason: str = "") -> RunRecord:
-        """End the attempt, however it went: what is not published is parked, or dropped.
+        """End the attempt; an unpublished run is parked or dropped, as its `on_failure` says.
 
-        Which of the two, the run was opened with (`on_failure`). May be called twice, late, or
-        by an attempt that is over: then nothing happens, and the run is returned as it is.
+        Idempotent. For an attempt that is over nothing changes, and the record is returned.
         """
         reason = reason_text(reason)
         return lifecycle.close(self.repository, self._records, self.handle, reason=reason)
 
     def park(self, reason: str = "") -> RunRecord:
-        """Set the run aside for a newer attempt; no error once it is parked or published.
+        """Park the run for a newer attempt; idempotent, also after the publish.
 
         Raises:
             FencedError: A newer attempt owns the run.
@@ -188,7 +187,7 @@ class Run(RunBranch):
         return lifecycle.park(self.repository, self._records, self.handle, reason=reason)
 
     def abandon(self, reason: str = "") -> RunRecord:
-        """Give the run up: its branch goes, its record stays.
+        """Abandon the run: its branch is deleted, its record stays.
 
         Raises:
             RunStateError: The run is published.

@@ -104,10 +104,10 @@ class Runs:
         return self._run(open_or_attach(self._repository, self._records, checked))
 
     def attach(self, handle: RunHandle | str) -> Run:
-        """Return the run of a handle from another process (the object or its JSON).
+        """Return the run of a handle, given as object or as JSON by another process.
 
         Raises:
-            InvalidInputError: The handle is of another repository.
+            InvalidInputError: The handle belongs to another repository.
         """
         if not isinstance(handle, str):
             instance(handle, "handle", RunHandle, "a RunHandle, or its JSON")
@@ -132,21 +132,21 @@ class Runs:
         limit: int | None = None,
         after: RunRecord | str | None = None,
     ) -> Iterator[RunRecord]:
-        """Yield the records of all runs, or of those in one state, the one opened last first.
+        """Yield the records of all runs, or of those in one state, the latest opened first.
 
-        Reads no more than it yields, runs of other states between them aside. Those that are not
-        over are read alone.
+        Reads no more than it yields, except for runs of other states between them. For runs that
+        are not over, only those are read.
 
         Args:
-            state: Only those in it.
-            live: Only those that are not over: open, publishing or parked.
-            limit: At most so many.
-            after: Only those that come after this one, the last one of the page before: its
-                record, or its key. One that was opened again since has another place; its
-                record stands for the old one.
+            state: Only runs in this state.
+            live: Only runs that are not over: open, publishing or parked.
+            limit: Largest number of records.
+            after: Only runs after this one, the last of the previous page: its record or its key.
+                A run that was opened again since has a new position; its record keeps the old
+                position.
 
         Raises:
-            RunNotFoundError: There is no run of the key in `after`.
+            RunNotFoundError: `after` is the key of no run.
         """
         state = None if state is None else choice(state, "state", RunState)
         flag(live, "live"), optional(count, limit, "limit")
@@ -157,11 +157,11 @@ class Runs:
         return islice(found, limit)
 
     def states(self) -> Mapping[RunState, int]:
-        """Return how many runs are in each state; reads all of them."""
+        """Return the number of runs in each state; reads all runs."""
         return Counter(record.state for record in self._records.list())
 
     def needed_commits(self) -> Iterator[str]:
-        """Yield the commits that runs which are not over need; reads all runs."""
+        """Yield the commits that unfinished runs need; reads all runs."""
         for record in self._records.list():
             if record.live:
                 yield from filter(None, (record.base, record.head, record.candidate))
@@ -169,18 +169,18 @@ class Runs:
     def park(
         self, key: str, *, owner: str | None = None, attempt: int | None = None, reason: str = ""
     ) -> RunRecord:
-        """Set a run aside from outside, as a sensor does that saw its orchestrator run fail.
+        """Park a run from outside, for example from a sensor of failed orchestrator runs.
 
-        A run that is over, or parked already, stays as it is.
+        A run that is over or parked does not change.
 
         Args:
             key: The run.
-            owner: Only if the present attempt is of this owner.
+            owner: Only if the present attempt belongs to this owner.
             attempt: Only if this is the present attempt.
-            reason: Why, for the record.
+            reason: The reason to record.
 
         Raises:
-            FencedError: The present attempt is another one.
+            FencedError: Another attempt is present.
         """
         key, reason = run_key(key), reason_text(reason)
         owner = None if owner is None else text(owner, "owner")
@@ -191,17 +191,17 @@ class Runs:
     def abandon(
         self, key: str, *, owner: str | None = None, attempt: int | None = None, reason: str = ""
     ) -> RunRecord:
-        """Give a run up: its branch goes, its record stays.
+        """Abandon a run: its branch is deleted, its record stays.
 
         Args:
             key: The run.
-            owner: Only if the present attempt is of this owner.
+            owner: Only if the present attempt belongs to this owner.
             attempt: Only if this is the present attempt.
-            reason: Why, for the record.
+            reason: The reason to record.
 
         Raises:
             RunStateError: The run is published.
-            FencedError: The present attempt is another one.
+            FencedError: Another attempt is present.
         """
         key, reason = run_key(key), reason_text(reason)
         owner = None if owner is None else text(owner, "owner")
@@ -231,25 +231,25 @@ class Runs:
         limit: int | None = None,
         everything: bool = False,
     ) -> Sequence[Reaped]:
-        """Clear up after runs whose orchestrator does not: it died, or was told to forget them.
+        """Reap the runs that their orchestrator did not end.
 
-        An attempt that was silent for longer than its lease is settled if it was publishing,
-        and else parked, or dropped if it was opened so. A run that was parked for longer than
-        its time to live is given up. Each in one compare-and-set that an opener or the attempt
-        itself may win; no other branch is touched.
+        An attempt whose lease has expired is settled if it was publishing; else it is parked, or
+        dropped if it was opened with ``drop``. A run that was parked for longer than its time to
+        live is abandoned. Each change is one compare-and-set, which an opener or the attempt
+        itself may win. No other branch is touched.
 
-        It reads the runs whose time has come, and no others.
+        Only runs that are due are read.
 
         Args:
-            dry_run: Only say what would be done.
-            now: The time to go by; where not given, this machine's. A third of a lease is added
-                to it, so that clocks may differ by that.
-            limit: Do so many at the most.
-            everything: Look at every run and every branch of one, also for what a process left
-                that died while its run was ended by another one.
+            dry_run: Only return what would be done.
+            now: The time to compare with; by default the repository's clock. Clocks may differ by a
+                third of a lease.
+            limit: Largest number of runs to reap.
+            everything: Check every run and every run's branch, to find what a process left that
+                died while another process ended its run.
 
         Returns:
-            What was done, or would be.
+            What was done, or would be done.
         """
         flag(dry_run, "dry_run"), optional(count, limit, "limit")
         now = None if now is None else moment(now, "now")
@@ -269,22 +269,22 @@ class Runs:
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Rollback:
-        """Take a published run back, by one commit on its target that reverts it.
+        """Roll a published run back by one revert commit on its target.
 
-        May be called again: the commit that took it back is returned.
+        Idempotent: a second call returns the same commit.
 
         Args:
-            key_or_commit: The run's key, for what it published last, rounds that changed nothing
-                aside; or the id of the commit that published it.
-            message: Of the commit; else one that says what was done.
-            metadata: Of the commit.
+            key_or_commit: The run's key, for its last publish that changed something; or the id of
+                the commit that published it.
+            message: Message of the commit; by default a description.
+            metadata: Pairs for the commit.
 
         Raises:
             MergeConflictError: Later changes overlap; the target stays, and they are listed.
-            RunStateError: The run is not published, or has an attempt under way that rests on it.
-            NoChangesError: The run changed nothing, or nothing of it is left.
-            RunNotFoundError: Neither a run nor a commit of one.
-            ProtectedBranchError: The target takes no reverts.
+            RunStateError: The run is not published, or an open attempt is forked from the publish.
+            NoChangesError: The run changed nothing, or none of its changes are left.
+            RunNotFoundError: It is neither a run nor a commit of one.
+            ProtectedBranchError: The target does not allow reverts.
         """
         key_or_commit = run_or_commit(key_or_commit)
         message = None if message is None else text(message, "message", most=MESSAGE_BYTES)
@@ -298,10 +298,10 @@ class Runs:
         )
 
     def readers(self, key_or_commit: str | Commit) -> tuple[RunRecord, ...]:
-        """Return the runs that have read what a published run wrote, by key.
+        """Return the runs that have read the output of a published run, by key.
 
-        As far as is known: what they read through the run, its steps and their views, and what
-        they have told of by `Run.reads`.
+        Known are reads through the run, its steps and their views, and reads recorded by
+        `Run.reads`.
 
         Args:
             key_or_commit: As for `rollback`.
@@ -310,14 +310,14 @@ class Runs:
         return readers(self._repository, self._records, key_or_commit)
 
     def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
-        """Return what stands behind a path: commit, run, step, gates and inputs.
+        """Return the provenance of a path: commit, run, step, gates and inputs.
 
         Args:
-            path: The path; it may be deleted.
+            path: The path, which may be deleted.
             ref: A ref expression.
 
         Raises:
-            ObjectNotFoundError: There never was anything at the path.
+            ObjectNotFoundError: The path never existed.
         """
         path, ref = path_text(path, "path"), ref_text(ref, "ref")
         return why(self._repository, self._records, path, ref)
@@ -344,7 +344,7 @@ class Runs:
         run = self.open(key, **terms)
         try:
             yield run
-            if run.result is None:  # else: published within the block
+            if run.result is None:  # else it was published within the block
                 run.commit_staged()
             run.publish(asked, strategy=strategy)
         except BaseException as error:
@@ -352,12 +352,12 @@ class Runs:
             raise
 
     def _set_aside(self, run: Run, reason: str) -> None:
-        """End a failed run without hiding why it failed."""
+        """End a failed run without masking its error."""
         try:
             if run.close(reason).attempt != run.attempt:
                 _log.info("run %s: a newer attempt owns it", run.key)
-        except Exception:  # noqa: BLE001 - the caller must see why the run failed, not this
-            _log.exception("run %s could not be set aside; the next attempt will", run.key)
+        except Exception:  # noqa: BLE001 - must not mask the run's error
+            _log.exception("run %s could not be parked; the next attempt will park it", run.key)
 
     def _run(self, record: RunRecord) -> Run:
         return Run(Attempt(self._repository, self._records, self._handle(record), record))

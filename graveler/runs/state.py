@@ -1,4 +1,4 @@
-"""The states of a run and what may happen in each."""
+"""The states of a run and the events that are allowed in each."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,7 +10,7 @@ __all__ = ["TRANSITIONS", "RunEvent", "RunState", "next_state"]
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     NONE = "NONE"
     OPEN = "OPEN"
@@ -22,7 +22,7 @@ class RunState(StrEnum):
 
 
 class RunEvent(StrEnum):
-    """What may happen to a run."""
+    """An event in the life of a run."""
 
     OPENED = "open"
     CANDIDATE = "publish"

@@ -1,7 +1,7 @@
-"""Who has read what a run wrote: told from the inputs on the runs, without opening much.
+"""Downstream runs: those that have read the output of a run, by their recorded inputs.
 
-Runs read at few commits and below few prefixes: what was found out about one is kept, the
-changes of the published commit are read once, and history is walked once.
+Runs read few commits and few prefixes. So the result for each input is cached, the changes of the
+published commit are read once, and history is walked once.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ __all__ = ["PublishedPaths"]
 
 
 class PublishedPaths:
-    """What a commit left at the paths it changed, to be compared with what others have read."""
+    """The paths that a commit changed, compared with the inputs of other runs."""
 
     def __init__(self, stores: Stores, into: str, published: Commit) -> None:
         self._stores = stores
@@ -28,13 +28,13 @@ class PublishedPaths:
         self._into = into
 
     def is_read_by(self, read: Input) -> bool:
-        """Return whether somebody who read this has read something as the commit left it."""
+        """Return whether an input includes a path as the commit left it."""
         if read not in self._known:
             self._known[read] = self._is_below(read.commit) and self._holds(read)
         return self._known[read]
 
     def _is_below(self, identifier: str) -> bool:
-        """Return whether the published commit is in the history of another one."""
+        """Return whether the published commit is in the history of another commit."""
         if identifier == self._published.id or identifier in self._since:
             return True
         if identifier not in self._below:
@@ -48,7 +48,7 @@ class PublishedPaths:
         return self._below[identifier]
 
     def _holds(self, read: Input) -> bool:
-        """Return whether a path below the prefix is there as the published commit left it."""
+        """Return whether a path below the prefix is as the published commit left it."""
         tree = self._stores.refs.commits.get(read.commit).metarange
         if read.commit == self._published.id:
             return self._first(read.prefix) is not None
@@ -64,7 +64,7 @@ class PublishedPaths:
         return False
 
     def _first(self, prefix: str) -> int | None:
-        """Return the place of the first change below the prefix, None where there is none."""
+        """Return the index of the first change below the prefix, or None."""
         key = prefix.encode()
         at = bisect_left(self._changed, key, key=lambda change: change[0])
         there = at < len(self._changed) and self._changed[at][0].startswith(key)
@@ -72,7 +72,7 @@ class PublishedPaths:
 
     @cached_property
     def _changed(self) -> list[tuple[bytes, bytes | None]]:
-        """The keys that the commit changed, in order, and what it left there."""
+        """The keys that the commit changed, in order, with the identities that it left."""
         before = self._stores.refs.commits.get(self._published.parents[0])
         return [
             (change.key, value_identity(change.right_value))
@@ -81,7 +81,7 @@ class PublishedPaths:
 
     @cached_property
     def _since(self) -> frozenset[str]:
-        """The commits of the target from the published one on, which most have read from."""
+        """The commits of the target since the publish, which most runs have read."""
         commits = self._stores.refs.commits
         target = self._stores.refs.branches.find(self._into)
         if target is None:
@@ -89,7 +89,7 @@ class PublishedPaths:
         since: list[str] = []
         for commit in log(commits, target.commit_id, first_parent=True):
             if commit.generation < self._published.generation:
-                return frozenset()  # the target was put elsewhere
+                return frozenset()  # the target was reset
             since.append(commit.id)
             if commit.id == self._published.id:
                 return frozenset(since)

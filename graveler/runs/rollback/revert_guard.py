@@ -1,8 +1,8 @@
-"""Work that rests on a publish which was taken back since.
+"""The guard against publishing work that rests on a publish which was reverted since.
 
 An attempt that began while the run's earlier publish was on the target has that publish in its
-history. Where it writes the same again it has changed nothing, and a merge would keep the target
-as it is: without what was taken back. That must not count as published.
+history. If the attempt writes the same content again, it changes nothing, and a merge would keep
+the target without the reverted files. Such a merge must not count as a publish.
 """
 
 from collections.abc import Iterator
@@ -23,19 +23,19 @@ _SHOWN: Final = 5
 
 
 def check_not_reverted(stores: Stores, record: RunRecord, head: Commit, dest: Commit) -> None:
-    """Refuse to publish a run a step of which wrote anew just what was taken back meanwhile.
+    """Refuse to publish a run with a step that wrote the same content as a reverted publish.
 
     Args:
         stores: The repository.
         record: The run.
-        head: What it would publish.
+        head: The head to publish.
         dest: Head of the target.
 
     Raises:
-        MergeConflictError: There are such paths.
+        MergeConflictError: There are such paths; the error lists them.
     """
     if record.forked == 1:
-        return  # nothing of it was published before it began
+        return  # the run had published nothing before it began
     for published in _reverted(stores, record, dest):
         conflicts = tuple(_lost(stores, record, published, head, dest))
         if conflicts:
@@ -52,13 +52,13 @@ def check_not_reverted(stores: Stores, record: RunRecord, head: Commit, dest: Co
 def reverts(
     stores: Stores, key: str, dest: Commit, *, after: int
 ) -> Iterator[tuple[Commit, Commit]]:
-    """Yield what took a publish of the run back and still holds, and that publish; newest first.
+    """Yield each standing revert of a publish of the run, and that publish; newest first.
 
     Args:
         stores: The repository.
         key: The run.
         dest: Head of the target.
-        after: Generation down to which the target's history is looked at.
+        after: Stop at this generation of the target's history.
     """
     commits = stores.refs.commits
     undone: set[str] = set()
@@ -79,7 +79,7 @@ def reverts(
 
 
 def _reverted(stores: Stores, record: RunRecord, dest: Commit) -> list[Commit]:
-    """Return what the run had published before it began and was reverted since."""
+    """Return the publishes from before the present round that were reverted since."""
     floor = stores.refs.commits.get(record.base).generation
     return [
         published
@@ -91,7 +91,7 @@ def _reverted(stores: Stores, record: RunRecord, dest: Commit) -> list[Commit]:
 def _lost(
     stores: Stores, record: RunRecord, published: Commit, head: Commit, dest: Commit
 ) -> Iterator[Conflict]:
-    """Yield the paths that a step wrote as the publish left them, and the target has not."""
+    """Yield the paths that a step wrote as the publish left them, and that the target lacks."""
     steps = list(_steps(stores, record, head))
     before = stores.refs.commits.get(published.parents[0])
     for change in diff(stores.ranges, before.metarange, published.metarange) if steps else ():
@@ -112,7 +112,7 @@ def _lost(
 
 
 def _steps(stores: Stores, record: RunRecord, head: Commit) -> Iterator[tuple[str, str]]:
-    """Yield the trees before and after each step that has joined the run since it was forked."""
+    """Yield the trees before and after each step that joined the run since the fork."""
     commits = stores.refs.commits
     commit = head
     while commit.id != record.base and commit.metadata.get("graveler.run") == record.key:

@@ -1,4 +1,4 @@
-"""Taking a published run back: one commit on its target, and who has read what it wrote."""
+"""The rollback of a published run by one revert commit on its target."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,18 +27,18 @@ __all__ = ["Rollback", "readers", "rollback"]
 
 _NAMED: Final = 5
 _HOURS: Final = ("hour", "hours", "late")
-"""Pairs of a commit that say which hours its files are of."""
+"""Metadata of a commit that names the hours of its files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What taking a run back did.
+    """The result of a rollback.
 
     Attributes:
-        commit: The commit on the target that took it back.
+        commit: The revert commit on the target.
         record: The run.
-        readers: Runs that have read what it wrote, by key: look whether they must be run again.
-        already: It was taken back before this call.
+        readers: Runs that have read the run's output, by key; they may have to run again.
+        already: Whether it was rolled back before this call.
     """
 
     commit: Commit
@@ -65,7 +65,7 @@ def rollback(
         try:
             made = _revert(stores, record, published, message, metadata)
         except NoChangesError:
-            made = _reverted(stores, record, published)  # by somebody at the same moment
+            made = _reverted(stores, record, published)  # by another process at the same moment
             if made is None:
                 raise
             already = True
@@ -74,12 +74,12 @@ def rollback(
 
 
 def readers(stores: Stores, records: RunRecords, key_or_commit: str) -> tuple[RunRecord, ...]:
-    """Return the runs that have read what a published run wrote, by key."""
+    """Return the runs that have read the output of a published run, by key."""
     return _readers(stores, records, *_published(stores, records, key_or_commit))
 
 
 def _published(stores: Stores, records: RunRecords, key_or_commit: str) -> tuple[RunRecord, Commit]:
-    """Return the run that is meant, and the commit that published it."""
+    """Return the run of a key or commit, and the commit that published it."""
     record = records.find(key_or_commit)
     if record is None:
         commit = _find_commit(stores, key_or_commit)
@@ -87,7 +87,7 @@ def _published(stores: Stores, records: RunRecords, key_or_commit: str) -> tuple
         if commit is None or key is None or "graveler.published" not in commit.metadata:
             raise RunNotFoundError(
                 f"{key_or_commit!r} is neither a run nor the commit that published one: "
-                "`graveler run list` shows the runs; `graveler revert` takes other commits back"
+                "`graveler run list` shows the runs; `graveler revert` reverts other commits"
             )
         return records.get(key), commit
     record = settle_publish(stores, records, record)
@@ -97,14 +97,14 @@ def _published(stores: Stores, records: RunRecords, key_or_commit: str) -> tuple
         return record, stores.refs.commits.get(made.metadata["graveler.revert"])
     commit = _last_publish(stores, record)
     if commit is None:
-        raise NoChangesError(f"run {record.key!r} changed nothing: there is nothing to take back")
+        raise NoChangesError(f"run {record.key!r} changed nothing: there is nothing to roll back")
     return record, commit
 
 
 def _last_publish(stores: Stores, record: RunRecord) -> Commit | None:
-    """Return the last commit by which the run moved its target, of those not taken back.
+    """Return the last commit by which the run moved its target and that was not rolled back.
 
-    That need not be of its last round: what ran again and wrote the same moved nothing.
+    It need not be of the last round: a round that wrote the same content moved nothing.
     """
     commits = stores.refs.commits
     heads = {head: commits.find(head) for head in record.rounds}
@@ -132,13 +132,13 @@ def _find_commit(stores: Stores, text: str) -> Commit | None:
 
 
 def _reverted(stores: Stores, record: RunRecord, published: Commit) -> Commit | None:
-    """Return the commit on the target that reverts what was published and still holds."""
+    """Return the commit on the target that reverts the publish and was not reverted itself."""
     commits = stores.refs.commits
     head = stores.refs.branches.get(record.into).commit_id
     if not is_ancestor(commits, published.id, head):
         raise RunStateError(
             f"run {record.key!r}: commit {published.id[:12]}, which published it, is not in "
-            f"{record.into!r} any more: there is nothing to take back"
+            f"{record.into!r} any more: there is nothing to roll back"
         )
     undone: set[str] = set()
     for commit in log(commits, head, first_parent=True):
@@ -153,9 +153,9 @@ def _reverted(stores: Stores, record: RunRecord, published: Commit) -> Commit | 
 
 
 def _check_nothing_rests_on(stores: Stores, record: RunRecord, published: Commit) -> None:
-    """Refuse while an attempt is under way that began with the publish on its target.
+    """Refuse while an open attempt was forked from the publish.
 
-    Where it wrote the same again it would have changed nothing, and publish nothing.
+    If that attempt writes the same content, it changes nothing, and would publish nothing.
     """
     if record.live and is_ancestor(stores.refs.commits, published.id, record.base):
         raise RunStateError(
@@ -174,7 +174,7 @@ def _revert(
     spec = CommitSpec(
         message or f"roll back run {record.key}\n\nReverts commit {published.id}.",
         {
-            # whoever follows commits hour by hour has to learn that these changed again
+            # a consumer that follows commits by hour must see that these hours changed
             **{key: published.metadata[key] for key in _HOURS if key in published.metadata},
             **metadata,
             "graveler.rollback": record.key,
@@ -195,7 +195,7 @@ def _revert(
 
 
 def _changed_by(conflict: Conflict) -> str:
-    """Return a path in conflict and what changed it last."""
+    """Return a path in conflict and the last change to it."""
     change = conflict.dest_change
     if change is None:
         return repr(conflict.path)
@@ -207,7 +207,7 @@ def _changed_by(conflict: Conflict) -> str:
 def _note(
     stores: Stores, records: RunRecords, record: RunRecord, published: Commit, made: Commit
 ) -> RunRecord:
-    """Keep on the run that it was taken back, unless it has gone on since."""
+    """Record the rollback on the run, unless the run was opened again since."""
 
     def change(there: RunRecord | None) -> RunRecord:
         there = there or records.get(record.key)

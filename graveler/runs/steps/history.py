@@ -1,8 +1,8 @@
-"""The steps whose work a run would publish now: joined since it was forked, or published before.
+"""The history of a run's steps: those that joined since the fork or were published before.
 
-An orchestrator takes a step that has succeeded for done, also where what it did is gone: its
-branch was dropped, its publish was taken back. And it may decide, when a run goes on, that a
-step which has succeeded before takes no part this time. Here it learns what is there of which.
+An orchestrator treats a step that succeeded as done even if its work is lost, because the run's
+branch was dropped or its publish was reverted. When a run resumes, the orchestrator may also leave
+out a step that succeeded before. The integrations compare both with this history.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,12 +20,12 @@ __all__ = ["JoinedStep", "joined_steps", "lost_steps", "own_steps"]
 
 @dataclass(frozen=True, slots=True)
 class JoinedStep:
-    """How a step last joined its run.
+    """The last join of a step.
 
     Attributes:
         commit: The commit on the run's branch.
-        published: Head of the run's branch when that was published; "" before it is.
-        changed: Whether the step changed anything; one that was taken back has not.
+        published: The published head of the run's branch; "" before the publish.
+        changed: Whether the step changed anything; a step that was undone did not.
     """
 
     commit: Commit
@@ -34,7 +34,7 @@ class JoinedStep:
 
 
 def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, JoinedStep]:
-    """Return the steps of the run, by name; none once its branch is gone."""
+    """Return the joined steps of a run, by name; none after its branch is deleted."""
     branch = stores.refs.branches.find(record.branch)
     if branch is None:
         return {}
@@ -48,14 +48,14 @@ def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, JoinedStep]:
 
 
 def lost_steps(stores: Stores, record: RunRecord, made: Mapping[str, str]) -> tuple[str, ...]:
-    """Return those of the steps whose work would not be on the target if the run published now.
+    """Return the steps whose work would not be on the target if the run published now.
 
-    None where the run's branch is gone: that cannot be published at all.
+    Empty if the run's branch is deleted: such a run cannot be published.
 
     Args:
         stores: The repository.
         record: The run.
-        made: Steps that have succeeded, each with the commit by which it joined the run.
+        made: Steps that succeeded, each with the id of the commit by which it joined.
     """
     found = joined_steps(stores, record)
     if stores.refs.branches.find(record.branch) is None:
@@ -78,7 +78,7 @@ def lost_steps(stores: Stores, record: RunRecord, made: Mapping[str, str]) -> tu
 def own_steps(stores: Stores, start: str, *, key: str) -> Iterator[tuple[str, Commit]]:
     """Yield steps and the commits by which they joined, newest first.
 
-    Looks back from `start` over the run's own commits only.
+    Reads back from `start` over the run's own commits only.
     """
     commit = stores.refs.commits.find(start)
     while commit is not None:
@@ -103,7 +103,7 @@ def _changed(stores: Stores, joined: Commit) -> bool:
 
 
 def _stands(stores: Stores, record: RunRecord, head: str, dest: Commit) -> bool:
-    """Return whether the target has what was published with `head`, and nobody took it back since."""
+    """Return whether the publish of `head` is on the target and was not reverted since."""
     commits = stores.refs.commits
     if commits.find(head) is None or not is_ancestor(commits, head, dest.id):
         return False

@@ -1,13 +1,13 @@
-"""A step: a part of a run on a branch of its own, which joins the run when it succeeds.
+"""A step: a part of a run on a branch of its own, which joins the run on success.
 
-Steps work side by side and never see each other's half-written files. A step that runs
-again replaces what its earlier success wrote: the branch of the new try starts from the
-run's head with that work taken back, and joining takes back whatever else an earlier try
-joined meanwhile. Another step's later change to a path stays.
+Steps run in parallel and never see each other's partial writes. A step that runs again replaces
+the writes of its earlier success: the branch of the new try starts from the run's head with those
+writes undone, and the join undoes what an earlier try joined meanwhile. A later change of another
+step to the same path stays.
 
 The commit that joins a step names, in its metadata, the trees before and after the step's
-own work (``graveler.step_base``, ``graveler.step_head``); the difference of the two is what
-a later try takes back. It travels with the branch, so it moves by the same compare-and-set.
+own work (``graveler.step_base``, ``graveler.step_head``); a later try undoes the difference of the
+two. The metadata is part of the branch, so it moves by the same compare-and-set.
 """
 
 import logging
@@ -52,17 +52,16 @@ _log = logging.getLogger(__name__)
 def find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | None:
     """Return the commit by which the step last joined the run, or None.
 
-    Looks back from `head` over the run's own commits only.
+    Reads back from `head` over the run's own commits only.
     """
     own = own_steps(stores, head, key=key)
     return next((commit for name, commit in own if name == step), None)
 
 
 def _without(stores: Stores, tree: str, joined: Commit) -> str:
-    """Return `tree` with the work of an earlier success of a step taken back.
+    """Return `tree` with the work of an earlier success of a step undone.
 
-    A path goes back to what it was before that work if it is still as the work left it;
-    one that somebody has changed since stays.
+    A path is restored if it is still as that work left it; a path that was changed since stays.
     """
     base = stores.refs.commits.find(joined.metadata["graveler.step_base"])
     head = stores.refs.commits.find(joined.metadata["graveler.step_head"])
@@ -96,7 +95,7 @@ def open_step(
     fork = _run_head(stores, run)
     number, fence = records.next_try(branch, run.attempt)
     earlier = find_step(stores, fork.id, key=run.key, step=name)
-    for head in reversed(attempt.known.rounds):  # the round in which it ran last, if not in this
+    for head in reversed(attempt.known.rounds):  # the latest round in which it ran, if not this one
         if earlier is None:
             earlier = find_step(stores, head, key=run.key, step=name)
     start = fork
@@ -115,7 +114,7 @@ def open_step(
     )
     _take_branch(stores, records, record)
     try:
-        _run_head(stores, run)  # opened again meanwhile: leave no branch behind
+        _run_head(stores, run)  # if the run was opened again, leave no branch
     except FencedError:
         drop_branch(stores, branch, up_to=run.attempt)
         raise
@@ -160,7 +159,7 @@ def _take_branch(stores: Stores, records: RunRecords, record: BranchRecord) -> N
             try:
                 move(stores.refs, record.name, change, landed=lambda now: now.fence == record.fence)
             except RefNotFoundError:
-                continue  # dropped between our two looks
+                continue  # dropped between the two reads
         break
     for token in dropped:
         stores.staging.drop(token)
@@ -169,18 +168,18 @@ def _take_branch(stores: Stores, records: RunRecords, record: BranchRecord) -> N
 class Step(RunBranch):
     """One try of a step, to read and write; a context manager.
 
-    Leaving the block commits what is staged and joins the step to the run's branch in one
-    commit; an exception drops it all.
+    Leaving the block commits the staged writes and joins the step to the run's branch in one
+    commit; an exception discards the try.
 
     Attributes:
         step: Name of the step.
-        try_number: The caller's count of tries, kept in the commit.
+        try_number: The caller's count of tries, stored in the commit.
         earlier: The commit by which the step last joined the run, which this try replaces; None
-            where it never did.
-        result: After joining: the run's commit, or None where the step changed nothing.
+            if the step never joined.
+        result: After the join: the run's commit, or None if the step changed nothing.
     """
 
-    def __init__(  # noqa: PLR0913 - made by open_step alone
+    def __init__(  # noqa: PLR0913 - called by open_step only
         self,
         attempt: Attempt,
         *,
@@ -224,7 +223,7 @@ class Step(RunBranch):
             self._discard_quietly()
 
     def _keep(self) -> str:
-        # what an earlier try wrote is gone from this branch: written again, it is the same file
+        # the earlier try's writes are undone here: equal content written again is the same file
         return "" if self.earlier is None else self._fork.metarange
 
     def _marks(self) -> dict[str, str]:
@@ -235,14 +234,14 @@ class Step(RunBranch):
         return {"graveler.inputs": encode_inputs(read)} if read else {}
 
     def discard(self) -> None:
-        """Drop the step's branch; nothing of this try remains."""
+        """Discard the try: delete the step's branch."""
         branches.drop_branch(self.repository, self._name, lambda there: there.fence == self._fence)
 
     def undo(self) -> Commit | None:
-        """Join with nothing written: what the step's earlier success did is taken back.
+        """Join with nothing written, which undoes the step's earlier success.
 
         Returns:
-            The commit on the run's branch, None where the step had not joined before.
+            The commit on the run's branch; None if the step had not joined before.
 
         Raises:
             FencedError: A newer try of the step, or attempt of the run, was opened.
@@ -254,22 +253,22 @@ class Step(RunBranch):
             raise
 
     def _discard_quietly(self) -> None:
-        """Drop the branch of a failed try without hiding why it failed."""
+        """Discard a failed try without masking its error."""
         try:
             self.discard()
-        except Exception:  # noqa: BLE001 - the caller must see the first error
+        except Exception:  # noqa: BLE001 - must not mask the first error
             _log.exception(
                 "step %s: its branch could not be dropped; the run's end will", self.step
             )
 
     def join(self, message: str = "") -> Commit | None:
-        """Commit what is staged and bring the step's work into the run's branch, in one commit.
+        """Commit the staged writes and merge the step into the run's branch in one commit.
 
         Args:
-            message: Of that commit; one that names step and try where not given.
+            message: Message of that commit; by default the step and its try.
 
         Returns:
-            The commit on the run's branch, None where the step changed nothing.
+            The commit on the run's branch; None if the step changed nothing.
 
         Raises:
             FencedError: A newer try of the step, or attempt of the run, was opened.
@@ -286,7 +285,7 @@ class Step(RunBranch):
         return self.result
 
     def _join(self, done: Commit, message: str) -> Commit:
-        """Land the step's work on the run's branch; return the fork where it changed nothing."""
+        """Land the step's work on the run's branch; return the fork if it changed nothing."""
         stores = self.repository
         spec = CommitSpec(
             message,
@@ -329,7 +328,7 @@ class Step(RunBranch):
         ) -> bytes | Literal[Unresolved.CONFLICT] | None:
             taken_back = value_identity(get(stores.ranges, self._start.metarange, key))
             if taken_back != value_identity(base) and taken_back == value_identity(source):
-                return dest  # somebody else has changed what we only took back
+                return dest  # another step changed a path that this try only undid
             return CONFLICT
 
         return merge_trees(
