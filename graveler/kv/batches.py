@@ -1,4 +1,4 @@
-"""How drivers cut what is long: pages of a scan, chunks of ``set_many``, groups of ``get_each``."""
+"""Pages of a scan, chunks of ``set_many`` and groups of ``get_each``, for drivers."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
@@ -23,8 +23,8 @@ def pages(
         read: Given a start and a limit, returns up to so many items from there on, ascending.
         start: Where the first page starts.
     """
-    # Many scans want a handful of items, some want millions: pages grow. Beyond a
-    # thousand rows they gain nothing, they only wait longer in memory.
+    # Many scans need a handful of items, some need millions: pages grow. Beyond a thousand
+    # rows a larger page gains nothing, and takes memory.
     limit = _FIRST_PAGE
     while True:
         page = read(start, limit)

@@ -1,10 +1,10 @@
-"""DynamoDB, through boto3: nobody runs a server.
+"""DynamoDB, through boto3: a service, without a server to run.
 
 A partition of the port is a partition of the table, its keys are the sort keys: DynamoDB orders
 them as bytes. Reads are strong; conditions are checked by the service.
 """
 
-# What the methods do is said once, at the port.
+# The port documents the methods.
 # ruff: noqa: D102
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -215,7 +215,7 @@ class DynamoDBKVStore(KVStore):
         return str(table["TableStatus"])
 
     def _create(self) -> None:
-        with suppress(AlreadyExistsError):  # by somebody else, just now
+        with suppress(AlreadyExistsError):  # by another process, just now
             self._call("create_table", BillingMode="PAY_PER_REQUEST", **_SCHEMA)
 
     def _check_open(self) -> None:

@@ -1,7 +1,7 @@
 """The connection to DynamoDB: one call, repeated where that is safe, with its errors translated.
 
 The library's own repeating is off: it would send a conditional write that has landed again, and
-tell of a condition that failed where only the reply was lost.
+report a failed condition when only the reply was lost.
 """
 
 from http import HTTPStatus
@@ -78,7 +78,7 @@ class ConditionFailed(Exception):  # noqa: N818 - no error of the caller's
 
 
 class Table(NamedTuple):
-    """What a URI says: ``dynamodb://table?region=eu-central-1&endpoint=http://127.0.0.1:8000``.
+    """The fields of a URI: ``dynamodb://table?region=eu-central-1&endpoint=http://127.0.0.1:8000``.
 
     Attributes:
         name: The table's name.
@@ -99,7 +99,7 @@ class Table(NamedTuple):
         """
         parts = urlsplit(uri)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
-        # Not what was given: somebody may have put a key into it.
+        # Not the URI as given: it may contain a secret key.
         if not parts.netloc or "@" in parts.netloc or parts.path not in {"", "/"}:
             raise InvalidInputError(
                 "cannot read the DynamoDB URI: give dynamodb://table?region=eu-central-1; "

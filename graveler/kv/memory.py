@@ -1,6 +1,6 @@
 """The reference driver: sorted partitions in the memory of one process."""
 
-# What the methods do is said once, at the port.
+# The port documents the methods.
 # ruff: noqa: D102
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ __all__ = ["MemoryKVStore"]
 
 
 class _Partition:
-    """Values by key, and the keys in order once somebody asks for the order."""
+    """Values by key, and the keys in order once they are scanned."""
 
     __slots__ = ("_ordered", "values")
 

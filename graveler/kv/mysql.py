@@ -105,17 +105,17 @@ _SOCKET_DENIED: Final = 1698
 _DAMAGED_INDEX: Final = (1712, 1877)
 _READ_ONLY_INNODB: Final = (1792, 1836)
 _FAILURES: Final = {
-    # The connection broke, the server is stopping, or somebody ended the connection.
+    # The connection broke, the server is stopping, or an operator ended the connection.
     **dict.fromkeys((0, CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR), _GONE),
     **dict.fromkeys(
         (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_SERVER_LOST_EXTENDED), _GONE
     ),
     **dict.fromkeys((ER.SERVER_SHUTDOWN, _KILLED, _DISCONNECTED), _GONE),
-    # What became of it, nobody says.
+    # The outcome is unknown.
     ER.ERROR_DURING_COMMIT: Failure(BackendUnavailableError, lost=True),
-    # The statement was taken back: another one was in its way.
+    # The statement was rolled back because of another one.
     **dict.fromkeys((ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK), _LATER),
-    # Taken back as well: it took too long, or an operator ended it, or the disk did.
+    # Rolled back: it took too long, an operator ended it, or the disk failed.
     **dict.fromkeys((ER.STATEMENT_TIMEOUT, ER.QUERY_TIMEOUT), Failure(BackendUnavailableError)),
     **dict.fromkeys((ER.QUERY_INTERRUPTED, ER.GET_ERRNO), Failure(BackendUnavailableError)),
     **dict.fromkeys((ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS), _CROWDED),

@@ -7,7 +7,7 @@ __all__ = ["changed", "check_predicate", "check_read_predicate", "holds"]
 
 
 def check_predicate(predicate: Predicate) -> None:
-    """Refuse what can never hold, rather than fail the condition for ever.
+    """Refuse a predicate that can never hold.
 
     Raises:
         InvalidInputError: It is neither ``ABSENT`` nor ``PRESENT`` nor a value.
@@ -20,7 +20,7 @@ def check_predicate(predicate: Predicate) -> None:
 
 
 def check_read_predicate(predicate: Predicate) -> None:
-    """Refuse what stands for no value that was read.
+    """Refuse a predicate of no value that was read.
 
     Raises:
         InvalidInputError: It is no value.
@@ -32,7 +32,7 @@ def check_read_predicate(predicate: Predicate) -> None:
 
 
 def holds(predicate: Predicate, value: bytes | None) -> bool:
-    """Tell whether a key with `value`, or None where it is not there, satisfies `predicate`."""
+    """Return whether a key with `value` (None: absent) satisfies `predicate`."""
     if predicate is ABSENT:
         return value is None
     if predicate is PRESENT:

@@ -4,7 +4,7 @@ RocksDB lets one process at a time into a folder. Stores that this process opens
 same folder share one handle.
 """
 
-# What the methods do is said once, at the port.
+# The port documents the methods.
 # ruff: noqa: D102
 
 import logging
@@ -86,8 +86,8 @@ class _Handle:
                 self._reader = LinkedReader(folder, _options())
                 self.db = self._reader.db
             else:
-                with suppress(OSError):  # what cannot be made, RocksDB says
-                    make_folder(folder)  # its own files are readable, for who gets to them
+                with suppress(OSError):  # RocksDB reports why it cannot be made
+                    make_folder(folder)  # RocksDB's own files are readable to all who reach them
                 self.db = Rdict(str(folder), _options())
         self.durably = WriteOptions()
         self.durably.sync = True
@@ -163,7 +163,7 @@ def _translate(folder: Path, text: str, *, conditional: bool) -> GravelerError:
         )
     if any(reason in text for reason in ("Permission denied", "Read-only", "File exists")):
         return InvalidInputError(f"{message}: give a folder that this user may write to")
-    # What a failed write to the log left behind, nobody knows.
+    # The effect of a failed write to the log is unknown.
     kind = OutcomeUnknownError if conditional else BackendUnavailableError
     return kind(f"{message}: look at the disk and its system log")
 

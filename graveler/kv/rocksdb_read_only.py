@@ -53,7 +53,7 @@ def _check_unlocked(folder: Path) -> None:
     try:
         descriptor = os.open(folder / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # on its way from a backup, perhaps: nobody has it open
+        return  # perhaps being restored from a backup: no process has it open
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:

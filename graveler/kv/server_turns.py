@@ -20,8 +20,8 @@ class SessionLocks(NamedTuple):
     """How a kind of server locks a name for a session.
 
     Attributes:
-        lock: Waits for so many seconds at the most; tells whether it has the lock.
-        unlock: Gives it back.
+        lock: Waits for at most so many seconds; returns whether it has the lock.
+        unlock: Releases it.
     """
 
     lock: Callable[[Connection, str, float], bool]
@@ -31,12 +31,12 @@ class SessionLocks(NamedTuple):
 class ServerTurns:
     """Turns of the threads of all processes that use the server.
 
-    Each process sends one thread a time for each name. Connections are others than those that
-    do the work, so that those who have a turn do not wait for those who wait for it.
+    Each process sends one thread at a time for each name. Turns have connections of their own,
+    so that a thread that has the turn does not wait for a connection of one that waits for it.
 
     Args:
-        connect: Makes the engine, when the first turn is asked for. Where its pool has nothing
-            left, a turn is done without.
+        connect: Makes the engine for the first turn. If its pool is exhausted, the block runs
+            without the turn.
         locks: What the server has.
     """
 

@@ -5,7 +5,7 @@ that the server has closed meanwhile is noticed before it is used, so that "outc
 unknown" is left for what it means: the reply to a conditional write was lost.
 """
 
-# What the methods do is said once, at the port.
+# The port documents the methods.
 # ruff: noqa: D102
 
 from abc import abstractmethod
@@ -136,10 +136,10 @@ class Failure(NamedTuple):
 
     Attributes:
         kind: The error for the caller.
-        way_out: What he can do, after the database's own words.
+        way_out: What the caller can do; follows the message of the database.
         repeat: Whether repeating the statement may help, and is harmless.
-        lost: Whether the connection is gone, or never came to be: of what was sent nobody
-            knows whether it was done.
+        lost: Whether the connection is gone or was never made, so that the outcome of the
+            statement is unknown.
     """
 
     kind: type[GravelerError]
@@ -225,8 +225,8 @@ class SQLKVStore(KVStore):
         for chunk in chunks(partition, items):
             for key, value in chunk:
                 self._check_value(key, value)
-            # One statement may touch a row once only; and who locks rows in the same order
-            # as everybody else does not end in a deadlock.
+            # One statement may touch a row only once. Rows are locked in one order, which
+            # prevents deadlocks.
             self._write_rows(self._coded(partition), sorted(dict(chunk).items()))
 
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:

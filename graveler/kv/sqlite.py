@@ -5,7 +5,7 @@ cut and readers never wait for a writer. Writers take turns; one that waits too 
 up with BackendUnavailableError.
 """
 
-# What the methods do is said once, at the port.
+# The port documents the methods.
 # ruff: noqa: D102
 
 import os
@@ -80,8 +80,8 @@ _DROP_BEFORE: Final = "DELETE FROM kv WHERE partition = ? AND key < ?"
 class _Connections:
     """Connections that one thread at a time uses: as many as there are threads at once.
 
-    While one is in use nobody forks. SQLite keeps the locks of a file in the memory of the
-    process: a child would find those of the other threads taken, and taken they would stay.
+    No thread forks while one is in use. SQLite keeps the locks of a file in the memory of the
+    process: a child would inherit those of the other threads, and never release them.
     """
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
@@ -169,7 +169,7 @@ class SQLiteKVStore(KVStore):
             raise InvalidInputError(f"cannot make the folder of {self._path}: {error}") from error
         self._writable = may_write(self._path)
         if self._writable:
-            with suppress(OSError):  # what the file cannot be made for, SQLite says
+            with suppress(OSError):  # SQLite reports why the file cannot be made
                 create_file(self._path)  # its log and index get the same rights
         self._turns = FileTurns(self._path.with_name(f"{self._path.name}-turns"), self._clock)
         self._connections = self._new_connections()
@@ -316,7 +316,7 @@ class SQLiteKVStore(KVStore):
         return row is not None
 
     def _run(self, work: Callable[[sqlite3.Connection], _T], *, conditional: bool = False) -> _T:
-        """Do `work`, again where another writer was in the way."""
+        """Do `work`, and repeat it if another writer has locked the file."""
         attempt = 1
         while True:
             try:
@@ -347,7 +347,7 @@ class SQLiteKVStore(KVStore):
                 f"{os.geteuid()}, and their disk not read-only"
             )
         if code == sqlite3.SQLITE_IOERR:
-            # What a failed fsync left behind, nobody knows.
+            # The effect of a failed fsync is unknown.
             kind = OutcomeUnknownError if conditional else BackendUnavailableError
             return kind(f"{message}: look at the disk and its system log")
         return InternalError(f"{message} ({getattr(error, 'sqlite_errorname', 'no code')})")

@@ -1,13 +1,13 @@
 """Connections to a SQLite file that this process may not write to.
 
-A file in WAL mode wants two more beside it, which a reader makes where they are missing. Where
-it may not:
+A file in WAL mode needs two more beside it, which a reader creates if they are missing. If it
+may not:
 
 - The log is there and its index too: a process has the file open, or died with it. Both are
   used as they are.
 - The log is there and no index: both are copied to a temporary folder, and read there.
-- No log, or an empty one: everything is in the file, which nobody has open. It is read as one
-  that does not change; when a log appears, somebody has it open, and the first case is there.
+- No log, or an empty one: everything is in the file, which no process has open. It is read as
+  immutable; when a log appears, a process has the file open, and the first case applies.
 """
 
 import os
@@ -36,7 +36,7 @@ class _State:
 
 
 class ReadOnlyConnections:
-    """Connections that read, each of one thread at a time; while one is in use nobody forks."""
+    """Connections that read, each of one thread at a time; no thread forks while one is in use."""
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
         self._path = path

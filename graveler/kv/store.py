@@ -3,19 +3,19 @@
 A key lives in a partition, which is a namespace and the unit a driver may spread by.
 Partitions need no creating. Keys are compared bytewise.
 
-Consistency that every driver gives: a read or a scan that starts after a write
-returned sees that write or a later one. A scan is not a snapshot: what is written or
-deleted while it runs may or may not be seen, everything else is.
+Consistency of every driver: a read or a scan that starts after a write returned sees that
+write or a later one. A scan is not a snapshot: it may or may not see what is written or
+deleted while it runs; it sees everything else.
 
 Durability: when a write returns, it survives the death of the process and, but for the
 memory driver, of the machine.
 
 Concurrency: any number of threads may share a store. A store that a forked process
-inherited is either opened anew behind the scenes or refuses to work; it never touches
-what belongs to the parent.
+inherited is either reopened automatically or refuses to work; it never touches what
+belongs to the parent.
 
 A predicate stands for a value, not for a write: a key that was changed and changed back
-looks unchanged to ``set_if``. Who must tell the two apart puts a nonce into the value.
+looks unchanged to ``set_if``. A caller that must distinguish the two adds a nonce to the value.
 """
 
 from abc import ABC, abstractmethod
@@ -129,10 +129,10 @@ class KVStore(ABC):
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
         """Hold the turn at what `name` stands for while the block runs; advisory only.
 
-        Those who take turns do not lose races to one another, and are served about in the
-        order in which they asked. Nothing may depend on it for being correct: who has waited
-        for `patience` seconds goes on without, and a driver may know no turns at all. The turn
-        of a process that dies is free at once.
+        Callers that take turns do not lose races to one another, and are served about in the
+        order in which they asked. Correctness must not depend on it: after `patience` seconds
+        the block runs without the turn, and a driver may have no turns at all. The turn of a
+        process that dies is free at once.
 
         Args:
             name: What to take turns at; any text.
@@ -176,7 +176,7 @@ class KVStore(ABC):
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         """Remove the key if its value is as the `predicate` of an earlier ``get`` says.
 
-        One atomic step: what somebody wrote since the ``get`` stays.
+        One atomic step: what was written since the ``get`` stays.
 
         Raises:
             InvalidInputError: The predicate is none that ``get`` gave.
@@ -199,8 +199,8 @@ class KVStore(ABC):
         """Yield the names of the partitions that begin with `prefix` and hold a key, in any order.
 
         For clean-up: it may cost a look at the whole store. A partition that is filled or
-        emptied meanwhile may be among them or not. A driver that cannot tell yields none, and
-        what nobody names any more is then never found.
+        emptied during the call may be among them or not. A driver that cannot list them yields
+        none; abandoned partitions are then never found.
         """
         del prefix
         return iter(())

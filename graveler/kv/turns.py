@@ -1,4 +1,4 @@
-"""Taking turns: who asks for the same thing is served in the order of asking."""
+"""Turns: callers that ask for the same thing are served in the order of asking."""
 
 import errno
 import fcntl
@@ -32,7 +32,7 @@ _KNOWN: Final = sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
 
 
 class _Lines:
-    """Who waits for what; the first of each line has the turn."""
+    """The waiting threads by name; the first of each line has the turn."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -91,7 +91,7 @@ class Turns:
                 lines.leave(name, ticket)
 
     def after_fork_in_child(self) -> None:
-        """Start with no lines: those who stand in them are threads of the parent."""
+        """Start with no lines: the waiting threads are those of the parent."""
         self._lines = _Lines()
 
 
@@ -109,7 +109,7 @@ class _Queue:
 
     def close(self) -> None:
         with suppress(OSError):
-            # A child forked meanwhile may have a copy: closing this one would not do.
+            # A forked child may have a copy of the file: closing it would not release the locks.
             self._set(fcntl.F_UNLCK, 0, 0)
         self.forget()
 
@@ -118,12 +118,12 @@ class _Queue:
         os.close(self._file)
 
     def draw(self) -> int | None:
-        """Return the next number, or None while somebody else draws his."""
+        """Return the next number, or None while another thread draws one."""
         if not self._set(fcntl.F_WRLCK, self._counter, 1):
             return None
         content = os.pread(self._file, _COUNTER.size, self._counter)
         ticket: int = _COUNTER.unpack(content)[0] if len(content) == _COUNTER.size else 0
-        if ticket > _MOST:  # damaged: whoever starts again at 0 is out of order, no more
+        if ticket > _MOST:  # damaged: starting again at 0 only breaks the order
             ticket = 0
         os.pwrite(self._file, _COUNTER.pack(ticket + 1), self._counter)
         self._set(fcntl.F_WRLCK, self._first + ticket, 1)
@@ -131,12 +131,12 @@ class _Queue:
         return ticket
 
     def ahead(self, ticket: int) -> int:
-        """Return how many may still be ahead: 0 is the turn."""
+        """Return how many may still be ahead; 0: it is the turn of this ticket."""
         if ticket == 0:
             return 0
         asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, self._first, ticket, 0)
         kind, _, start, *_ = _LOCK.unpack(fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, asked))
-        # Linux tells of the oldest one. Would it not, pauses would be too short, no more.
+        # Linux returns the oldest lock. Another one would only make pauses too short.
         return 0 if kind == fcntl.F_UNLCK else self._first + ticket - int(start)
 
     def _set(self, kind: int, start: int, length: int) -> bool:
@@ -153,9 +153,9 @@ class _Queue:
 class FileTurns:
     """Turns of the threads of the processes of one host, in the order of asking.
 
-    Each process sends one thread a time, which draws a number and looks who is ahead: seldom
-    while there are many, often when it is next. So the turn is handed over at once, and a long
-    line costs little. The numbers of a process that died are not waited for.
+    Each process sends one thread at a time, which draws a number and checks how many are ahead:
+    seldom while there are many, often when it is next. So the turn is handed over at once, and a
+    long line costs little. The numbers of a dead process are skipped.
 
     Args:
         path: The file whose bytes are locked; made when it is first needed, and never removed.
