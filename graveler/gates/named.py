@@ -3,15 +3,20 @@
 A built-in check is named by its kind and its parameters. Any other check is named by its import
 path, ``package.module:name``, which may be a check, a gate or, with parameters, a function that
 returns one of them.
+
+The settings in the key-value store name code that this process imports and calls. A writer to that
+store must not choose which code runs here, so the configuration of the process lists the modules
+that are allowed. Built-in checks are always allowed.
 """
 
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
+from types import ModuleType
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.fields import Fields
-from graveler.gates.allowed import check_home, check_module
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, built_in, known_kinds
 from graveler.gates.gate import Check, Gate, as_gate
@@ -20,6 +25,7 @@ from graveler.records import decode_json, encode_json
 
 __all__ = ["NamedGate", "named"]
 
+_OURS: Final = "graveler.gates"
 _OPTIONS: Final = (
     "name", "prefix", "severity", "timeout", "isolated", "memory", "also", "reads",
 )  # fmt: skip
@@ -75,15 +81,13 @@ class NamedGate:
             return built_in(self.check, self.parameters).gate()
         module, _, name = self.check.partition(":")
         if allowed is not None:
-            check_module(module, allowed)
+            _check_module(module, allowed)
         __import__(module)
-        import sys  # noqa: PLC0415 - one line needs it
-
         value: Any = sys.modules[module]
         for part in name.split("."):
             value = getattr(value, part)
             if allowed is not None:
-                check_home(self.check, value, allowed)
+                _check_home(self.check, value, allowed)
         made: Gate | Check = value(**self.parameters) if self.parameters else value
         if not callable(made):
             raise TypeError(f"{self.check} is no gate but {type(made).__name__}")
@@ -171,3 +175,38 @@ def _of_gate(gate: Gate, allowed: Collection[str] | None) -> NamedGate:
         if getattr(gate, name) != getattr(usual, name)
     }
     return NamedGate(where, parameters, options)
+
+
+def _is_within(module: str, allowed: Collection[str]) -> bool:
+    return any(module == one or module.startswith(f"{one}.") for one in allowed)
+
+
+def _check_module(module: str, allowed: Collection[str]) -> None:
+    """Refuse a module that is not allowed, before it is imported.
+
+    Raises:
+        InvalidInputError: The module is not allowed; the message has the setting that allows it.
+    """
+    if not _is_within(module, allowed):
+        known = ", ".join(sorted(allowed)) or "none"
+        raise InvalidInputError(
+            f"this process takes required gates from no module {module!r} (allowed: {known}): to "
+            f'allow it, add modules = ["{module}"] to [gates] of graveler.toml, or {module} to the '
+            "variable GRAVELER_GATE_MODULES"
+        )
+
+
+def _check_home(path: str, value: Any, allowed: Collection[str]) -> None:
+    """Refuse an object that an allowed module only imports, such as ``flights.checks:os.system``.
+
+    Raises:
+        InvalidInputError: The object is a module, or is defined in a module that is not allowed.
+    """
+    home = getattr(value, "__module__", "")
+    if isinstance(value, ModuleType) or not (
+        isinstance(home, str) and _is_within(home, (*allowed, _OURS))
+    ):
+        raise InvalidInputError(
+            f"gate {path!r} is not made in an allowed module, only imported there: name the module "
+            "that makes it"
+        )
