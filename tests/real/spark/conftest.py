@@ -3,6 +3,7 @@
 import pytest
 
 import graveler
+from tests.harness.commands import cli  # noqa: F401 - fixture
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from graveler.demo import DemoResult, HourResult
 from graveler.demo.summary import summarize
 from graveler.gates import Verdict
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.slow
