@@ -4,8 +4,6 @@ from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.gate import Check, Gate, as_gate, as_gates, gate
 from graveler.gates.judgement import Judgement
 from graveler.gates.named import NamedGate, named
-from graveler.gates.required import RequiredGates, combined
-from graveler.gates.runner import judge, known_verdicts
 from graveler.gates.verdict import Verdict
 from graveler.gates.verdicts import Verdicts
 
@@ -15,15 +13,11 @@ __all__ = [
     "Gate",
     "Judgement",
     "NamedGate",
-    "RequiredGates",
     "RunContext",
     "Verdict",
     "Verdicts",
     "as_gate",
     "as_gates",
-    "combined",
     "gate",
-    "judge",
-    "known_verdicts",
     "named",
 ]

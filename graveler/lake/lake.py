@@ -23,7 +23,6 @@ from graveler.errors import (
     StorageMismatchError,
 )
 from graveler.fields import Fields
-from graveler.gates.enforcing import enforce
 from graveler.kv.store import ABSENT, KVStore
 from graveler.lake.repository import Repository
 from graveler.lake.wiring import absolute, read_settings, rescuer
@@ -31,6 +30,7 @@ from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
+from graveler.publishing import enforce
 from graveler.records import FORMAT, decode_json, encode_json, read_key
 from graveler.refs import Refs
 from graveler.refs.dump import read_dump

@@ -7,9 +7,10 @@ from typing import Any
 
 from graveler.arguments import RefLike, count, instance, optional, ref_text, text
 from graveler.errors import RefNotFoundError
-from graveler.gates import Gate, Judgement, NamedGate, RequiredGates, Verdicts, named
+from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
 from graveler.gates.gate import Check
 from graveler.model import Commit
+from graveler.publishing import RequiredGates
 from graveler.refs import resolve
 from graveler.repository import Stores
 

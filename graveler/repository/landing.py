@@ -11,7 +11,6 @@ process that dies in the middle leaves objects and commit records that no branch
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from graveler.committed import differing_spans
 from graveler.config import default_committer
@@ -24,13 +23,11 @@ from graveler.retries import retry
 
 __all__ = [
     "Build",
-    "Candidacy",
     "CommitSpec",
     "Landed",
     "LookAgain",
     "Tip",
     "land",
-    "land_judged",
     "look",
     "make_commit",
 ]
@@ -190,82 +187,3 @@ def land(  # noqa: PLR0913 - one call per way to move a branch
     turn = nullcontext() if holds_turn else stores.refs.turn(name)
     with owned(name, fence), turn:
         return retry(stores.refs.clock, stores.refs.ids, f"branch {name!r}", attempt)
-
-
-class Candidacy(Protocol):
-    """What `land_judged` lands: a candidate, the gates that judge it, and what is noted of it."""
-
-    def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
-        """Return the candidate on the branch's head, None where nothing has to land.
-
-        Args:
-            tip: The branch.
-            earlier: A candidate for an earlier head: what has not changed since is reused.
-        """
-
-    def judge(self, candidate: Commit, head: Commit) -> None:
-        """Let the gates judge; raise GateFailedError where one refuses."""
-
-    def passed_before(self, candidate: Commit, head: Commit) -> bool:
-        """Return whether every gate has judged the same before, and let it through."""
-
-    def announce(self, candidate: Commit) -> bool:
-        """Note that the candidate is about to land; return False where another one is."""
-
-    def lost(self, candidate: Commit) -> None:
-        """Note that the candidate did not land, and never will."""
-
-
-def land_judged(
-    stores: Stores,
-    name: str,
-    work: Candidacy,
-    *,
-    beside: bool,
-    earlier: Commit | None,
-) -> tuple[Landed | None, Commit | None]:
-    """Try once to publish a candidate to a branch.
-
-    Gates may take long. With `beside` they judge before the turn at the branch is taken. If the
-    branch moves meanwhile, or comes to require other gates, the candidate is built again and lands
-    only if no gate has anything new to judge. Without `beside`, gates judge while the turn is held:
-    for a publisher that lost several races, or that has no gates.
-
-    Args:
-        stores: The repository.
-        name: The branch.
-        work: What lands.
-        beside: Whether the gates judge outside the turn.
-        earlier: The candidate of the last try.
-
-    Returns:
-        How it ended, None where the race was lost; and the candidate, for the next try.
-
-    Raises:
-        GateFailedError: A gate refuses; the branch did not move.
-    """
-    refs = stores.refs
-    seen: Tip | None = None
-    candidate = earlier
-    if beside:
-        seen = look(stores, name)
-        candidate = work.build(seen, earlier)
-        if candidate is None:
-            return Landed(seen, None), None
-        work.judge(candidate, seen.head)
-    with refs.turn(name):
-        tip = look(stores, name)
-        if seen is None or tip.head.id != seen.head.id or candidate is None:
-            candidate = work.build(tip, candidate)
-        if candidate is None:
-            return Landed(tip, None), None
-        if seen is None:
-            work.judge(candidate, tip.head)
-        elif tip.predicate != seen.predicate and not work.passed_before(candidate, tip.head):
-            return None, candidate
-        if not work.announce(candidate):
-            return None, candidate
-        if not advance(refs, tip.at(candidate), tip.predicate, action="publish"):
-            work.lost(candidate)
-            return None, candidate
-        return Landed(tip, candidate), candidate

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from graveler.errors import (
     FencedError,
@@ -18,14 +17,12 @@ from graveler.gates import (
     Gate,
     RunContext,
     Verdict,
-    combined,
-    judge,
-    known_verdicts,
 )
 from graveler.model import BranchRecord, Commit
+from graveler.publishing import Candidacy, Panel, land
 from graveler.refs import move
 from graveler.repository.diffs import uncommitted
-from graveler.repository.landing import CommitSpec, Landed, Tip, land_judged
+from graveler.repository.landing import CommitSpec, Landed, Tip
 from graveler.repository.merge.merges import build_merge
 from graveler.repository.stores import Stores
 from graveler.repository.writes import check_fence, owned
@@ -44,8 +41,6 @@ from graveler.runs.rollback.revert_guard import check_not_reverted
 from graveler.runs.state import RunEvent, RunState, next_state
 
 __all__ = ["PublishResult", "judge_run", "publish"]
-
-_OVERTAKEN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +110,9 @@ def _publish(
         _check_takes_merges(stores, records, record)
         next_state(run.key, record.state, RunEvent.CANDIDATE)
         head = _freeze(stores, run)
-        everyone = combined(stores, record.into, gates)
-        work = _Candidacy(stores, records, record, run, head, everyone, strategy)
+        work = _Candidacy(stores, records, record, run, head, gates, strategy)
         try:
-            # gates judge outside the turn, until the run has lost three races
-            beside = bool(everyone) and number < _OVERTAKEN
-            landed, earlier = land_judged(stores, record.into, work, beside=beside, earlier=earlier)
+            landed, earlier = land(work, number, earlier)
         except (GateFailedError, MergeConflictError) as error:
             refusal = _refusal(stores, error)
             park(stores, records, run, reason=refusal.reason, refusal=refusal)
@@ -170,7 +162,8 @@ def judge_run(
     candidate = _candidate(stores, record, head, dest, gates, strategy=None)
     if candidate is None:
         return ()
-    verdicts = judge(stores, _view(stores, record, candidate, dest), gates)
+    panel = Panel.of(stores, record.into, gates)
+    verdicts = panel.judge(_view(stores, record, candidate, dest))
     if not verdicts:
         return ()
     asked = {verdict.gate for verdict in verdicts}
@@ -240,43 +233,52 @@ def _freeze(stores: Stores, run: RunHandle) -> Commit:
     return stores.refs.commits.get(branch.commit_id)
 
 
-@dataclass(slots=True)
-class _Candidacy:
+class _Candidacy(Candidacy):
     """A run's head on its way to the target."""
 
-    stores: Stores
-    records: RunRecords
-    record: RunRecord
-    run: RunHandle
-    head: Commit
-    gates: tuple[Gate, ...]
-    strategy: str | None
-    verdicts: tuple[Verdict, ...] = ()
+    def __init__(  # noqa: PLR0913 - what a publish is called with
+        self,
+        stores: Stores,
+        records: RunRecords,
+        record: RunRecord,
+        run: RunHandle,
+        head: Commit,
+        gates: tuple[Gate, ...],
+        strategy: str | None,
+    ) -> None:
+        super().__init__(stores, record.into, gates, f"run {record.key!r}")
+        self._records = records
+        self._record = record
+        self._run = run
+        self._head = head
+        self._strategy = strategy
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
-        """Return the candidate on the target's head, None where the target holds the run."""
+        """Return the candidate, None where the target holds the run."""
         return _candidate(
             self.stores,
-            self.record,
-            self.head,
+            self._record,
+            self._head,
             tip.head,
-            self.gates,
-            strategy=self.strategy,
+            self.panel.gates,
+            strategy=self._strategy,
             earlier=earlier,
         )
 
-    def judge(self, candidate: Commit, head: Commit) -> None:
-        """Let the gates judge; raise GateFailedError where one refuses."""
-        self.verdicts = _judge(self.stores, self.records, self.record, candidate, head, self.gates)
+    def view(self, candidate: Commit, head: Commit) -> Candidate:
+        """Return what the gates read."""
+        return _view(self.stores, self._record, candidate, head)
 
-    def passed_before(self, candidate: Commit, head: Commit) -> bool:
-        """Return whether every gate has judged the same before, and let it through."""
-        view = _view(self.stores, self.record, candidate, head)
-        known = known_verdicts(self.stores, view, self.gates)
-        if known is None or any(verdict.refuses for verdict in known):
-            return False
-        self.verdicts = known
-        return True
+    def judge(self, candidate: Commit, head: Commit) -> None:
+        """Let the gates judge; a refusal is noted on the run, too."""
+        try:
+            super().judge(candidate, head)
+        except GateFailedError as error:
+            record, verdicts = self._record, error.verdicts
+            self._records.update(
+                record.key, lambda there: replace(_still(there, record), verdicts=verdicts)
+            )
+            raise
 
     def announce(self, candidate: Commit) -> bool:
         """Note the candidate on the run, so that a successor can look for it on the target.
@@ -287,38 +289,38 @@ class _Candidacy:
         """
 
         def change(there: RunRecord | None) -> RunRecord:
-            there = _mine(there, self.run)
+            there = _mine(there, self._run)
             if there.state is RunState.PUBLISHING:
                 return there
             return replace(
                 there,
-                state=next_state(self.run.key, there.state, RunEvent.CANDIDATE),
-                head=self.head.id,
+                state=next_state(self._run.key, there.state, RunEvent.CANDIDATE),
+                head=self._head.id,
                 candidate=candidate.id,
                 verdicts=self.verdicts,
             )
 
-        return self.records.update(self.run.key, change).candidate == candidate.id
+        return self._records.update(self._run.key, change).candidate == candidate.id
 
     def lost(self, candidate: Commit) -> None:
         """Note on the run that the candidate did not land."""
 
         def change(there: RunRecord | None) -> RunRecord:
-            there = _mine(there, self.run)
+            there = _mine(there, self._run)
             if there.state is not RunState.PUBLISHING or there.candidate != candidate.id:
                 return there  # another process has settled it
-            state = next_state(self.run.key, there.state, RunEvent.LOST)
+            state = next_state(self._run.key, there.state, RunEvent.LOST)
             return replace(there, state=state, candidate="")
 
-        self.records.update(self.run.key, change)
+        self._records.update(self._run.key, change)
 
     def close(self, landed: Landed) -> PublishResult | None:
         """Note on the run that it is published; None where another publish has to be settled."""
         made = landed.commit
         now = _landed(
-            self.records,
-            self.run,
-            head=self.head,
+            self._records,
+            self._run,
+            head=self._head,
             commit=(made or landed.tip.head).id,
             verdicts=() if made is None else self.verdicts,
             announced="" if made is None else made.id,
@@ -326,7 +328,7 @@ class _Candidacy:
         if made is not None:
             return PublishResult(made, already=False, verdicts=self.verdicts)
         # it changed nothing, or is on the target already
-        return _published(self.stores, now) if _is_over(now, self.run) else None
+        return _published(self.stores, now) if _is_over(now, self._run) else None
 
 
 def _candidate(  # noqa: PLR0913 - the fields of a merge
@@ -366,23 +368,6 @@ def _metadata(record: RunRecord, gates: tuple[Gate, ...]) -> Mapping[str, str]:
     if record.inputs:
         ours["graveler.inputs"] = encode_inputs(record.inputs)
     return {**record.metadata, **ours}
-
-
-def _judge(
-    stores: Stores,
-    records: RunRecords,
-    record: RunRecord,
-    candidate: Commit,
-    dest: Commit,
-    gates: tuple[Gate, ...],
-) -> tuple[Verdict, ...]:
-    verdicts = judge(stores, _view(stores, record, candidate, dest), gates)
-    refusals = [verdict for verdict in verdicts if verdict.refuses]
-    if refusals:
-        records.update(record.key, lambda there: replace(_still(there, record), verdicts=verdicts))
-        said = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
-        raise GateFailedError(f"run {record.key!r} was refused: {said}", verdicts)
-    return verdicts
 
 
 def _still(there: RunRecord | None, record: RunRecord) -> RunRecord:

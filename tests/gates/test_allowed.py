@@ -9,7 +9,7 @@ import graveler
 from graveler.errors import GateFailedError, InvalidInputError
 from graveler.gates import checks
 from graveler.gates.named import NamedGate
-from graveler.gates.required import RequiredGates
+from graveler.publishing import RequiredGates
 from tests.gates import samples
 
 NAME = "tests.gates.samples:no_bad_files"

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 import graveler
 from graveler import checks
 from graveler.errors import GateFailedError
-from graveler.gates import Candidate, Gate, RequiredGates
+from graveler.gates import Candidate, Gate
 from graveler.gates.footers import RangedFile, read_footer
 from graveler.gates.statistics import Statistics, statistics
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING
+from graveler.publishing import RequiredGates
 from tests.gates.parquet import parquet, rows
 
 LARGE = rows(200_000, text=[f"{number:032x}" for number in range(200_000)])

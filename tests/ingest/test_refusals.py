@@ -414,3 +414,28 @@ def test_a_record_that_is_damaged_is_told_of_and_left_as_it_is(repo, holding, ki
         holding.tick(FIVE)
     assert repo.stores.kv.get(partition, kind.encode()).value == value
     assert path(5) in tree(repo.branch("ingest"))
+
+
+def test_a_change_set_aside_while_gates_judge_does_not_land(repo, quarantining, monkeypatch):
+    calls: list[str] = []
+    turn = type(repo.stores.refs).turn
+
+    @gate
+    def no_file_at_all(candidate):
+        del candidate
+        return False
+
+    def late_turn(refs, name):
+        if name == "main" and not calls:  # the gates have judged, the turn is not taken yet
+            calls.append(name)
+            other = repo.ingestion(gates=[no_file_at_all], on_refusal="quarantine")
+            assert other.tick(FIVE).state is HourState.QUARANTINED
+        return turn(refs, name)
+
+    monkeypatch.setattr(type(repo.stores.refs), "turn", late_turn)
+    quarantining.branch.put(path(5), b"5")
+    assert quarantining.tick(FIVE).state is HourState.QUARANTINED
+    assert calls
+    assert not repo.ref("main").exists(path(5))
+    (kept,) = quarantining.quarantined()
+    assert repo.branch(kept.name).get(path(5)) == b"5"

@@ -1,4 +1,4 @@
-"""Gates that branches require, whoever moves them.
+"""Gates that branches require of every move.
 
 Patterns are shell patterns as those of protection (``main``, ``release-*``).
 """
@@ -17,15 +17,15 @@ from graveler.refs import move
 from graveler.refs.requirements import GateRules
 from graveler.repository.stores import Stores
 
-__all__ = ["RequiredGates", "combined"]
+__all__ = ["RequiredGates", "distinct"]
 
 
 class RequiredGates:
     """What the branches of one repository require.
 
-    Who moves a branch looks at its record, then at what it requires, then replaces the record if
-    nobody has since. So once gates are required, the record of every branch that they are
-    required of is written anew: what was on its way unjudged is lost, and is tried again.
+    A move reads the branch's record, then the gates that the branch requires, then replaces exactly
+    that record. So after a change of the requirements, the record of every branch that they match is
+    rewritten: a move that was not judged by the new gates loses its compare-and-set and tries again.
     """
 
     def __init__(self, stores: Stores) -> None:
@@ -45,7 +45,7 @@ class RequiredGates:
         found: list[Gate] = []
         for pattern, gates in self.rules().items():
             if fnmatchcase(branch, pattern):
-                found += _distinct(
+                found += distinct(
                     [gate.gate(pattern, self._allowed) for gate in gates], found, pattern
                 )
         return tuple(found)
@@ -66,7 +66,7 @@ class RequiredGates:
             raise InvalidInputError(f"gates of branches {pattern!r}: names {names} must differ")
         encoded = [gate.encode() for gate in chosen]
         self._kept.change(lambda rules: {**rules, pattern: encoded})
-        self._stop_the_unjudged(pattern)
+        self._rewrite_records(pattern)
 
     def add(self, pattern: str, gate: NamedGate) -> None:
         """Have branches that match a pattern require one gate more, in the place of its namesake.
@@ -87,9 +87,9 @@ class RequiredGates:
         if not pattern:
             raise InvalidInputError("gates of branches '': name the branches, by a shell pattern")
         self._kept.change(change)
-        self._stop_the_unjudged(pattern)
+        self._rewrite_records(pattern)
 
-    def _stop_the_unjudged(self, pattern: str) -> None:
+    def _rewrite_records(self, pattern: str) -> None:
         for name in [name for name in self._refs.branches.names() if fnmatchcase(name, pattern)]:
             with suppress(RefNotFoundError):  # deleted since
                 move(self._refs, name, _rewritten, landed=lambda _: True)
@@ -105,13 +105,7 @@ def _rewritten(there: BranchRecord) -> BranchRecord:
     return replace(there)  # equal but for the nonce it will get
 
 
-def combined(stores: Stores, branch: str, gates: Iterable[Gate]) -> tuple[Gate, ...]:
-    """Return these gates and those that the branch requires, each once."""
-    given = list(gates)
-    return (*given, *_distinct(RequiredGates(stores).of(branch), given, branch))
-
-
-def _distinct(gates: Iterable[Gate], others: list[Gate], where: str) -> list[Gate]:
+def distinct(gates: Iterable[Gate], others: list[Gate], where: str) -> list[Gate]:
     """Return those gates that are not among the others, under names that none of them has."""
     there = {gate.name: gate for gate in others}
     chosen = []
