@@ -1,5 +1,8 @@
 """What a verb works with: the lake, the repository, the output."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +15,7 @@ from graveler.errors import InvalidInputError, NotFoundError, RefNotFoundError
 
 if TYPE_CHECKING:
     from graveler.lake import Branch, Lake, Repository
+    from graveler.progress import Progress
     from graveler.repository import View
 
 __all__ = ["Options", "Session", "find_lake"]
@@ -84,6 +88,23 @@ class Session:
     def as_json(self) -> bool:
         """Whether the reader is a program."""
         return self.options.as_json
+
+    @contextmanager
+    def progress(self, name: str) -> "Iterator[Progress | None]":
+        """Show a progress bar on a terminal; None where there is none, or with ``--json``."""
+        if self.as_json or not sys.stderr.isatty():
+            yield None
+            return
+        from rich.console import Console  # noqa: PLC0415 - slow to import, and rarely used
+        from rich.progress import Progress as Bar  # noqa: PLC0415
+
+        with Bar(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(name)
+
+            def report(what: str, done: int, known: int) -> None:
+                bar.update(task, description=f"{name}: {what}", completed=done, total=known)
+
+            yield report
 
     @cached_property
     def lake(self) -> "Lake":

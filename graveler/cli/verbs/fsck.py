@@ -1,8 +1,6 @@
 """``graveler fsck``: check that everything the lake needs is present and sound."""
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,7 +17,6 @@ from graveler.errors import KVOutdatedError
 if TYPE_CHECKING:
     from graveler.fsck import FsckReport, Problem
     from graveler.lake import Repository
-    from graveler.progress import Progress
 
 __all__ = ["add_to"]
 
@@ -59,7 +56,7 @@ def _fsck(
     shapes = []
     outdated = _outdated(session)
     for repository in _repositories(session):
-        with _progress(session, repository.name) as progress:
+        with session.progress(repository.name) as progress:
             report = repository.fsck(
                 objects="none" if no_objects else "checksum" if checksums else "exist",
                 progress=progress,
@@ -93,24 +90,6 @@ def _repositories(session: Session) -> "list[Repository]":
     if session.options.repo or environment("GRAVELER_REPO"):
         return [session.repository]
     return [session.lake.repository(name) for name in session.lake.repositories()]
-
-
-@contextmanager
-def _progress(session: Session, name: str) -> "Iterator[Progress | None]":
-    """Show a bar where a person watches."""
-    if session.as_json or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - a person waits anyway
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name)
-
-        def tell(what: str, done: int, known: int) -> None:
-            bar.update(task, description=f"{name}: {what}", completed=done, total=known)
-
-        yield tell
 
 
 def _tell(out: Output, name: str, report: "FsckReport") -> None:

@@ -1,8 +1,6 @@
 """``graveler gc``: condemn what is unreachable, and delete it a window later."""
 
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -17,7 +15,6 @@ from graveler.cli.verb import verb
 if TYPE_CHECKING:
     from graveler.gc import Keep, Mark, Retention
     from graveler.gc.marks import Tally
-    from graveler.progress import Progress
 
 __all__ = ["add_to"]
 
@@ -67,7 +64,7 @@ def _run(
         "grace": read_duration("--grace", grace),
         "window": read_duration("--window", window),
     }
-    with _progress(session) as progress:
+    with session.progress("gc") as progress:
         if dry_run:
             _show_mark(session, collector.mark(**times, dry_run=True, progress=progress))
             return
@@ -81,7 +78,7 @@ def _mark(
     session: Session, *, grace: _Grace = "1d", window: _Window = "7d", dry_run: _DryRun = False
 ) -> None:
     """Condemn what is unreachable; delete nothing."""
-    with _progress(session) as progress:
+    with session.progress("gc") as progress:
         mark = session.repository.gc.mark(
             grace=read_duration("--grace", grace),
             window=read_duration("--window", window),
@@ -94,7 +91,7 @@ def _mark(
 @verb(_gc, "sweep")
 def _sweep(session: Session, mark: _Mark, *, dry_run: _DryRun = False) -> None:
     """Delete what a mark condemned and what is still not needed; repeat it after a crash."""
-    with _progress(session) as progress:
+    with session.progress("gc") as progress:
         found = session.repository.gc.sweep(mark, dry_run=dry_run, progress=progress)
     _show_mark(session, found)
 
@@ -254,21 +251,3 @@ def _shape(mark: "Mark") -> dict[str, Any]:
 
 
 _MEASURE: Final = {"staging": "rows"}
-
-
-@contextmanager
-def _progress(session: Session) -> "Iterator[Progress | None]":
-    """Show a bar where a person watches."""
-    if session.as_json or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - a person waits anyway
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("gc")
-
-        def tell(what: str, done: int, known: int) -> None:
-            bar.update(task, description=f"gc: {what}", completed=done, total=known)
-
-        yield tell
