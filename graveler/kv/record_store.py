@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from graveler.clock import Clock, IdSource
-from graveler.errors import OutcomeUnknownError, PreconditionFailedError
-from graveler.kv.store import ABSENT, KVStore, Predicate
+from graveler.errors import BackendUnavailableError, OutcomeUnknownError, PreconditionFailedError
+from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.retries import retry
 
 __all__ = ["RecordStore"]
@@ -65,14 +65,17 @@ class RecordStore(Generic[K, R]):
         """Write the record if the stored one is as `predicate` says; return whether it is written.
 
         A lost reply is read back. Where another writer has written since, the answer is False.
+
+        Raises:
+            OutcomeUnknownError: A reply was lost, and the store does not answer any more.
         """
         key, value = self._key(name), self._encode(record)
         try:
             self._kv.set_if(self._partition, key, value, predicate)
         except PreconditionFailedError:
             return False
-        except OutcomeUnknownError:
-            stored = self._kv.get(self._partition, key)
+        except OutcomeUnknownError as error:
+            stored = self._read_back(key, error)
             return stored is not None and stored.value == value
         return True
 
@@ -83,9 +86,16 @@ class RecordStore(Generic[K, R]):
             self._kv.delete_if(self._partition, key, predicate)
         except PreconditionFailedError:
             return False
-        except OutcomeUnknownError:
-            return self._kv.get(self._partition, key) is None
+        except OutcomeUnknownError as error:
+            return self._read_back(key, error) is None
         return True
+
+    def _read_back(self, key: bytes, unknown: OutcomeUnknownError) -> Stored | None:
+        """Return what is stored after a lost reply; without an answer the outcome stays unknown."""
+        try:
+            return self._kv.get(self._partition, key)
+        except BackendUnavailableError:
+            raise unknown from None
 
     def update(
         self, name: K, change: Callable[[R | None], R], *, what: str, clock: Clock, ids: IdSource
@@ -107,6 +117,7 @@ class RecordStore(Generic[K, R]):
 
         Raises:
             ThrottledError: 200 races were lost in a row.
+            OutcomeUnknownError: A reply was lost, and the store does not answer any more.
         """
 
         def attempt(_number: int) -> R | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.errors import ThrottledError
+from graveler.errors import BackendUnavailableError, OutcomeUnknownError, ThrottledError
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.record_store import RecordStore
 from graveler.testing.clock import FakeClock, SequenceIds
@@ -91,6 +91,31 @@ def test_a_write_answers_whether_it_landed(kv, script):
     script.arm(1, lost_reply, moment="after")
     assert records.remove("name", predicate)
     assert records.find("name") is None
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("operation", ["write", "remove", "update"])
+def test_a_lost_reply_stays_unknown_without_an_answer(kv, script, monkeypatch, moment, operation):
+    store = FaultyKVStore(kv, script)
+    records = records_of(store)
+    records.write("name", "a")
+    _, predicate = records.find("name")
+
+    def silent(*_):
+        raise BackendUnavailableError("no answer")
+
+    def strike(call):
+        monkeypatch.setattr(store, "get", silent)
+        lost_reply(call)
+
+    operations = {
+        "write": lambda: records.write("name", "b", predicate),
+        "remove": lambda: records.remove("name", predicate),
+        "update": lambda: extend(records, "b"),
+    }
+    script.arm(2 if operation == "update" else 1, strike, moment=moment)
+    with pytest.raises(OutcomeUnknownError):
+        operations[operation]()
 
 
 def test_a_scan_ends_with_its_prefix(kv):
