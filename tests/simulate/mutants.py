@@ -33,6 +33,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "token = token if attempt else record.staging_token",
         "write-commit",
     ),
+    # publishers
+    _one(
+        "a landing trusts a head whose record was rewritten",
+        "publishing.landing:land",
+        "if moved or not judged:",
+        "if tip.head.id != seen.head.id or not judged:",
+        "tick-quarantine",
+    ),
     # readers
     _one(
         "a reader does not look again",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 from unittest.mock import patch
 
+from graveler.gates import Candidate, Gate, gate
 from graveler.gc import MarkState
 from graveler.gc.files import FileRecords, FileState
 from graveler.gc.sweep import Sweep
@@ -340,6 +341,48 @@ def _create(c: Client) -> None:
     c.create_branch("dev", contents={"k": "old"})
 
 
+_HOUR = "2013-01-01T05:00Z"
+
+
+@gate
+def _passes(candidate: Candidate) -> None:
+    del candidate
+
+
+@gate
+def _refuses(candidate: Candidate) -> bool:
+    del candidate
+    return False
+
+
+def _ingested(c: Client) -> None:
+    """Commit an hour on an ingestion branch; nothing of it is published."""
+    c.put("k", "old")
+    c.commit()
+    c.create_branch("ingest", contents={"k": "old"})
+    c.put("i", "hour", "ingest")
+    c.commit("ingest")
+
+
+def _tick(judged_by: Gate) -> Program:
+    def work(repo: Repository, _message: str) -> str:
+        return repo.ingestion(gates=[judged_by], on_refusal="quarantine").tick(_HOUR).state
+
+    return lambda c: c.other("tick", work, "ingest")
+
+
+def _published_or_set_aside(evidence: Evidence) -> Iterator[str]:
+    """A change is on the target or in one quarantine, never in both, and never in neither."""
+    found = sorted(
+        name
+        for name, head in evidence.heads.items()
+        if (name == "main" or name.startswith("quarantine"))
+        and dict(evidence.commits[head].tree).get("i") == "hour"
+    )
+    if len(found) != 1:
+        yield f"the hour is on {found}: one of main and a quarantine would be right"
+
+
 SMALL: tuple[Scenario, ...] = (
     Scenario("write-commit", {"writer": _put("k", "new"), "committer": _commit}, _start),
     Scenario(
@@ -540,6 +583,12 @@ SMALL: tuple[Scenario, ...] = (
             "reset": _in_turn(_hard_reset, _list),
         },
         _in_turn(_bad, _sealed),
+    ),
+    Scenario(
+        "tick-quarantine",
+        {"passing": _tick(_passes), "refusing": _tick(_refuses)},
+        _ingested,
+        checkers=(*EVERYWHERE, _published_or_set_aside),
     ),
     Scenario(
         "mark-staged",
