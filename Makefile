@@ -17,7 +17,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: house help demo test test-real simulate check lint types floors bench storm torture docs lock clean
+.PHONY: prose house help demo test test-real simulate check lint types floors bench storm torture docs lock clean
 .PHONY: fuzz chaos-airflow chaos-dagster screenshots
 
 help: ## list the targets
@@ -45,7 +45,7 @@ MINUTES ?= 10
 fuzz: $(READY) ## damaged records, tables, dumps and settings into every decoder, MINUTES=10
 	$(BIN)/python -m tests.fuzz $(MINUTES) $(SEED) $(ARGS)
 
-check: lint types floors ## lint, format, types, and which package may import which
+check: lint types floors prose ## lint, format, types, imports between packages, banned turns
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -56,6 +56,9 @@ types: $(READY)
 
 floors: $(READY)
 	$(BIN)/lint-imports --no-logo
+
+prose: $(READY)
+	$(BIN)/python -m tests.house.turns
 
 house: $(READY) ## the size of the product, and what a put, a join, a publish and a run touch
 	$(BIN)/python -m tests.house $(ARGS)
@@ -78,7 +81,7 @@ torture: $(READY) ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVE
 HOURS ?=
 PAGE := docs/failure-matrix.md
 
-chaos-airflow: $(READY) ## Airflow for real, every failure once, then HOURS=200 by chance; SEED=… replays
+chaos-airflow: $(READY) ## Airflow for real, every failure once, then HOURS=200 at random; SEED=… replays
 	$(if $(SEED),,$(BIN)/python -m tests.real.chaos airflow --matrix --page $(PAGE))
 	$(BIN)/python -m tests.real.chaos airflow $(or $(HOURS),200) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
