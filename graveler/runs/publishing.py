@@ -155,14 +155,13 @@ def judge_run(
         FencedError: A newer attempt owns the run.
         StateError: Writes are staged on the run's branch but not committed.
     """
-    gates = tuple(gates)
     record = _mine(records.get(run.key), run)
     head = _committed_head(stores, run)
     dest = stores.refs.commits.get(stores.refs.branches.get(record.into).commit_id)
-    candidate = _candidate(stores, record, head, dest, gates, strategy=None)
+    panel = Panel.of(stores, record.into, gates)
+    candidate = _candidate(stores, record, head, dest, panel.gates, strategy=None)
     if candidate is None:
         return ()
-    panel = Panel.of(stores, record.into, gates)
     verdicts = panel.judge(_view(stores, record, candidate, dest))
     if not verdicts:
         return ()

@@ -255,3 +255,19 @@ def test_built_in_checks_declare_what_they_read(repo):
     for verdict in run.judge(gates):
         assert not verdict.died, verdict
     assert {gate.name: gate.inputs for gate in gates}["of the run"] == ("changes", "run")
+
+
+def test_a_gate_judged_beforehand_reads_the_metadata_of_publish(repo):
+    repo.gates.require("main", checks.only_within("t/"))
+    seen: list[str] = []
+
+    def note(candidate):
+        seen.append(candidate.commit.metadata["graveler.gates"])
+
+    gate = Gate("note", note, reads="metadata")
+    run = repo.runs.open("hour")
+    run.put("t/new", b"1")
+    run.commit_staged()
+    run.judge([gate])
+    published = run.publish([gate]).commit
+    assert set(seen) == {published.metadata["graveler.gates"]}

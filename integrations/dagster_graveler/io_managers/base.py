@@ -83,11 +83,11 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
 
     def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a value below `folder`."""
-        raise NotImplementedError
+        raise NotImplementedError  # each manager has its own
 
     def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
         """Return the value below `folder`."""
-        raise NotImplementedError
+        raise NotImplementedError  # each manager has its own
 
     def combine(self, found: Mapping[str, Any]) -> Any:
         """Return the value of an input of several partitions: a dictionary by partition key."""

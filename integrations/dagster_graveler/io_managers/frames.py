@@ -24,29 +24,29 @@ class FrameIOManager(GravelerIOManager):
 
     def is_frame(self, obj: object) -> bool:
         """Return whether `obj` is a frame of the library."""
-        raise NotImplementedError
+        raise NotImplementedError  # each manager has its own
 
     def write_parquet(self, frame: Any, file: Path) -> None:
         """Write a frame to a local file."""
-        raise NotImplementedError
+        raise NotImplementedError  # each manager has its own
 
     def read_parquet(self, file: BinaryIO) -> Any:
         """Return the frame in an open file."""
-        raise NotImplementedError
+        raise NotImplementedError  # each manager has its own
 
     def columns(self, frame: Any) -> Mapping[str, str]:
         """Return the type of each column."""
-        raise NotImplementedError
+        raise NotImplementedError  # each manager has its own
 
     def concat(self, frames: Sequence[Any]) -> Any:
         """Return frames with equal columns as one."""
-        raise NotImplementedError
+        raise NotImplementedError  # each manager has its own
 
     def split_rows(
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
     ) -> Mapping[str, Any]:
         """Return the rows of each partition; refuse rows that belong to none."""
-        raise NotImplementedError
+        raise NotImplementedError  # each manager has its own
 
     def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a value below `folder`."""
