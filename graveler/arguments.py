@@ -30,41 +30,6 @@ from graveler.limits import (
 )
 from graveler.model import Commit, Entry
 
-__all__ = [
-    "BranchLike",
-    "Duration",
-    "Moment",
-    "PathText",
-    "RefLike",
-    "branch_text",
-    "check_entry",
-    "choice",
-    "commit_texts",
-    "count",
-    "duration",
-    "each",
-    "file_path",
-    "flag",
-    "hour_name",
-    "instance",
-    "media_type",
-    "moment",
-    "optional",
-    "pairs",
-    "path_text",
-    "paths_of",
-    "prefix_text",
-    "read_duration",
-    "real",
-    "reason_text",
-    "ref_text",
-    "run_key",
-    "run_or_commit",
-    "storage_text",
-    "text",
-    "texts",
-]
-
 _SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
 _LARGEST: Final = 2**63 - 1

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
-__all__ = ["Background", "Inline", "OneThread"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -6,8 +6,6 @@ import uuid
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
 
-__all__ = ["Clock", "IdSource", "RandomIds", "SystemClock"]
-
 
 class Clock(ABC):
     """Where time comes from."""

@@ -65,21 +65,6 @@ from graveler.privacy import create_file, is_uri, make_folder, shown_uri
 from graveler.retries import NO_PROGRESS_S
 from graveler.secret import reveal
 
-__all__ = [
-    "CONFIG_NAME",
-    "KV_URI",
-    "PREPARED",
-    "STORAGE_URI",
-    "LakeConfig",
-    "default_committer",
-    "environment",
-    "lake_path",
-    "load_config",
-    "locate_lake",
-    "set_environment",
-    "write_default_config",
-]
-
 CONFIG_NAME: Final = "graveler.toml"
 PREPARED: Final = ".graveler.toml."
 """Start of the names of settings that are being written."""

@@ -12,45 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from graveler.model import Conflict
 
-__all__ = [
-    "AlreadyExistsError",
-    "BackendUnavailableError",
-    "ConflictError",
-    "CorruptionError",
-    "ErrorCode",
-    "ExpiredError",
-    "FencedError",
-    "GateFailedError",
-    "GravelerError",
-    "InternalError",
-    "InvalidInputError",
-    "KVOutdatedError",
-    "LakeLockedError",
-    "MergeConflictError",
-    "MissingDependencyError",
-    "NewerFormatError",
-    "NoChangesError",
-    "NotFoundError",
-    "ObjectNotFoundError",
-    "OlderFormatError",
-    "OutcomeUnknownError",
-    "PermissionDeniedError",
-    "PreconditionFailedError",
-    "ProtectedBranchError",
-    "ReadOnlyError",
-    "RefNotFoundError",
-    "RepositoryNotFoundError",
-    "RetryableError",
-    "RunNotFoundError",
-    "RunStateError",
-    "SourceChangedError",
-    "StateError",
-    "StorageFullError",
-    "StorageMismatchError",
-    "ThrottledError",
-    "UnsortedKeysError",
-]
-
 
 class ErrorCode(StrEnum):
     """Stable names of the errors, for logs, exit codes and other languages."""

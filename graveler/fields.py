@@ -15,8 +15,6 @@ from typing import Any, Final, TypeVar
 from graveler.errors import CorruptionError
 from graveler.limits import LONGEST_DURATION, TIMES
 
-__all__ = ["Fields", "from_unix_us", "row"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST: Final = 2**63 - 1
 _MISSING: Final = object()

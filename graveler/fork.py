@@ -14,8 +14,6 @@ from threading import Condition, RLock, get_ident
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
-__all__ = ["abandon", "held_off", "watch"]
-
 # What these do before a fork must come after what we do: they lock, and a call may want to log.
 # Hooks run backwards, so they have to be there first.
 _EARLIER: Final = (concurrent.futures.thread, logging)

@@ -25,8 +25,6 @@ from hashlib import sha256
 
 from graveler.model import Entry
 
-__all__ = ["commit_id", "entry_identity", "range_id", "record_id", "unix_us"]
-
 _TEXT = b"t"
 _NUMBER = b"n"
 _PAIRS = b"p"

@@ -7,25 +7,6 @@ backslashes two. ``docs/formats/limits.md`` has the table.
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = [
-    "ADDRESS_BYTES",
-    "BLOCK_BYTES",
-    "CHECKSUM_BYTES",
-    "COMMITTER_BYTES",
-    "CONTENT_TYPE_BYTES",
-    "ENTRY_BYTES",
-    "KEY_BYTES",
-    "LONGEST_DURATION",
-    "MESSAGE_BYTES",
-    "METADATA_BYTES",
-    "METADATA_PAIRS",
-    "PATH_BYTES",
-    "RECORD_BYTES",
-    "REF_CHARACTERS",
-    "RUN_KEY_BYTES",
-    "TIMES",
-]
-
 PATH_BYTES: Final = 1024
 """Of a path; DynamoDB takes no longer key."""
 ADDRESS_BYTES: Final = 4096

@@ -6,20 +6,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = [
-    "BranchRecord",
-    "Change",
-    "ChangeKind",
-    "ChangedBy",
-    "Commit",
-    "Conflict",
-    "Entry",
-    "Move",
-    "Prefix",
-    "RangeInfo",
-    "Summary",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -10,23 +10,6 @@ from graveler.arguments import pairs as read_pairs
 from graveler.errors import InvalidInputError
 from graveler.limits import PATH_BYTES, REF_CHARACTERS
 
-__all__ = [
-    "check_branch",
-    "check_caller_pairs",
-    "check_pairs",
-    "check_path",
-    "check_prefix",
-    "check_repository",
-    "check_tag",
-    "check_users_branch",
-    "hour_folder",
-    "is_of_run",
-    "path_key",
-    "read_hour",
-    "run_branch",
-    "step_branch",
-]
-
 _RUNS: Final = "run-"
 _OURS: Final = "graveler."
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")

@@ -6,17 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "PRIVATE_FILE",
-    "PRIVATE_FOLDER",
-    "create_file",
-    "is_uri",
-    "make_folder",
-    "may_write",
-    "shown_uri",
-]
-
-
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
 

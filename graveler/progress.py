@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-__all__ = ["Progress", "no_progress"]
-
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many are done, and how many are known so far."""
 

@@ -11,8 +11,6 @@ from contextvars import ContextVar
 
 from graveler.errors import ReadOnlyError
 
-__all__ = ["judging", "only_judging", "refuse_writes"]
-
 _gate: ContextVar[str] = ContextVar("graveler_gate", default="")
 _process: list[str] = []
 

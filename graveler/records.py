@@ -28,42 +28,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, overload
 
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
-from graveler.fields import Fields, from_unix_us, row
+from graveler.fields import Fields, row
 from graveler.identity import entry_identity, record_id, unix_us
 from graveler.limits import ENTRY_BYTES, RECORD_BYTES
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
-
-__all__ = [
-    "FORMAT",
-    "RECORD_ID_BYTES",
-    "TOMBSTONE",
-    "Replacement",
-    "check_format",
-    "decode_branch",
-    "decode_commit",
-    "decode_entry",
-    "decode_json",
-    "decode_moves",
-    "decode_range_info",
-    "decode_value",
-    "encode_branch",
-    "encode_commit",
-    "encode_entry",
-    "encode_json",
-    "encode_moves",
-    "encode_range_info",
-    "encode_value",
-    "from_unix_us",
-    "is_replacement",
-    "read_commit",
-    "read_key",
-    "read_moves",
-    "stage_entry",
-    "staged_changes",
-    "staged_epoch",
-    "staged_value",
-    "value_identity",
-]
 
 FORMAT: Final = 2
 """Of every record, table and dump written here, and the only one that is read.

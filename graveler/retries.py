@@ -16,8 +16,6 @@ from typing import Final, TypeVar
 from graveler.clock import Clock, IdSource
 from graveler.errors import BackendUnavailableError, ThrottledError
 
-__all__ = ["NO_PROGRESS_S", "Attempts", "Retrier", "backoff", "longest_pause", "retry"]
-
 NO_PROGRESS_S: Final = 30.0
 """Seconds without progress after which a call ends, unless `[limits]` says otherwise."""
 

@@ -9,8 +9,6 @@ from urllib.parse import quote
 
 from graveler.errors import BackendUnavailableError, InvalidInputError
 
-__all__ = ["reveal"]
-
 _VARIABLE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATIENCE_S: Final = 30

@@ -10,18 +10,6 @@ import typer
 from graveler import arguments
 from graveler.cli.failure import UsageError
 
-__all__ = [
-    "Address",
-    "LimitOption",
-    "MetaOption",
-    "StrategyOption",
-    "duration_text",
-    "read_duration",
-    "read_pairs",
-    "read_rate",
-    "read_strategy",
-]
-
 _PARTS: Final = re.compile(r"([^:{]*@\{[^{}]*\}[^:]*|[^:]*):?(.*)", re.DOTALL)
 _STRATEGIES: Final = ("source-wins", "dest-wins")
 _SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}

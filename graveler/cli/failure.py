@@ -19,8 +19,6 @@ from graveler.errors import (
 )
 from graveler.model import ChangedBy, Conflict, Entry
 
-__all__ = ["CONFLICT", "DONE", "ERROR", "GATE", "USAGE", "UsageError", "conflict_line", "report"]
-
 DONE: Final = 0
 ERROR: Final = 1
 USAGE: Final = 2

@@ -23,8 +23,6 @@ from graveler.cli.verbs import (
     why,
 )
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="graveler",
     help="Git for a data lake: every run on its own branch, main moves in one atomic step.",

@@ -11,8 +11,6 @@ import typer
 
 from graveler.config import environment
 
-__all__ = ["Output", "ReaderGoneError", "printable", "size_text", "to_json"]
-
 _KIB: Final = 1024
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 

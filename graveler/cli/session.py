@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from graveler.progress import Progress
     from graveler.repository import View
 
-__all__ = ["Options", "Session", "find_lake"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

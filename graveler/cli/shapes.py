@@ -10,18 +10,6 @@ if TYPE_CHECKING:
     from graveler.ingest import Hour, Quarantine, Refusal
     from graveler.runs import RunRecord
 
-__all__ = [
-    "change_shape",
-    "commit_shape",
-    "conflict_shape",
-    "entry_shape",
-    "hour_shape",
-    "moment",
-    "quarantine_shape",
-    "refusal_shape",
-    "run_shape",
-]
-
 
 def moment(when: datetime | None) -> str | None:
     """Return a time as ISO 8601, UTC."""

@@ -11,8 +11,6 @@ from graveler.cli.failure import DONE, report
 from graveler.cli.output import Output, ReaderGoneError
 from graveler.cli.session import Options, Session
 
-__all__ = ["DebugOption", "JsonOption", "LakeOption", "RepoOption", "verb"]
-
 P = ParamSpec("P")
 
 _PANEL: Final = "Options of every verb"

@@ -17,8 +17,6 @@ from graveler.identity import record_id
 from graveler.model import RangeInfo, Summary
 from graveler.records import Replacement
 
-__all__ = ["Applied", "StagedChange", "apply", "keeping", "reapply"]
-
 StagedChange = tuple[bytes, bytes | None, bytes | None]
 """Key, record id, value record; both None for a tombstone. May be a `Replacement`."""
 

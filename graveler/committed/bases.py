@@ -19,17 +19,6 @@ from graveler.committed.metarange import get
 from graveler.committed.range_store import RangeStore
 from graveler.records import value_identity
 
-__all__ = [
-    "CONFLICT",
-    "LEVELS",
-    "MOST_BASES",
-    "WIDEST",
-    "Base",
-    "BaseValues",
-    "Bases",
-    "Unresolved",
-]
-
 
 class Unresolved(Enum):
     """What stands where a value should, and there is none: it equals no value, not even itself."""

@@ -16,15 +16,6 @@ from graveler.committed.segments import Side, segments, split_common
 from graveler.model import RangeInfo
 from graveler.records import value_identity
 
-__all__ = [
-    "RawChange",
-    "diff",
-    "diff_ranges",
-    "differing_spans",
-    "same_content",
-    "same_records",
-]
-
 
 class RawChange(NamedTuple):
     """One key whose content identity differs between two trees.

@@ -30,8 +30,6 @@ from xxhash import xxh3_128_digest
 from graveler.fork import watch
 from graveler.privacy import make_folder
 
-__all__ = ["DiskCache"]
-
 _SUM_BYTES: Final = 16
 _TABLE: Final = ".sst"
 _IDS: Final = ".rid"

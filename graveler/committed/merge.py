@@ -36,16 +36,6 @@ from graveler.committed.table import Record
 from graveler.errors import InvalidInputError
 from graveler.identity import record_id
 
-__all__ = [
-    "SHOWN",
-    "Earlier",
-    "Merged",
-    "RawConflict",
-    "Resolve",
-    "merge",
-    "merge_changes",
-]
-
 SHOWN: Final = 1_000
 """Conflicts that are kept; those after them are counted."""
 

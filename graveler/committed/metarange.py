@@ -20,18 +20,6 @@ from graveler.model import RangeInfo
 from graveler.records import decode_range_info, encode_range_info
 from graveler.sstable.writer import TableWriter
 
-__all__ = [
-    "EMPTY_METARANGE",
-    "find",
-    "get",
-    "prefix_end",
-    "read",
-    "scan",
-    "stream",
-    "within",
-    "write",
-]
-
 EMPTY_METARANGE: Final = sha256(b"").hexdigest()
 _max_key = attrgetter("max_key")
 _min_key = attrgetter("min_key")

@@ -10,12 +10,6 @@ from graveler.committed.disk_cache import DiskCache
 from graveler.committed.table import Table
 from graveler.model import RangeInfo
 
-__all__ = [
-    "MetarangeMemory",
-    "RangeCache",
-]
-
-
 _MEMORY_BYTES: Final = 128 << 20
 
 

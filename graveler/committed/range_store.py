@@ -15,8 +15,6 @@ from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
 from graveler.sstable.reader import TableReader
 
-__all__ = ["RangeStore", "Rescue", "StoreStats"]
-
 Rescue = Callable[[bytes, Callable[[], bool]], bool]
 """Called with the id of a table that is there already and with how to put it if it is absent:
 sees to it that garbage collection leaves it; returns whether it had to be put again."""

@@ -19,12 +19,6 @@ from graveler.model import RangeInfo
 from graveler.records import RECORD_ID_BYTES
 from graveler.sstable.writer import TableWriter
 
-__all__ = [
-    "Publisher",
-    "RangeWriter",
-]
-
-
 _WAITING_EACH: Final = 2
 
 

@@ -17,8 +17,6 @@ from graveler.committed.table import Record
 from graveler.errors import UnsortedKeysError
 from graveler.model import RangeInfo
 
-__all__ = ["Settle", "Tally", "rewrite"]
-
 C = TypeVar("C", bound=tuple[Any, ...])
 Settle = Callable[[C, Record | None], Record | None]
 """(change, record found at its key) -> record to have there; None: no record. Returning

@@ -6,8 +6,6 @@ from operator import attrgetter
 
 from graveler.model import RangeInfo
 
-__all__ = ["Segment", "Side", "pieces", "same_ranges", "segments", "split_common"]
-
 _min_key = attrgetter("min_key")
 
 Side = Sequence[RangeInfo]

@@ -15,8 +15,6 @@ from xxhash import xxh64_intdigest
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["HASH_MASK", "HASH_SEED", "Splitting"]
-
 HASH_SEED: Final = 42
 HASH_MASK: Final = (1 << 63) - 1
 _MIB: Final = 1 << 20

@@ -15,15 +15,6 @@ from graveler.model import RangeInfo
 from graveler.records import FORMAT, RECORD_ID_BYTES, check_format
 from graveler.sstable.reader import TableReader
 
-__all__ = [
-    "Record",
-    "Table",
-    "TableKind",
-    "check_table",
-    "checked_ids",
-    "table_properties",
-]
-
 
 class TableKind(StrEnum):
     """What a table holds: entries behind paths, or ranges behind their last keys."""

@@ -13,8 +13,6 @@ from typing import Final
 
 from graveler.committed.range_cache import RangeCache
 
-__all__ = ["Scratch", "TableFile"]
-
 _MOST_IN_MEMORY: Final = 10
 """Files at once: as many as are being put and written, see the publisher."""
 _LARGEST_IN_MEMORY: Final = 64 << 20

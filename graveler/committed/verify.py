@@ -14,8 +14,6 @@ from graveler.model import RangeInfo
 from graveler.records import decode_range_info
 from graveler.sstable.reader import TableReader
 
-__all__ = ["Problem", "verify_metarange", "verify_range", "verify_tree"]
-
 
 class Problem(NamedTuple):
     """Something that is not as it must be.

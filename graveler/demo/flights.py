@@ -15,8 +15,6 @@ from typing import Final
 from graveler.demo.hours import utc_hour
 from graveler.errors import CorruptionError, MissingDependencyError
 
-__all__ = ["Flights", "HourTable", "load_flights"]
-
 _HOUR: Final = "time_hour"  # UTC; the column `hour` is New York's
 
 

@@ -17,7 +17,6 @@ from graveler.gates import Candidate, Gate, gate
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["GATES"]
 
 _KEY: Final = ("time_hour", "carrier", "flight")
 _EARLIEST: Final = -2 * 60

@@ -7,8 +7,6 @@ from graveler.committed.metarange import read
 from graveler.lake import Repository
 from graveler.model import Commit, RangeInfo
 
-__all__ = ["History", "Lane", "RangeLife", "read_history"]
-
 
 @dataclass(frozen=True, slots=True)
 class Lane:

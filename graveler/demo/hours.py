@@ -5,8 +5,6 @@ from datetime import UTC, datetime
 from graveler import names
 from graveler.errors import InvalidInputError
 
-__all__ = ["hour_folder", "hour_prefix", "utc_hour"]
-
 
 def utc_hour(hour: datetime) -> datetime:
     """Return the hour in UTC.

@@ -9,8 +9,6 @@ from typing import Final
 from graveler.demo.flights import Flights
 from graveler.demo.hours import hour_folder
 
-__all__ = ["FLIGHTS_FILE", "WEATHER_FILE", "damage", "land", "landed_files"]
-
 FLIGHTS_FILE: Final = "flights.csv"
 WEATHER_FILE: Final = "weather.csv"
 

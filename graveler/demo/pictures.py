@@ -12,8 +12,6 @@ from graveler.demo.history import History, Lane, RangeLife
 from graveler.demo.story import DemoResult, HourResult
 from graveler.model import Commit
 
-__all__ = ["Axis", "Graph", "Ranges", "draw_graph", "draw_ranges", "number"]
-
 _LEFT: Final = 96.0
 _RIGHT: Final = 36.0
 _WIDTH: Final = 1150.0

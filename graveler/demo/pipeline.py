@@ -25,7 +25,6 @@ from graveler.spark import read, write
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ingest", "run_hour", "run_key", "transform"]
 
 _WEATHER = ("temp", "wind_speed", "precip", "visib")
 

@@ -8,8 +8,6 @@ from graveler.demo.pictures import Axis, draw_graph, draw_ranges, number
 from graveler.demo.story import DemoResult, HourResult
 from graveler.lake import Repository
 
-__all__ = ["render_report", "write_report"]
-
 
 def write_report(repository: Repository, result: DemoResult, file: Path) -> Path:
     """Write the report of a demo to `file` and return the file.

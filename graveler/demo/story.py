@@ -24,7 +24,6 @@ from graveler.spark import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["REPOSITORY", "DemoResult", "HourResult", "run_demo"]
 
 REPOSITORY: Final = "flights"
 

@@ -10,8 +10,6 @@ from rich.table import Table
 
 from graveler.demo.story import DemoResult, HourResult
 
-__all__ = ["summarize"]
-
 
 def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
     """Print the runs, what was stopped and why, and where to look next.

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["DELAYS", "DELAYS_SQL", "FLIGHTS", "FLIGHTS_SQL", "INPUT", "RAW_FLIGHTS", "RAW_WEATHER"]
-
 INPUT: Final = "input"
 FLIGHTS: Final = "output/flights"
 DELAYS: Final = "output/delays"

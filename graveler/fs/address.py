@@ -7,8 +7,6 @@ from graveler.errors import InvalidInputError
 from graveler.repository import Branch, View
 from graveler.runs import Run
 
-__all__ = ["PROTOCOL", "Address", "storage_options", "url"]
-
 PROTOCOL: Final = "grav"
 
 

@@ -18,8 +18,6 @@ from graveler.errors import (
     RetryableError,
 )
 
-__all__ = ["InvalidPathError", "translated"]
-
 
 class InvalidPathError(OSError, ValueError):
     """The address is not valid in a lake: fix it."""

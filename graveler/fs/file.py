@@ -14,8 +14,6 @@ from graveler.objects.store import Body
 from graveler.repository import Stores
 from graveler.repository.reads.files import read_range, verifier_of
 
-__all__ = ["FileHost", "GravelerFile"]
-
 _IN_MEMORY_BYTES: Final = 16 << 20
 
 

@@ -19,8 +19,6 @@ from graveler.repository import Branch
 from graveler.repository.reads.files import open_entry
 from graveler.repository.writes import check_writable
 
-__all__ = ["GravelerFileSystem"]
-
 
 class GravelerFileSystem(ReadOnlyFileSystem):
     """The trees of a lake as files: ``grav://repository/ref/path``.

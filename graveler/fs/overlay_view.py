@@ -11,8 +11,6 @@ from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
 from graveler.repository import Branch, View
 from graveler.repository.reads.listing import Scan, overlay
 
-__all__ = ["OverlayView"]
-
 
 class OverlayView(View):
     """The writes of a transaction over the branch they are meant for.

@@ -25,8 +25,6 @@ from graveler.repository import Stores
 from graveler.repository.reads.files import download, read_entry, read_range
 from graveler.repository.reads.listing import first_key, list_entries
 
-__all__ = ["ReadOnlyFileSystem"]
-
 _READERS: Final = 8
 _Info = dict[str, Any]
 

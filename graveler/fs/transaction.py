@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from graveler.model import Commit
     from graveler.repository import Branch
 
-__all__ = ["CommitTransaction", "check_none_open"]
-
 
 def check_none_open(fs: Any) -> None:
     """Refuse a transaction within another: fsspec has one, and the inner one's end would end both.

@@ -22,8 +22,6 @@ from graveler.repository import Branch, View
 from graveler.repository.reads.listing import Scan
 from graveler.runs import RunHandle
 
-__all__ = ["Batch", "TreeFileSystem"]
-
 
 class Batch(threading.local):
     """The state that one call on many files shares with the calls it makes.

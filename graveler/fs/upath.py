@@ -7,8 +7,6 @@ from upath.implementations.cloud import CloudPath
 from graveler.fs.address import PROTOCOL
 from graveler.fs.filesystem import GravelerFileSystem
 
-__all__ = ["GravelerPath"]
-
 # what fsspec has not loaded yet universal_pathlib guesses about, and says so in a warning
 register_implementation(PROTOCOL, GravelerFileSystem, clobber=True)
 # the repository is a path's drive, as the bucket of an S3 path is: there is no public way to say so

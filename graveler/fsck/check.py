@@ -25,8 +25,6 @@ from graveler.refs import Refs
 from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
 
-__all__ = ["fsck"]
-
 _CHUNK: Final = 1_000
 _ORDER: Final = list(ProblemKind)
 

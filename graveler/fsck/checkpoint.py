@@ -13,8 +13,6 @@ from graveler.errors import GravelerError
 from graveler.model import Entry
 from graveler.repository import Stores
 
-__all__ = ["Checkpoint"]
-
 _MARK_BYTES: Final = 16
 _MOST_MARKS: Final = 1_000
 _PAUSE_S: Final = 10.0

@@ -19,8 +19,6 @@ from graveler.objects.store import version_of
 from graveler.objects.verified import new_hash
 from graveler.repository import Stores
 
-__all__ = ["Depth", "ObjectCheck", "Pace"]
-
 Depth = Literal["none", "exist", "checksum"]
 """How much of an object is checked: nothing, its presence and size, or its bytes."""
 

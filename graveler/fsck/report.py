@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["FsckReport", "Problem", "ProblemKind"]
-
 
 class ProblemKind(StrEnum):
     """The kind of thing that is missing or damaged."""

@@ -14,8 +14,6 @@ from graveler.gates.fingerprint import fingerprint
 from graveler.gates.history import Seen
 from graveler.read_only import judging
 
-__all__ = ["LONGEST_REASON", "Answer", "Check", "ask", "died"]
-
 Check = Callable[[Candidate], bool | str | None]
 """Passes by returning None or True. False, a text (the reason), an AssertionError or any
 other exception is a refusal."""

@@ -22,8 +22,6 @@ from graveler.repository.reads.listing import Scan
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
-__all__ = ["NO_RUN", "Candidate", "RunContext", "Tree"]
-
 _PRESENT: Final = (AFTER, BEFORE)
 _RESTORING: Final = frozenset({"revert", "undo"})
 """Actions that undo changes: removing files is their purpose."""

@@ -6,17 +6,6 @@ from typing import Any, Final
 
 from graveler.errors import InvalidInputError
 
-__all__ = [
-    "ANYTHING",
-    "CHANGES",
-    "CONTENT",
-    "EVERYTHING",
-    "HISTORY",
-    "Declared",
-    "Guarded",
-    "inputs_of",
-]
-
 CONTENT: Final = "content"
 CHANGES: Final = "changes"
 ANYTHING: Final = "anything"

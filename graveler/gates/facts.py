@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from itertools import count, islice
 from typing import Any, Final
 
-__all__ = ["plain", "shortened"]
-
 _MOST: Final = 64
 _MOST_VALUES: Final = 1_000
 _DEEPEST: Final = 4

@@ -22,8 +22,6 @@ from typing import Any, Final, cast
 
 from graveler.model import ChangeKind
 
-__all__ = ["ByVersion", "fingerprint"]
-
 _log = logging.getLogger(__name__)
 
 _MOST: Final = 100_000

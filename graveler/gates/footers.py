@@ -8,17 +8,6 @@ from typing import Any, BinaryIO, Final, Protocol
 from graveler.errors import CorruptionError, MissingDependencyError
 from graveler.model import Entry
 
-__all__ = [
-    "Column",
-    "Files",
-    "Footer",
-    "RangedFile",
-    "arrow",
-    "merged",
-    "open_parquet",
-    "read_footer",
-]
-
 _DAMAGE: Final = (OSError, ValueError, RuntimeError)
 
 

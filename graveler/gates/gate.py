@@ -14,8 +14,6 @@ from graveler.gates.declaration import inputs_of
 from graveler.gates.fingerprint import fingerprint
 from graveler.names import check_prefix
 
-__all__ = ["Check", "Gate", "as_gate", "as_gates", "gate"]
-
 _SEVERITIES: Final = ("error", "warn")
 _LEAST_MEMORY: Final = 1 << 20
 _LONGEST_S: Final = 3600.0

@@ -18,8 +18,6 @@ from graveler.records import decode_json, encode_json
 from graveler.refs import log
 from graveler.repository.stores import Stores
 
-__all__ = ["Past", "Seen", "keep_statistics", "known", "last_touch", "may_touch"]
-
 _MOST_COMMITS: Final = 1_000
 
 Seen = Mapping[tuple[str, str], Statistics]

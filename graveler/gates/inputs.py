@@ -16,8 +16,6 @@ from graveler.records import encode_json
 from graveler.repository.reads.listing import within
 from graveler.repository.stores import Stores
 
-__all__ = ["content", "inputs"]
-
 _GOING_ON: Final = frozenset({"publish", "merge", "commit", "cherry-pick"})
 _GONE: Final = bytes(32)
 

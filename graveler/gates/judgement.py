@@ -8,8 +8,6 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.verdict import Verdict, read_verdict
 from graveler.records import decode_json, encode_json
 
-__all__ = ["Judgement"]
-
 
 @dataclass(frozen=True, slots=True)
 class Judgement:

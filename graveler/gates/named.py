@@ -17,13 +17,12 @@ from typing import Any, Final
 
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.fields import Fields
+from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, built_in, known_kinds
-from graveler.gates.gate import Check, Gate, as_gate
+from graveler.gates.gate import Gate, as_gate
 from graveler.gates.isolation.pickling import path_of
 from graveler.records import decode_json, encode_json
-
-__all__ = ["NamedGate", "named"]
 
 _OURS: Final = "graveler.gates"
 _OPTIONS: Final = (

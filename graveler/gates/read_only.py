@@ -18,8 +18,6 @@ from graveler.refs import Refs
 from graveler.repository.stores import Stores
 from graveler.staging import StagingArea
 
-__all__ = ["ReadOnlyKVStore", "ReadOnlyObjects", "read_only"]
-
 
 def _refuse(what: str) -> NoReturn:
     raise ReadOnlyError(

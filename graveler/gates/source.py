@@ -20,8 +20,6 @@ from graveler.repository.reads.files import read_range
 from graveler.repository.stores import Stores
 from graveler.repository.view import Ref
 
-__all__ = ["AFTER", "BEFORE", "Difference", "Earlier", "Source", "StoreSource"]
-
 AFTER: Final = "candidate"
 BEFORE: Final = "target"
 _MOST_COMMITS: Final = 1_000

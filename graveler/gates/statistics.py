@@ -18,16 +18,6 @@ from graveler.gates.facts import plain
 from graveler.gates.footers import Column, Files, Footer, merged, read_footer
 from graveler.model import Change, Entry
 
-__all__ = [
-    "ColumnStatistics",
-    "Statistics",
-    "brought",
-    "counts",
-    "csv_header",
-    "kind_of",
-    "statistics",
-]
-
 _MOST_COLUMNS: Final = 200
 _BEGINNING: Final = 1 << 20
 _GZIP: Final = b"\x1f\x8b"

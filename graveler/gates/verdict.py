@@ -6,8 +6,6 @@ from typing import Any
 
 from graveler.fields import Fields
 
-__all__ = ["Verdict", "read_verdict"]
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -17,8 +17,6 @@ from graveler.identity import unix_us
 from graveler.kv.store import KVStore
 from graveler.records import decode_json, encode_json, read_key
 
-__all__ = ["Verdicts"]
-
 _VERDICT: Final = b"verdict/"
 _JUDGED: Final = b"judged/"
 _RECENT: Final = b"recent/"

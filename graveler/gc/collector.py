@@ -8,6 +8,7 @@ from typing import Final
 from graveler.arguments import Duration, duration, flag, optional, real, text
 from graveler.arguments import count as whole
 from graveler.errors import InvalidInputError, StateError, ThrottledError
+from graveler.fields import from_unix_us
 from graveler.gc.condemnation import condemn, preview, withdraw
 from graveler.gc.lease import LEASE_SECONDS, Lease
 from graveler.gc.lost import close_lost
@@ -20,10 +21,7 @@ from graveler.gc.store_clock import store_now
 from graveler.gc.sweep import Sweep
 from graveler.identity import unix_us
 from graveler.progress import Progress
-from graveler.records import from_unix_us
 from graveler.repository import Stores
-
-__all__ = ["GRACE", "WINDOW", "GarbageCollector"]
 
 _LOOKS: Final = 20
 

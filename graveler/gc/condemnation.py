@@ -21,8 +21,6 @@ from graveler.kv.store import ABSENT
 from graveler.refs.expired import Expired
 from graveler.repository import Stores
 
-__all__ = ["condemn", "preview", "withdraw"]
-
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 _OVER: Final = (MarkState.SWEPT, MarkState.LOST)
 

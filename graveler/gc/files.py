@@ -16,8 +16,6 @@ from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.records import FORMAT, decode_json, encode_json, read_key
 
-__all__ = ["FileRecord", "FileRecords", "FileState"]
-
 _PREFIX: Final = b"file/"
 
 

@@ -8,8 +8,6 @@ from graveler.errors import OutcomeUnknownError, PreconditionFailedError, StateE
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.records import encode_json
 
-__all__ = ["LEASE_SECONDS", "Lease"]
-
 LEASE_SECONDS: Final = 60.0
 """A holder that does not renew for so long is considered dead. A request to delete must take
 effect within that time after the last renewal."""

@@ -12,8 +12,6 @@ from graveler.gc.store_clock import store_now
 from graveler.refs.expired import Expired
 from graveler.repository import Stores
 
-__all__ = ["close_lost"]
-
 
 def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
     """Settle what a lost mark condemned, and close it. Idempotent.

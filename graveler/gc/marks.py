@@ -13,17 +13,15 @@ from typing import Any, Final
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import NotFoundError, ObjectNotFoundError, StateError
-from graveler.fields import Fields, row
+from graveler.fields import Fields, from_unix_us, row
 from graveler.gc.store_clock import FOLDER
 from graveler.identity import unix_us
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.limits import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
-from graveler.records import FORMAT, decode_json, encode_json, from_unix_us
+from graveler.records import FORMAT, decode_json, encode_json
 from graveler.repository.links.borrowed import CONDEMNED
-
-__all__ = ["PAGE", "WAITING", "Kind", "Mark", "MarkState", "Marks", "Tally"]
 
 PAGE: Final = 5_000
 """Names on a page."""

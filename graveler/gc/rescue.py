@@ -9,8 +9,6 @@ from graveler.gc.files import FileRecords, FileState
 from graveler.kv.store import KVStore
 from graveler.retries import longest_pause
 
-__all__ = ["Rescuer"]
-
 _PATIENCE_S: Final = 30.0
 _FIRST_WAIT_S: Final = 0.01
 _LONGEST_WAIT_S: Final = 1.0

@@ -16,8 +16,6 @@ from graveler.fields import Fields, row
 from graveler.records import FORMAT
 from graveler.refs.settings import Setting, Settings
 
-__all__ = ["KEEP_ALL", "RETENTION", "Keep", "Retention", "RetentionRules"]
-
 
 @dataclass(frozen=True, slots=True)
 class Keep:

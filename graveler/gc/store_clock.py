@@ -5,8 +5,6 @@ from typing import Final
 from graveler.identity import unix_us
 from graveler.objects.store import ObjectStore
 
-__all__ = ["FOLDER", "store_now"]
-
 FOLDER: Final = "_graveler/gc"
 """Folder of the files of garbage collection, by the unique id of the repository."""
 

@@ -24,8 +24,6 @@ from graveler.refs.expired import Expired
 from graveler.repository import Stores
 from graveler.repository.links.borrowed import SPARED
 
-__all__ = ["Sweep"]
-
 _CHUNK: Final = 500
 _THREADS: Final = 8
 _STAYS: Final = (FileState.DELETED,)  # the table exists: a writer has put it again

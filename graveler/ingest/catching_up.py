@@ -14,8 +14,6 @@ from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merge.merges import find_bases, merge_trees
 from graveler.repository.stores import Stores
 
-__all__ = ["FAR", "catch_up", "is_behind"]
-
 FAR: Final = 250
 """Commits of the target, or generations, after which the branch is brought up to it."""
 _REVERT: Final = "graveler.revert"

@@ -9,8 +9,6 @@ from graveler.errors import InvalidInputError
 from graveler.model import Change, Commit
 from graveler.names import read_hour
 
-__all__ = ["commit_hour", "hour_text", "hours_of", "hours_told", "late_hours", "path_hour"]
-
 _FOLDER: Final = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/")
 _MOST_LATE: Final = 1000
 

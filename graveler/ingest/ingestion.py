@@ -17,12 +17,12 @@ from graveler.arguments import (
 )
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, as_gates
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.ingest.hours import commit_hour, hour_text
 from graveler.ingest.line import published_by
 from graveler.ingest.publishing import Publisher
 from graveler.ingest.quarantining import Quarantines
-from graveler.ingest.record import HourRecord, HourState, Quarantine, Refusal
+from graveler.ingest.record import HourRecord, HourState, Quarantine
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.releasing import Releases
 from graveler.ingest.report import Hour, Release, Status, Tick
@@ -34,8 +34,7 @@ from graveler.repository.branch import Branch
 from graveler.repository.diffs import uncommitted
 from graveler.repository.merge.merges import check_strategy
 from graveler.repository.stores import Stores
-
-__all__ = ["Ingestion"]
+from graveler.runs.record import Refusal
 
 _POLICIES: Final = ("hold", "quarantine")
 

@@ -15,20 +15,6 @@ from graveler.model import Commit
 from graveler.refs import is_ancestor
 from graveler.refs.commits import Commits
 
-__all__ = [
-    "CAUGHT_UP",
-    "INGEST",
-    "QUARANTINE",
-    "TAKEN_OFF",
-    "TAKEN_TO",
-    "TARGET",
-    "Point",
-    "find_off",
-    "points",
-    "published_by",
-    "whole",
-]
-
 INGEST: Final = "graveler.ingest"
 """Of a tick's commit, and of the commit that publishes it: the ingestion branch."""
 

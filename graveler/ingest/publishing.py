@@ -28,8 +28,6 @@ from graveler.repository.merge.merges import build_merge
 from graveler.repository.stores import Stores
 from graveler.retries import retry
 
-__all__ = ["Publisher"]
-
 
 @dataclass(frozen=True, slots=True)
 class Publisher:

@@ -17,7 +17,7 @@ from graveler.errors import (
 )
 from graveler.ingest.line import INGEST, QUARANTINE, TAKEN_OFF, TAKEN_TO, Point, find_off
 from graveler.ingest.publishing import Publisher
-from graveler.ingest.record import Quarantine, Refusal, Standing
+from graveler.ingest.record import Quarantine, Standing
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import put_on, put_on_unless_changed, taken_off
 from graveler.model import BranchRecord, Commit
@@ -26,8 +26,7 @@ from graveler.repository import branches
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merge.merges import find_bases
 from graveler.repository.stores import Stores
-
-__all__ = ["Quarantines", "culprits"]
+from graveler.runs.record import Refusal
 
 
 def culprits(publisher: Publisher, point: Point, spec: CommitSpec) -> tuple[Commit, ...]:

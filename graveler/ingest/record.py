@@ -16,18 +16,6 @@ from graveler.identity import unix_us
 from graveler.records import decode_json, encode_json
 from graveler.runs.record import Refusal
 
-__all__ = [
-    "HourRecord",
-    "HourState",
-    "Quarantine",
-    "Refusal",
-    "Standing",
-    "decode_hour",
-    "decode_quarantine",
-    "decode_standing",
-    "encode",
-]
-
 
 class HourState(StrEnum):
     """Where an hour stands."""

@@ -21,8 +21,6 @@ from graveler.ingest.record import (
 from graveler.kv.record_store import RecordStore
 from graveler.repository.stores import Stores
 
-__all__ = ["IngestRecords"]
-
 _Record = TypeVar("_Record", HourRecord, Quarantine, Standing)
 
 

@@ -33,8 +33,6 @@ from graveler.repository.diffs import diff_commits
 from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
 
-__all__ = ["Releases"]
-
 _ROUNDS: Final = 200
 _CLOSED: Final = "released:"
 

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from graveler.ingest.record import HourState, Quarantine, Refusal
+from graveler.ingest.record import HourState, Quarantine
 from graveler.model import Commit
-
-__all__ = ["Hour", "Release", "Status", "Tick"]
+from graveler.runs.record import Refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from graveler.ingest.hours import commit_hour, hours_of, late_hours
 from graveler.ingest.line import INGEST, TARGET, Point, find_off, points, whole
 from graveler.ingest.publishing import Publisher
 from graveler.ingest.quarantining import Quarantines, culprits
-from graveler.ingest.record import HourRecord, Refusal, Standing
+from graveler.ingest.record import HourRecord, Standing
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.releasing import Releases
 from graveler.ingest.trees import before
@@ -26,8 +26,7 @@ from graveler.repository import commits
 from graveler.repository.diffs import diff_commits
 from graveler.repository.landing import CommitSpec
 from graveler.repository.stores import Stores
-
-__all__ = ["Ticker"]
+from graveler.runs.record import Refusal
 
 _ROUNDS: Final = 1000
 _REASON_CHARACTERS: Final = 4000

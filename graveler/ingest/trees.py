@@ -9,8 +9,6 @@ from graveler.model import Commit
 from graveler.repository.merge.merges import merge_trees
 from graveler.repository.stores import Stores
 
-__all__ = ["before", "put_on", "put_on_unless_changed", "taken_off"]
-
 
 def before(stores: Stores, change: Commit) -> Commit:
     """Return the commit that the change of a commit is counted from: its first parent."""

@@ -6,8 +6,6 @@ from typing import Final
 from graveler.batches import batches
 from graveler.kv.store import MAX_KEY_BYTES, check_key, check_partition, check_value
 
-__all__ = ["chunks", "groups", "pages"]
-
 _FIRST_PAGE: Final = 64
 _LARGEST_PAGE: Final = 1024
 _CHUNK: Final = 10_000

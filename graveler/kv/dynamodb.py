@@ -37,8 +37,6 @@ from graveler.kv.store import (
 from graveler.kv.turns import Turns
 from graveler.retries import NO_PROGRESS_S
 
-__all__ = ["DynamoDBKVStore"]
-
 _PARTITION, _KEY, _VALUE = "p", "k", "v"
 _SCHEMA: Final[dict[str, Any]] = {
     "KeySchema": [

@@ -34,7 +34,6 @@ except ImportError as error:
         f'DynamoDB needs {error.name}: pip install "graveler[dynamodb]"'
     ) from error
 
-__all__ = ["ConditionFailed", "DynamoDBClient", "Table", "pause"]
 
 _TRIES: Final = 8
 _FIRST_PAUSE: Final = 0.05

@@ -14,8 +14,6 @@ from graveler.kv.predicates import changed, check_predicate, check_read_predicat
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
 from graveler.kv.turns import Turns
 
-__all__ = ["MemoryKVStore"]
-
 
 class _Partition:
     """Values by key, and the keys in order once they are scanned."""

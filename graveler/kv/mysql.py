@@ -44,7 +44,6 @@ except ImportError as error:
     missing = (error.name or "").partition(".")[0]
     raise MissingDependencyError(f'MySQL needs {missing}: pip install "graveler[mysql]"') from error
 
-__all__ = ["MySQLKVStore"]
 
 _CONNECT: Final[dict[str, Any]] = {
     "charset": "utf8mb4",

@@ -38,7 +38,6 @@ except ImportError as error:
         f'PostgreSQL needs {error.name}: pip install "graveler[postgres]"'
     ) from error
 
-__all__ = ["PostgresKVStore"]
 
 _CREATION_LOCK: Final = 0x67726176656C6572  # "graveler", for pg_advisory_xact_lock
 _SESSION: Final = (

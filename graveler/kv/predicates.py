@@ -3,8 +3,6 @@
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 
-__all__ = ["changed", "check_predicate", "check_read_predicate", "holds"]
-
 
 def check_predicate(predicate: Predicate) -> None:
     """Refuse a predicate that can never hold.

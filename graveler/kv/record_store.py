@@ -8,8 +8,6 @@ from graveler.errors import BackendUnavailableError, OutcomeUnknownError, Precon
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.retries import retry
 
-__all__ = ["RecordStore"]
-
 K = TypeVar("K")
 R = TypeVar("R")
 

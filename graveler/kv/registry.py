@@ -11,8 +11,6 @@ from graveler.kv.store import KVStore
 from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S
 
-__all__ = ["open_kv"]
-
 
 def _path(uri: str) -> Path:
     scheme, _, rest = uri.partition("://")

@@ -45,8 +45,6 @@ from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_parti
 from graveler.kv.turns import Turns
 from graveler.privacy import make_folder, may_write
 
-__all__ = ["RocksDBKVStore"]
-
 _log: Final = logging.getLogger(__name__)
 
 

@@ -15,8 +15,6 @@ from rocksdict import AccessType, Options, Rdict
 
 from graveler.errors import LakeLockedError
 
-__all__ = ["LinkedReader"]
-
 _LEFT_OUT: Final = ("LOCK", "LOG", "rocksdict-config.json")
 
 

@@ -13,8 +13,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from graveler.fork import abandon, held_off, watch
 from graveler.kv.turns import Turns
 
-__all__ = ["ServerTurns", "SessionLocks"]
-
 
 class SessionLocks(NamedTuple):
     """How a kind of server locks a name for a session.

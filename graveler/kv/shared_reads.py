@@ -11,8 +11,6 @@ from typing import Final, Generic, TypeVar
 
 from graveler.fork import watch
 
-__all__ = ["SharedReads"]
-
 _PATIENCE_S: Final = 1.0
 
 K = TypeVar("K", bound=Hashable)

@@ -43,17 +43,6 @@ from graveler.kv.store import (
 )
 from graveler.retries import Retrier
 
-__all__ = [
-    "POOL",
-    "Failure",
-    "SQLKVStore",
-    "Statements",
-    "bad_option",
-    "check_options",
-    "not_durable",
-    "split_durability",
-]
-
 _T = TypeVar("_T")
 
 POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}

@@ -45,8 +45,6 @@ from graveler.kv.store import (
 from graveler.kv.turns import FileTurns
 from graveler.privacy import create_file, make_folder, may_write
 
-__all__ = ["SQLiteKVStore"]
-
 _T = TypeVar("_T")
 
 _ATTEMPTS: Final = 6

@@ -24,8 +24,6 @@ from urllib.parse import quote
 from graveler.errors import StateError
 from graveler.fork import held_off
 
-__all__ = ["ReadOnlyConnections"]
-
 
 @dataclass(frozen=True, slots=True)
 class _State:

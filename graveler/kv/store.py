@@ -27,18 +27,6 @@ from typing import Any, Final, Self
 
 from graveler.errors import InvalidInputError
 
-__all__ = [
-    "ABSENT",
-    "MAX_KEY_BYTES",
-    "PRESENT",
-    "KVStore",
-    "Predicate",
-    "Stored",
-    "check_key",
-    "check_partition",
-    "check_value",
-]
-
 MAX_KEY_BYTES: Final = 1024
 """Longest key and longest partition name that every driver takes (DynamoDB's limit)."""
 

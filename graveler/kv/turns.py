@@ -18,8 +18,6 @@ from graveler.clock import Clock
 from graveler.fork import watch
 from graveler.privacy import PRIVATE_FILE
 
-__all__ = ["FileTurns", "Turns"]
-
 _SLOTS: Final = 2**16
 _SHORTEST_PAUSE: Final = 0.0003
 _LONGEST_PAUSE: Final = 0.005

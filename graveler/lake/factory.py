@@ -20,8 +20,6 @@ from graveler.kv.registry import open_kv
 from graveler.lake.lake import Lake
 from graveler.objects.registry import open_store
 
-__all__ = ["connect", "init", "open"]
-
 
 def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI) -> Lake:
     """Make a new lake in `folder` and open it.

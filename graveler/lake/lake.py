@@ -41,8 +41,6 @@ from graveler.repository.witness.witness import Witness
 from graveler.repository.witness.witnessed_kv import WitnessedKVStore
 from graveler.staging import StagingArea
 
-__all__ = ["Lake"]
-
 _PARTITION: Final = "lake"
 _PREFIX: Final = b"repository/"
 _IDENTITY: Final = b"id"

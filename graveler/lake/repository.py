@@ -23,7 +23,7 @@ from graveler.arguments import (
 )
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.lake.requiring import Gates
 from graveler.lake.settings import Links, Protection
 from graveler.lake.tags import Tags
@@ -64,8 +64,6 @@ if TYPE_CHECKING:
     from graveler.ingest import Ingestion
     from graveler.lake.lake import Lake
     from graveler.progress import Progress
-
-__all__ = ["Repository"]
 
 
 class Repository:

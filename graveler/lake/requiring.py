@@ -8,13 +8,11 @@ from typing import Any
 from graveler.arguments import RefLike, count, instance, optional, ref_text, text
 from graveler.errors import RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.model import Commit
 from graveler.publishing import RequiredGates
 from graveler.refs import resolve
 from graveler.repository import Stores
-
-__all__ = ["Gates"]
 
 
 class Gates:

@@ -7,8 +7,6 @@ from graveler.errors import InvalidInputError
 from graveler.objects.address import AddressBook, root_of
 from graveler.repository import Stores
 
-__all__ = ["Links", "Protection"]
-
 
 class Protection:
     """What may not be done to branches, by shell pattern (``main``, ``release-*``)."""

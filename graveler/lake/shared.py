@@ -20,8 +20,6 @@ from graveler.fork import abandon
 if TYPE_CHECKING:
     from graveler.lake.lake import Lake
 
-__all__ = ["close_lakes", "lake_at", "lend_lake", "location_of", "share_lake"]
-
 
 class _Open:
     """The open lakes of one process."""

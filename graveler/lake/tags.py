@@ -7,8 +7,6 @@ from graveler.model import Commit
 from graveler.refs import RefMove, resolve_to_name, tag_moves
 from graveler.repository import Stores, undo
 
-__all__ = ["Tags"]
-
 
 class Tags:
     """Names for commits. A tag does not move."""

@@ -11,8 +11,6 @@ from graveler.fields import Fields, row
 from graveler.kv.store import KVStore
 from graveler.records import decode_json
 
-__all__ = ["absolute", "read_settings", "rescuer"]
-
 
 def rescuer(kv: KVStore, uid: str, clock: Clock) -> Rescue:
     """Return the function that keeps an existing table of a repository from garbage collection."""

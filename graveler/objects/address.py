@@ -17,8 +17,6 @@ from urllib.parse import unquote
 from graveler.errors import InvalidInputError
 from graveler.objects.keys import check_key
 
-__all__ = ["DATA", "AddressBook", "is_own", "place_of", "root_of"]
-
 DATA: Final = "data/"
 """Where the files of entries lie in a repository's storage."""
 

@@ -10,8 +10,6 @@ from typing import BinaryIO, Final, Self
 from graveler.errors import InvalidInputError
 from graveler.objects.store import Body
 
-__all__ = ["PIECE_BYTES", "BodyReader"]
-
 PIECE_BYTES: Final = 1 << 20
 """What a driver holds of a body while it copies it: 1 MiB."""
 

@@ -4,8 +4,6 @@ from typing import Final
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["MAX_KEY_BYTES", "check_key", "check_prefix", "check_range", "folder_of_prefix"]
-
 MAX_KEY_BYTES: Final = 1024
 """Longest key, in UTF-8: what S3 takes, the prefix of the root included."""
 

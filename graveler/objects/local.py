@@ -44,8 +44,6 @@ from graveler.objects.local_files import (
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.privacy import PRIVATE_FILE
 
-__all__ = ["LocalStore"]
-
 _TEMPORARY: Final = ".graveler-tmp"
 _ABANDONED_AFTER: Final = timedelta(days=1)  # and without an owner: a clock may have jumped
 _MAX_PART_BYTES: Final = 255

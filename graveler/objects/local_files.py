@@ -18,18 +18,6 @@ from graveler.errors import (
 )
 from graveler.privacy import PRIVATE_FILE, PRIVATE_FOLDER
 
-__all__ = [
-    "DurableFolders",
-    "claim",
-    "claimed",
-    "exclusive",
-    "make_folders",
-    "prune_folders",
-    "storage_errors",
-    "write_all",
-]
-
-
 _MOST_KNOWN: Final = 8
 
 

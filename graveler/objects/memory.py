@@ -15,8 +15,6 @@ from graveler.objects.body import BodyReader
 from graveler.objects.keys import check_key, check_prefix, check_range
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 
-__all__ = ["MemoryStore"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Stored:

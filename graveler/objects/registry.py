@@ -11,8 +11,6 @@ from graveler.objects.store import ObjectStore
 from graveler.privacy import is_uri, shown_uri
 from graveler.retries import NO_PROGRESS_S
 
-__all__ = ["open_store"]
-
 _KNOWN = "file:///folder (or a plain path), mem://name, s3://bucket/prefix, s3a://bucket/prefix"
 
 _memory_stores: dict[str, MemoryStore] = {}
@@ -55,7 +53,8 @@ def open_store(
         scheme, rest = "file", str(Path(uri).absolute())
     match scheme:
         case "s3" | "s3a":
-            from graveler.objects.s3 import S3Settings, S3Store  # noqa: PLC0415 - loads boto3
+            from graveler.objects.s3 import S3Store  # noqa: PLC0415 - loads boto3
+            from graveler.objects.s3_client import S3Settings  # noqa: PLC0415 - loads boto3
 
             settings = S3Settings.parse(options or {})
             return S3Store(uri, settings, clock=clock, ids=ids, no_progress_s=no_progress_s)

@@ -26,8 +26,6 @@ from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectS
 from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S, Retrier
 
-__all__ = ["S3Settings", "S3Store"]
-
 
 class S3Store(ObjectStore):
     """A prefix of a bucket; the bucket must be there.

@@ -18,8 +18,6 @@ from graveler.fork import held_off
 from graveler.objects.s3_errors import s3_errors
 from graveler.privacy import shown_uri
 
-__all__ = ["S3Client", "S3Settings"]
-
 _CONNECTIONS: Final = 32  # kept open; threads beyond these open and close their own
 
 _making = Lock()

@@ -20,8 +20,6 @@ from graveler.errors import (
     ThrottledError,
 )
 
-__all__ = ["PastTheEndError", "lost_reply", "may_have_landed", "s3_errors"]
-
 _NO_CREDENTIALS: Final = (
     boto.NoCredentialsError,
     boto.PartialCredentialsError,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["READ_AHEAD_BYTES", "RangedFile"]
 
 READ_AHEAD_BYTES: Final = 1 << 20
 """What a small read fetches: a request costs as much as a megabyte does."""

@@ -23,8 +23,6 @@ from graveler.objects.s3_errors import lost_reply, may_have_landed
 from graveler.objects.store import Body
 from graveler.retries import Retrier
 
-__all__ = ["PART_BYTES", "Writer", "Written", "part_bytes"]
-
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,6 @@ from typing import BinaryIO, ClassVar, Final
 from graveler.errors import PreconditionFailedError
 from graveler.identity import unix_us
 
-__all__ = ["ANYTHING", "Body", "Expected", "ObjectInfo", "ObjectStore", "version_of"]
-
 _ETAG: Final = "etag:"
 _MTIME: Final = "mtime:"
 

@@ -14,7 +14,6 @@ from graveler.errors import InvalidInputError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["Hash", "Verifier", "check_declared", "new_hash", "verified_stream"]
 
 _BUFFER_BYTES: Final = 64 << 10
 _WITHOUT_LENGTH: Final = frozenset(

@@ -17,8 +17,6 @@ from graveler.refs import advance
 from graveler.repository.landing import Landed, Tip, look
 from graveler.repository.stores import Stores
 
-__all__ = ["Candidacy", "land"]
-
 _OVERTAKEN: Final = 3
 
 

@@ -21,8 +21,6 @@ from graveler.model import Commit
 from graveler.publishing.required import RequiredGates, distinct
 from graveler.repository.stores import Stores
 
-__all__ = ["Panel", "enforce", "refuse"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from graveler.refs import move
 from graveler.refs.requirements import GateRules
 from graveler.repository.stores import Stores
 
-__all__ = ["RequiredGates", "distinct"]
-
 
 class RequiredGates:
     """What the branches of one repository require.

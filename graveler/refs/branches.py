@@ -25,8 +25,6 @@ from graveler.read_only import refuse_writes
 from graveler.records import decode_branch, encode_branch, read_key
 from graveler.refs.moves import Moves
 
-__all__ = ["Branches", "branch_key"]
-
 _PREFIX: Final = b"branch/"
 _OF_RUNS: Final = b"branch/~"
 _TRIES: Final = 3

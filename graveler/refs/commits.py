@@ -19,8 +19,6 @@ from graveler.model import Commit
 from graveler.names import check_pairs
 from graveler.records import decode_commit, encode_commit, read_key
 
-__all__ = ["Commits", "id_of"]
-
 _PREFIX: Final = b"commit/"
 _CACHED: Final = 10_000
 _SHORTEST_PREFIX: Final = 4

@@ -25,8 +25,6 @@ from graveler.refs.protection import read_actions
 from graveler.refs.refs import Refs
 from graveler.refs.requirements import read_gate_rules
 
-__all__ = ["Contents", "Header", "commits_in", "read_dump", "write_dump"]
-
 _KIND: Final = "graveler refs"
 _MARK: Final = f'"kind":"{_KIND}"'.encode()
 _END: Final = b'{"end":'

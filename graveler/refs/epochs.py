@@ -14,8 +14,6 @@ from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT, KVStore
 from graveler.records import FORMAT, decode_json, encode_json
 
-__all__ = ["Epoch", "Epochs"]
-
 _KEY: Final = b"epoch"
 _WHAT: Final = "epoch of sweeps"
 

@@ -13,13 +13,11 @@ from datetime import datetime
 from typing import Final
 
 from graveler.errors import ExpiredError, ThrottledError
-from graveler.fields import Fields
+from graveler.fields import Fields, from_unix_us
 from graveler.identity import unix_us
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
-from graveler.records import FORMAT, decode_json, encode_json, from_unix_us, read_key
-
-__all__ = ["Expired", "ExpiredCommits", "read_expired"]
+from graveler.records import FORMAT, decode_json, encode_json, read_key
 
 _PREFIX: Final = b"commit/"
 _ATTEMPTS: Final = 20

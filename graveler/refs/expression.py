@@ -16,8 +16,6 @@ from graveler.model import Commit
 from graveler.refs.reflog import as_of, moves_ago
 from graveler.refs.refs import Refs
 
-__all__ = ["resolve", "resolve_to_name", "resolve_to_read"]
-
 _EXPRESSION: Final = re.compile(
     r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:(@)|(?:@\{([^{}]{1,40})\})?((?:[~^][0-9]{0,7})*))"
 )

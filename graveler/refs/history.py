@@ -10,8 +10,6 @@ from heapq import heappop, heappush
 from graveler.model import Commit
 from graveler.refs.commits import Commits
 
-__all__ = ["Visit", "is_ancestor", "line_outside", "log", "merge_bases", "walk"]
-
 Visit = Callable[[Commit], tuple[bool, Sequence[str]]]
 """Returns whether a commit is shown, and which of its parents are visited next."""
 

@@ -14,8 +14,6 @@ from graveler.refs.history import is_ancestor
 from graveler.refs.refs import Refs
 from graveler.retries import retry
 
-__all__ = ["advance", "move"]
-
 
 def move(
     refs: Refs,

@@ -39,8 +39,6 @@ from graveler.records import (
     read_moves,
 )
 
-__all__ = ["DELETED", "Life", "Moves"]
-
 DELETED: Final = "delete"
 _KEPT: Final = 8
 _TAG: Final = "tag:"

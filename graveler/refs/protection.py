@@ -15,8 +15,6 @@ from graveler.errors import InvalidInputError, ProtectedBranchError
 from graveler.fields import Fields
 from graveler.refs.settings import Setting, Settings
 
-__all__ = ["ACTIONS", "PROTECTION", "USUAL", "Protection"]
-
 ACTIONS: Final = ("write", "commit", "merge", "revert", "reset", "delete")
 """What can be forbidden: staging writes, committing them, merging and publishing runs into the
 branch, revert and cherry-pick, moving it back or elsewhere (hard reset, undo), deleting it."""

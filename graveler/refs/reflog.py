@@ -7,13 +7,11 @@ from heapq import merge
 from itertools import groupby
 
 from graveler.errors import RefNotFoundError
+from graveler.fields import from_unix_us
 from graveler.identity import unix_us
 from graveler.model import BranchRecord, Move
-from graveler.records import from_unix_us
 from graveler.refs.moves import DELETED, Life
 from graveler.refs.refs import Refs
-
-__all__ = ["RefMove", "all_moves", "as_of", "branch_moves", "moves_ago", "tag_moves"]
 
 
 @dataclass(frozen=True, slots=True)

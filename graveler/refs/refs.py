@@ -16,8 +16,6 @@ from graveler.refs.requirements import LinkPlaces, Requirements
 from graveler.refs.settings import Settings
 from graveler.refs.tags import Tags
 
-__all__ = ["Refs"]
-
 _PATIENCE_S: Final = 10.0
 
 

@@ -7,15 +7,6 @@ from graveler.fields import Fields
 from graveler.refs.protection import Protection
 from graveler.refs.settings import Setting, Settings
 
-__all__ = [
-    "LINK_PLACES",
-    "REQUIRED_GATES",
-    "GateRules",
-    "LinkPlaces",
-    "Requirements",
-    "read_gate_rules",
-]
-
 GateRules = Mapping[str, list[dict[str, Any]]]
 """Gates by shell pattern of branch names. A gate is the JSON that `graveler.gates` made of it."""
 

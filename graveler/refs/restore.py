@@ -12,8 +12,6 @@ from graveler.refs.dump import Contents, commits_in
 from graveler.refs.mover import move
 from graveler.refs.refs import Refs
 
-__all__ = ["check_room", "restore_refs"]
-
 _ACTION: Final = "restore"
 _CHUNK: Final = 1_000
 _SHOWN: Final = 5

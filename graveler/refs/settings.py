@@ -12,8 +12,6 @@ from graveler.kv.store import KVStore
 from graveler.read_only import refuse_writes
 from graveler.records import decode_json, encode_json
 
-__all__ = ["Setting", "Settings"]
-
 S = TypeVar("S")
 
 

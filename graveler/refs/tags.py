@@ -16,8 +16,6 @@ from graveler.read_only import refuse_writes
 from graveler.records import decode_json, read_key
 from graveler.refs.moves import DELETED, Moves
 
-__all__ = ["Tags"]
-
 _PREFIX = b"tag/"
 _COMMIT_ID = re.compile(rb"[0-9a-f]{64}")
 

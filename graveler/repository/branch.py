@@ -30,8 +30,6 @@ from graveler.repository.reads.listing import Scan, first_key
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
 
-__all__ = ["Branch"]
-
 
 class Branch(View, BranchLike):
     """A branch as its writers see it: staged writes over the committed head.

@@ -22,8 +22,6 @@ from graveler.repository.stores import Stores
 from graveler.repository.writes import check_fence, owned
 from graveler.retries import backoff
 
-__all__ = ["begun_from", "create_branch", "delete_branch", "drop_branch", "reset", "reset_hard"]
-
 _ATTEMPTS: Final = 200
 _RESET: Final = "reset"
 

@@ -39,8 +39,6 @@ from graveler.repository.stores import Stores
 from graveler.repository.writes import check_fence, owned
 from graveler.staging import is_laid
 
-__all__ = ["MOST_SEALED", "commit", "overlap"]
-
 _ATTEMPTS: Final = 200
 _MOST_REFUSED: Final = 64
 MOST_SEALED: Final = 8

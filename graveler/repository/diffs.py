@@ -11,8 +11,6 @@ from graveler.records import decode_entry, is_replacement, staged_value
 from graveler.repository.reads.staged import newest_first, settled
 from graveler.repository.stores import Stores
 
-__all__ = ["change_of", "diff_commits", "range_reuse", "uncommitted"]
-
 
 def change_of(key: bytes, before: bytes | None, after: bytes | None) -> Change:
     """Return the change of a key from one value record to another; None: there is none."""

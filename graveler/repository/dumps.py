@@ -9,8 +9,6 @@ from graveler.refs.dump import Contents, Header, read_dump, write_dump
 from graveler.refs.restore import check_room, restore_refs
 from graveler.repository.stores import Stores
 
-__all__ = ["check_storage", "dump", "restore"]
-
 
 def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
     """Write all refs to a file; where there is one, it is replaced once the new one is whole.

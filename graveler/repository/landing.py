@@ -21,17 +21,6 @@ from graveler.repository.stores import Stores
 from graveler.repository.writes import check_fence, owned
 from graveler.retries import retry
 
-__all__ = [
-    "Build",
-    "CommitSpec",
-    "Landed",
-    "LookAgain",
-    "Tip",
-    "land",
-    "look",
-    "make_commit",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CommitSpec:

@@ -30,8 +30,6 @@ from graveler.repository.stores import Stores
 from graveler.repository.writes import check_fence, owned
 from graveler.staging import laid_token
 
-__all__ = ["commit_changes"]
-
 _MOST_SEALED: Final = 64
 
 _Writes = Sequence[tuple[bytes, bytes]]

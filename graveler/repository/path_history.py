@@ -24,8 +24,6 @@ from graveler.names import path_key
 from graveler.refs import log, walk
 from graveler.repository.stores import Stores
 
-__all__ = ["last_changes", "trace"]
-
 _FAR: Final = 2_000
 
 

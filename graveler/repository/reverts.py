@@ -14,8 +14,6 @@ from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merge.merges import merge_trees, refuse_unpublished
 from graveler.repository.stores import Stores
 
-__all__ = ["cherry_pick", "revert"]
-
 _OURS: Final = "graveler."
 
 

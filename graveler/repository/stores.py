@@ -13,8 +13,6 @@ from graveler.objects.store import ObjectStore
 from graveler.refs import Refs
 from graveler.staging import StagingArea
 
-__all__ = ["Judge", "Stores"]
-
 Judge = Callable[["Stores", str, str, Commit, Commit], None]
 """Called with the repository, what would be done (``merge``, …), the branch that would move, the
 commit it would move to and its present head; raises GateFailedError where it must not."""

@@ -17,8 +17,6 @@ from graveler.repository.branches import begun_from
 from graveler.repository.landing import Tip, land
 from graveler.repository.stores import Stores
 
-__all__ = ["undelete_tag", "undo"]
-
 _ACTION = "undo"
 
 

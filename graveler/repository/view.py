@@ -15,8 +15,6 @@ from graveler.repository.reads.files import open_entry, read_entry
 from graveler.repository.reads.listing import Scan, first_key, list_entries, within
 from graveler.repository.stores import Stores
 
-__all__ = ["Ref", "View"]
-
 
 class View(RefLike):
     """A tree of entries that can be read.

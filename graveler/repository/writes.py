@@ -22,21 +22,6 @@ from graveler.repository.links.links import linked
 from graveler.repository.stores import Stores
 from graveler.retries import backoff
 
-__all__ = [
-    "check_fence",
-    "check_writable",
-    "delete_paths",
-    "held_forms",
-    "link_entries",
-    "link_one",
-    "new_address",
-    "owned",
-    "put",
-    "stage",
-    "stage_written",
-    "upload",
-]
-
 _ATTEMPTS: Final = 100
 _CHUNK: Final = 20_000
 _LOOK_UP: Final = 100_000

@@ -21,8 +21,6 @@ from graveler.runs.inputs import Reads
 from graveler.runs.record import Input, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
 
-__all__ = ["Attempt", "RunBranch", "RunView"]
-
 _PATIENCE_S: Final = 10
 _log = logging.getLogger(__name__)
 

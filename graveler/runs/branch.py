@@ -9,15 +9,6 @@ from graveler.repository import branches
 from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 
-__all__ = [
-    "drop_branch",
-    "drop_branches",
-    "drop_step_branches",
-    "frozen",
-    "take_branch",
-    "was_deleted",
-]
-
 
 def frozen(fence: str) -> str:
     """Return the fence of a branch whose run is being published, which refuses writes."""

@@ -17,12 +17,11 @@ from datetime import datetime
 from typing import Final
 
 from graveler.errors import CorruptionError
+from graveler.fields import from_unix_us
 from graveler.identity import unix_us
 from graveler.kv.store import KVStore
-from graveler.records import from_unix_us, read_key
+from graveler.records import read_key
 from graveler.runs.record import RunRecord
-
-__all__ = ["Appointment", "RunIndex", "opened_key"]
 
 _OPENED: Final = b"opened/"
 _DUE: Final = b"due/"

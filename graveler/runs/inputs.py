@@ -8,8 +8,6 @@ from graveler.fields import Fields
 from graveler.records import decode_json, encode_json
 from graveler.runs.record import Input
 
-__all__ = ["Reads", "decode_inputs", "encode_inputs", "folded"]
-
 _MOST: Final = 64
 _MOST_COMMITS: Final = 256
 _UNFOLDED: Final = 1024

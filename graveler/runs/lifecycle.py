@@ -15,16 +15,6 @@ from graveler.runs.record import Input, Refusal, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 
-__all__ = [
-    "abandon",
-    "close",
-    "park",
-    "refused",
-    "renew",
-    "rounds_with",
-    "settle_publish",
-]
-
 _PARKED: Final = "parked:"
 _REFUSALS_KEPT: Final = 20
 _LONGEST_REASON: Final = 2000

@@ -29,8 +29,6 @@ from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 from graveler.runs.terms import Terms
 
-__all__ = ["open_or_attach", "open_run"]
-
 _RESUMED: Final = (RunState.OPEN, RunState.PARKED)
 _OVER: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.REAPED)
 _CLOSED: Final = (RunState.PARKED, RunState.REAPED, RunState.ROLLED_BACK)

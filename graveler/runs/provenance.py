@@ -17,8 +17,6 @@ from graveler.runs.inputs import decode_inputs
 from graveler.runs.record import Input, RunRecord
 from graveler.runs.records import RunRecords
 
-__all__ = ["Origin", "Why", "why"]
-
 _JOB: Final = {"airflow": "dag_id", "dagster": "job"}
 _PARTITION: Final = {"airflow": "partition_key", "dagster": "partition"}
 _STEP: Final = {"airflow": "task_id", "dagster": "step"}

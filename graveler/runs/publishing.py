@@ -40,8 +40,6 @@ from graveler.runs.records import RunRecords
 from graveler.runs.rollback.revert_guard import check_not_reverted
 from graveler.runs.state import RunEvent, RunState, next_state
 
-__all__ = ["PublishResult", "judge_run", "publish"]
-
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:

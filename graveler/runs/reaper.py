@@ -29,8 +29,6 @@ from graveler.runs.record import LEASE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunState
 
-__all__ = ["Reaped", "reap", "reap_due"]
-
 _LOOKED_AT: Final = 8
 _OUTDATED: Final = timedelta(days=1)
 _log = logging.getLogger(__name__)

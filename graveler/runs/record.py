@@ -11,8 +11,6 @@ from graveler.gates import Verdict
 from graveler.records import decode_json, encode_json
 from graveler.runs.state import RunState
 
-__all__ = ["LEASE", "LIVE", "TTL", "Input", "Refusal", "RunHandle", "RunRecord"]
-
 LEASE: Final = timedelta(minutes=15)
 """Default lease: how long an attempt may be silent before it counts as dead."""
 TTL: Final = timedelta(days=14)

@@ -25,8 +25,6 @@ from graveler.runs.inputs import read_inputs
 from graveler.runs.record import Refusal, RunRecord
 from graveler.runs.state import RunState
 
-__all__ = ["RunRecords"]
-
 _RUN: Final = b"run/"
 _STEP: Final = b"step/"
 _MICROSECOND: Final = timedelta(microseconds=1)

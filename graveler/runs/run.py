@@ -10,7 +10,7 @@ from graveler.arguments import (
 )
 from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gates
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.limits import RUN_KEY_BYTES
 from graveler.model import Commit
 from graveler.repository.merge.merges import check_strategy
@@ -21,8 +21,6 @@ from graveler.runs.publishing import PublishResult, judge_run, publish
 from graveler.runs.record import RunRecord
 from graveler.runs.state import RunState
 from graveler.runs.steps.step import Step, open_step
-
-__all__ = ["Run"]
 
 
 class Run(RunBranch):

@@ -27,7 +27,7 @@ from graveler.arguments import (
 )
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate, as_gates
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.limits import MESSAGE_BYTES, RUN_KEY_BYTES
 from graveler.model import Commit
 from graveler.repository.merge.merges import check_strategy
@@ -43,8 +43,6 @@ from graveler.runs.rollback.rollback import Rollback, readers, rollback
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
 from graveler.runs.terms import RunTerms, Terms
-
-__all__ = ["Runs"]
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from graveler.errors import RunStateError
 
-__all__ = ["TRANSITIONS", "RunEvent", "RunState", "next_state"]
-
 
 class RunState(StrEnum):
     """The state of a run."""

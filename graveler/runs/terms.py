@@ -9,8 +9,6 @@ from graveler.arguments import BranchLike, Duration, branch_text, choice, durati
 from graveler.names import check_caller_pairs
 from graveler.runs.record import LEASE, TTL, RunRecord
 
-__all__ = ["RunTerms", "Terms"]
-
 
 class RunTerms(TypedDict, total=False):
     """The keyword arguments that every call takes that opens a run.

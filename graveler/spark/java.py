@@ -23,8 +23,6 @@ from typing import Final
 from graveler.config import environment
 from graveler.errors import MissingDependencyError
 
-__all__ = ["OLDEST_JAVA", "JavaHome", "find_java"]
-
 OLDEST_JAVA: Final = 17
 _MODULE_OPTION: Final = "--add-modules=jdk.incubator.vector"
 _PROPERTY: Final = re.compile(

@@ -12,8 +12,6 @@ from urllib.parse import unquote
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["DataFile", "FileGroup", "group_files"]
-
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 

@@ -11,14 +11,6 @@ from graveler.model import Entry
 if TYPE_CHECKING:
     from graveler.repository.stores import Stores
 
-__all__ = [
-    "Target",
-    "View",
-    "is_hidden",
-    "is_pattern",
-    "spark_uri",
-]
-
 
 class View(Protocol):
     """Something to read from: a ref, a branch, a run, a step, a gate's candidate."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["read"]
 
 _LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"

@@ -14,7 +14,6 @@ from graveler.spark.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session"]
 
 _LOCALHOST: Final = "127.0.0.1"
 

@@ -11,7 +11,6 @@ from graveler.repository.reads.files import refusal
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["verify_files"]
 
 _MOST_BYTES: Final = 2**31 - 1
 _BITS: Final = {"sha224": 224, "sha256": 256, "sha384": 384, "sha512": 512}

@@ -23,12 +23,6 @@ from graveler.spark.ports import Target, is_hidden, spark_uri
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "Mode",
-    "settle",
-    "write",
-]
-
 
 _LOCAL: Final = "file://"
 _THREADS: Final = 4

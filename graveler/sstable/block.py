@@ -19,26 +19,8 @@ from itertools import pairwise
 from operator import lt
 from typing import Final
 
-from graveler.sstable.format import (
-    MAX_BLOCK_BYTES,
-    MAX_KEY_BYTES,
-    DamageError,
-    read_varint,
-    varint,
-)
-
-__all__ = [
-    "KEY_TRAILER_BYTES",
-    "Batch",
-    "batches",
-    "bounds",
-    "encode_block",
-    "entries",
-    "join_key",
-    "run_of",
-    "spend",
-]
-
+from graveler.limits import BLOCK_BYTES, KEY_BYTES
+from graveler.sstable.format import DamageError, read_varint, varint
 
 KEY_TRAILER_BYTES: Final = 8
 """Behind each key of a record: type (1 byte), sequence number (7 bytes)."""
@@ -112,8 +94,8 @@ def join_key(block: bytes, at: int, previous: bytes, shared: int, rest: int) -> 
     """
     if shared > len(previous):
         raise DamageError(f"the key at byte {at} shares {shared} of {len(previous)} bytes")
-    if shared + rest > MAX_KEY_BYTES + KEY_TRAILER_BYTES:
-        raise DamageError(f"the key at byte {at} has {shared + rest} bytes: up to {MAX_KEY_BYTES}")
+    if shared + rest > KEY_BYTES + KEY_TRAILER_BYTES:
+        raise DamageError(f"the key at byte {at} has {shared + rest} bytes: up to {KEY_BYTES}")
     return previous[:shared] + block[at : at + rest], at + rest
 
 
@@ -124,8 +106,8 @@ def spend(spent: int, key: bytes) -> int:
         DamageError: That is more than a block may hold.
     """
     spent += len(key) + _PAIR_BYTES
-    if spent > MAX_BLOCK_BYTES:
-        raise DamageError(f"the keys take more than {MAX_BLOCK_BYTES} bytes")
+    if spent > BLOCK_BYTES:
+        raise DamageError(f"the keys take more than {BLOCK_BYTES} bytes")
     return spent
 
 
@@ -134,7 +116,7 @@ Batch = list[tuple[bytes, bytes]]
 _PUT: Final = 1
 _STEP: Final = 32 * 1024  # bytes of a block between two looks at how many were decoded
 _BATCH: Final = 1024
-_MAX_KEY: Final = MAX_KEY_BYTES + KEY_TRAILER_BYTES
+_MAX_KEY: Final = KEY_BYTES + KEY_TRAILER_BYTES
 
 
 def batches(block: bytes, runs: Sequence[int], after: bytes | None) -> Iterator[Batch]:
@@ -180,7 +162,7 @@ def _batches(  # noqa: C901, PLR0912, PLR0915 - a call in here costs more than w
                     rest, at = read_varint(block, at)
                     length, at = read_varint(block, at)
                     if shared + rest > _MAX_KEY:
-                        raise DamageError(f"a key of {shared + rest} bytes: up to {MAX_KEY_BYTES}")
+                        raise DamageError(f"a key of {shared + rest} bytes: up to {KEY_BYTES}")
                 elif length < 128:
                     at += 3
                 elif block[at + 3] < 128:

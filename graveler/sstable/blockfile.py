@@ -7,11 +7,11 @@ from typing import Final
 
 import cramjam
 
+from graveler.limits import BLOCK_BYTES
 from graveler.sstable.block import entries
 from graveler.sstable.checksum import CHECKSUMS
 from graveler.sstable.format import (
     FOOTER_BYTES,
-    MAX_BLOCK_BYTES,
     TRAILER_BYTES,
     DamageError,
     Footer,
@@ -22,9 +22,6 @@ from graveler.sstable.format import (
     read_varint,
 )
 from graveler.sstable.properties import ROCKSDB_PROPERTIES
-
-__all__ = ["NO_COMPRESSION", "BlockFile", "Data", "decompress"]
-
 
 NO_COMPRESSION: Final = 0
 _SNAPPY: Final = 1
@@ -41,13 +38,13 @@ def decompress(kind: int, stored: bytes) -> bytes:
 
     Raises:
         DamageError: The type is not known, the bytes do not decompress to the size that
-            they declare, or that size is over ``MAX_BLOCK_BYTES``.
+            they declare, or that size is over ``BLOCK_BYTES``.
     """
     if kind == NO_COMPRESSION:
         return stored
     size, at = read_varint(stored, 0)
-    if size > MAX_BLOCK_BYTES:
-        raise DamageError(f"declares {size} bytes: a block has up to {MAX_BLOCK_BYTES}")
+    if size > BLOCK_BYTES:
+        raise DamageError(f"declares {size} bytes: a block has up to {BLOCK_BYTES}")
     try:
         if kind == _SNAPPY:
             return bytes(cramjam.snappy.decompress_raw(stored))

@@ -10,8 +10,6 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest, xxh32, xxh64
 
-__all__ = ["CHECKSUMS", "XXH3", "xxh3"]
-
 XXH3: Final = 4
 _MASK_32: Final = 0xFFFFFFFF
 _LAST_BYTE_FACTOR: Final = 0x6B9083D9

@@ -30,8 +30,6 @@ from graveler.sstable.properties import (
     SESSION,
 )
 
-__all__ = ["finalize"]
-
 _FORMAT_VERSION: Final = 5
 _SESSION_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SESSION_LENGTH: Final = 20

@@ -23,25 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from graveler.limits import BLOCK_BYTES as MAX_BLOCK_BYTES
-from graveler.limits import KEY_BYTES as MAX_KEY_BYTES
 from graveler.sstable.checksum import CHECKSUMS
-
-__all__ = [
-    "FOOTER_BYTES",
-    "MAX_BLOCK_BYTES",
-    "MAX_KEY_BYTES",
-    "TRAILER_BYTES",
-    "DamageError",
-    "Footer",
-    "Handle",
-    "decode_footer",
-    "encode_footer",
-    "located",
-    "read_handle",
-    "read_varint",
-    "varint",
-]
 
 FOOTER_BYTES: Final = 53
 TRAILER_BYTES: Final = 5

@@ -19,8 +19,6 @@ from graveler.sstable.format import (
 )
 from graveler.sstable.properties import TWO_LEVELS, IndexForm
 
-__all__ = ["Index", "read_index"]
-
 
 class Index(NamedTuple):
     """The data blocks in the order of their keys.

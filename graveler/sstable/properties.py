@@ -10,22 +10,6 @@ from typing import Final, NamedTuple
 from graveler.errors import InvalidInputError
 from graveler.sstable.format import DamageError, read_varint
 
-__all__ = [
-    "HOST",
-    "ORIGINAL_FILE_NUMBER",
-    "ROCKSDB_PROPERTIES",
-    "SESSION",
-    "TWO_LEVELS",
-    "IndexForm",
-    "check_identity",
-    "check_readable",
-    "encode_user_properties",
-    "index_form",
-    "number",
-    "record_count",
-    "user_properties",
-]
-
 ROCKSDB_PROPERTIES: Final = b"rocksdb.properties"
 """The properties block's name in the metaindex."""
 SESSION: Final = "rocksdb.creating.session.identity"

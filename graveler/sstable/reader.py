@@ -17,8 +17,6 @@ from graveler.sstable.properties import (
     user_properties,
 )
 
-__all__ = ["TableReader"]
-
 
 class TableReader:
     """The records of a table, in order or by key.

@@ -19,8 +19,6 @@ from graveler.errors import (
 from graveler.sstable.finalize import finalize
 from graveler.sstable.properties import check_identity, encode_user_properties
 
-__all__ = ["COMPRESSIONS", "TableWriter"]
-
 COMPRESSIONS: Final = ("none", "snappy", "lz4", "zstd")
 _FORMAT_VERSION: Final = 5  # 6 has random checksums: equal records would not give equal bytes
 _BLOCK_BYTES: Final = 32 * 1024

@@ -13,15 +13,6 @@ from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import KVStore
 from graveler.read_only import refuse_writes
 
-__all__ = [
-    "HOLD",
-    "StagingArea",
-    "combine",
-    "is_laid",
-    "laid_token",
-]
-
-
 _Item = tuple[bytes, bytes]
 
 

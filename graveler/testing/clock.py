@@ -6,8 +6,6 @@ from threading import Lock
 
 from graveler.clock import Clock, IdSource
 
-__all__ = ["FakeClock", "SequenceIds"]
-
 
 class FakeClock(Clock):
     """Stands still except for a microsecond a call; ``advance`` and ``sleep`` move it.

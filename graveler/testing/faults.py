@@ -27,18 +27,6 @@ from graveler.errors import BackendUnavailableError, OutcomeUnknownError
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 
-__all__ = [
-    "Action",
-    "FaultyKVStore",
-    "FaultyObjectStore",
-    "Moment",
-    "ProcessDied",
-    "Script",
-    "dies",
-    "lost_reply",
-    "unavailable",
-]
-
 Action = Callable[[str], object]
 """Called with the name of the call that is struck; may raise, or do what another process would do."""
 

@@ -28,8 +28,6 @@ from graveler.errors import InvalidInputError, ObjectNotFoundError, Precondition
 from graveler.objects.keys import MAX_KEY_BYTES
 from graveler.objects.store import Expected, ObjectStore, version_of
 
-__all__ = ["ObjectStoreSuite"]
-
 _CONTENT: Final = bytes(range(256)) * 20
 _THREADS: Final = 8
 

@@ -10,8 +10,6 @@ from graveler.refs.branches import branch_key
 from graveler.repository import View
 from graveler.testing.process import Call
 
-__all__ = ["Move", "Observer", "Same", "contents"]
-
 Same = Callable[[View], Any]
 """Returns what of a tree counts: two trees with equal results are taken as equal."""
 

@@ -18,15 +18,13 @@ from typing import Any, Final, Literal
 
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.lake import Repository
 from graveler.testing.faults import ProcessDied, lost_reply, unavailable
 from graveler.testing.observer import Observer, Same, contents
 from graveler.testing.process import Call, Process
 from graveler.testing.verdict import Verdict, differences, leftovers
 from graveler.testing.world import World
-
-__all__ = ["Pipeline", "Simulation", "SimulationError", "simulate"]
 
 Pipeline = Callable[[Any], object]
 """Called with a repository, or with a run where `simulate` was given its key."""

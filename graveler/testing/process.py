@@ -23,8 +23,6 @@ from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.testing.faults import Action, Moment, ProcessDied, lost_reply, unavailable
 
-__all__ = ["Call", "Faults", "Process", "WatchedKV", "WatchedObjects"]
-
 _OURS: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _RUNNER: Final = str(Path(__file__).with_name("pipeline.py"))
 _LIBRARY: Final = f"{sysconfig.get_path('stdlib')}{os.sep}"

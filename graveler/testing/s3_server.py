@@ -25,8 +25,6 @@ from moto.moto_server.werkzeug_app import (
 from moto.s3.models import S3Backend, s3_backends
 from werkzeug.serving import make_server
 
-__all__ = ["Fault", "Faults", "S3Server", "moto_s3"]
-
 _App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 

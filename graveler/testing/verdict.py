@@ -8,8 +8,6 @@ from graveler.lake import Repository
 from graveler.testing.observer import Observer
 from graveler.testing.world import World
 
-__all__ = ["Verdict", "differences", "leftovers"]
-
 _LONG: Final = 400
 _ROUNDS: Final = 4
 _SHOWN: Final = 4

@@ -20,8 +20,6 @@ from graveler.repository.writes import stage_written
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
-__all__ = ["START", "World", "link_unseen"]
-
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The time at which a world begins."""
 

@@ -20,8 +20,6 @@ from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_common.history import commits_after, has_changed
 
-__all__ = ["build_commit_sensor", "partitions_of_commit"]
-
 _HOUR: Final = re.compile(r"(?<![0-9])([0-9]{4})/([0-9]{2})/([0-9]{2})/([0-9]{2}):([0-9]{2})/")
 _DATA_VERSION: Final = "dagster/data_version"
 _MOST_PATHS: Final = 50_000

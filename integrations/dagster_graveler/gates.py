@@ -12,9 +12,7 @@ from dagster_graveler.resource import GravelerResource
 from dagster_graveler.run.context import step_of
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, Verdict, as_gates
-from graveler.gates.gate import Check
-
-__all__ = ["graveler_gates"]
+from graveler.gates.answer import Check
 
 _SEVERITIES: Final[Mapping[str, dg.AssetCheckSeverity]] = {
     "error": dg.AssetCheckSeverity.ERROR,

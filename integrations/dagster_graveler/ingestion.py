@@ -18,7 +18,7 @@ from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.run.context import step_metadata
 from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.ingest import HourState, Tick
 from graveler_common.changes import changes_of
 from graveler_common.rows import tick_row
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dagster._core.definitions.partitions.partitioned_schedule import (
         UnresolvedPartitionedAssetScheduleDefinition,
     )
-
-__all__ = ["build_ingest_asset", "build_ingest_schedule"]
 
 
 def build_ingest_asset(  # noqa: PLR0913 - all have a default

@@ -15,11 +15,9 @@ from dagster_graveler.resource import GravelerResource
 from dagster_graveler.run.publish_guard import check_written
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
 from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.lake import Run, RunState
 from graveler_common.rows import reaped_row
-
-__all__ = ["build_lifecycle_sensors", "build_reaper_sensor"]
 
 _REAPED: Final = 200
 

@@ -19,8 +19,6 @@ from graveler.errors import InvalidInputError
 from graveler.lake import RunHandle, Step
 from graveler_common.lakes import shared_lake
 
-__all__ = ["EXTRA", "Pipes", "open_graveler_step", "pack"]
-
 EXTRA: Final = "graveler"
 """The name of the extra that carries the run."""
 

@@ -16,11 +16,9 @@ from dagster_graveler.run.context import step_of
 from dagster_graveler.run.publish_guard import check_written
 from graveler.errors import GateFailedError, MergeConflictError, RunStateError
 from graveler.gates import Gate, as_gates
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.lake import PublishResult, Run
 from graveler_common.changes import changes_of
-
-__all__ = ["PUBLISH_POOL", "build_publish_asset", "published_metadata"]
 
 PUBLISH_POOL: Final = "graveler_publish"
 """Dagster's pool of all publishing assets. Without a limit it has no effect; with a limit of 1,

@@ -26,8 +26,6 @@ from graveler.errors import RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 from graveler_common.lakes import shared_lake
 
-__all__ = ["GravelerResource"]
-
 
 class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it has no value but itself
     """A repository of a lake, for assets, checks and sensors.

@@ -12,8 +12,6 @@ from graveler.lake import Rollback, RunRecord
 from graveler_common.changes import changes_of
 from graveler_common.error_policy import is_final
 
-__all__ = ["RollbackConfig", "build_rollback_job"]
-
 
 class RollbackConfig(dg.Config):
     """What to roll back.

@@ -12,14 +12,6 @@ from graveler_airflow.hook import GravelerHook
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
-__all__ = [
-    "convert_asset_to_openlineage",
-    "create_asset",
-    "graveler_asset",
-    "graveler_partitions",
-    "hourly",
-    "sanitize_uri",
-]
 
 _BY_PARTITION: Final = "by=partition"
 _PLAIN: Final = "/:=,+@-_.~"

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from graveler.lake import Repository
 
-__all__ = ["commands", "reap", "runs"]
-
 
 def commands() -> list[Any]:
     """Return the commands that the provider adds to ``airflow``."""

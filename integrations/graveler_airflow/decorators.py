@@ -17,8 +17,6 @@ from graveler_airflow.links import LINKS, point_to
 if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
 
-__all__ = ["graveler_task"]
-
 
 class _GravelerTask(DecoratedOperator, PythonOperator):
     """Runs a function in a step of the run that it is called with."""

@@ -11,7 +11,6 @@ from graveler_airflow.hook import GravelerHook
 if TYPE_CHECKING:
     from graveler.fs import GravelerFileSystem
 
-__all__ = ["get_fs", "schemes"]
 
 schemes: Final = ["grav"]
 

@@ -8,10 +8,9 @@ from typing import Any, Final, Self, overload
 from airflow.sdk import XComArg
 
 from graveler.gates import Candidate
-from graveler.gates.gate import Check, Gate
+from graveler.gates.answer import Check
+from graveler.gates.gate import Gate
 from graveler_airflow.operators.gate import GravelerGateOperator
-
-__all__ = ["TaskGate", "graveler_gate"]
 
 _GATE_OPTIONS: Final = {field.name for field in fields(Gate)} - {"name", "check"}
 _NOT_IN_ID: Final = re.compile(r"[^\w.-]+", re.ASCII)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["get_provider_info"]
-
 _INTEGRATION = "Graveler"
 
 

@@ -14,8 +14,6 @@ from graveler.errors import InvalidInputError
 from graveler.lake import Lake, Repository
 from graveler_common.lakes import open_lake
 
-__all__ = ["GravelerHook"]
-
 
 class GravelerHook(BaseHook):
     """Opens the lake of a connection of type ``graveler``.

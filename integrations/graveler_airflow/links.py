@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-__all__ = ["LINKS", "GravelerCommitLink", "GravelerDiffLink", "GravelerRunLink", "point_to"]
 
 _ADDRESSES: Final = "graveler_addresses"
 

@@ -15,8 +15,6 @@ from graveler_airflow.hook import GravelerHook
 from graveler_airflow.operators.ingestion import GravelerIngestOperator
 from graveler_airflow.pages import dag_run_page
 
-__all__ = ["GravelerNotifier"]
-
 _TIMEOUT = 30
 
 

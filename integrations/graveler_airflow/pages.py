@@ -3,8 +3,6 @@
 from typing import Any
 from urllib.parse import quote, urlencode
 
-__all__ = ["commit_page", "dag_run_page", "diff_page", "run_page", "task_page"]
-
 
 def _base() -> str:
     """Return the setting ``[api] base_url``, or "" if it is not set: a guess would be wrong."""

@@ -10,7 +10,8 @@ from airflow.sdk import TaskGroup, TriggerRule
 
 from graveler.errors import InvalidInputError
 from graveler.gates import as_gates
-from graveler.gates.gate import Check, Gate
+from graveler.gates.answer import Check
+from graveler.gates.gate import Gate
 from graveler_airflow.dag.task_order import leaves_of, loosen, watched
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.operators import (
@@ -19,8 +20,6 @@ from graveler_airflow.operators import (
     GravelerOpenRunOperator,
     GravelerPublishRunOperator,
 )
-
-__all__ = ["graveler_run"]
 
 # for a store that is busy or unreachable; errors that a retry cannot mend fail at once
 _RETRIES: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}

@@ -17,8 +17,6 @@ from graveler_airflow.waiting.sensor import LakeSensor
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger
 
-__all__ = ["GravelerCommitSensor", "GravelerIngestSensor", "GravelerObjectSensor"]
-
 
 class GravelerCommitSensor(LakeSensor):
     """Waits until a ref has gained commits, and returns them as a range of history.

@@ -21,8 +21,6 @@ from graveler_airflow.waiting.commits import (
 from graveler_airflow.waiting.files import find_files, published_hour
 from graveler_airflow.waiting.trigger import LakeTrigger, event_of
 
-__all__ = ["GravelerCommitTrigger", "GravelerIngestTrigger", "GravelerObjectTrigger"]
-
 _SETTLING: Final = 5.0  # seconds after which an event is out of the triggerer's hands
 
 

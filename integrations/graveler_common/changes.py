@@ -8,8 +8,6 @@ from graveler.errors import NotFoundError
 from graveler.lake import Repository
 from graveler.model import Change, ChangeKind, Commit
 
-__all__ = ["Changes", "Folder", "Path", "changes_between", "changes_of"]
-
 _COUNTED: Final = 20_000
 _LISTED: Final = 200
 

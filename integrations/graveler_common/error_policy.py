@@ -22,8 +22,6 @@ from graveler.errors import (
     StateError,
 )
 
-__all__ = ["is_final"]
-
 _FINAL: Final = (
     AlreadyExistsError,
     ConflictError,

@@ -6,8 +6,6 @@ from graveler.errors import NotFoundError, RefNotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
 
-__all__ = ["commits_after", "find_commit", "has_changed"]
-
 
 def commits_after(repository: Repository, head: Commit, since: Commit | None) -> Iterator[Commit]:
     """Yield the commits of `head` that `since` does not have, newest first.

@@ -10,8 +10,6 @@ from graveler.errors import BackendUnavailableError, NotFoundError
 from graveler.lake import Lake
 from graveler.lake.shared import lake_at
 
-__all__ = ["open_lake", "shared_lake"]
-
 
 def open_lake(location: str | Path) -> Lake:
     """Open the lake at `location`, its folder or a ``graveler.toml``; never create one.

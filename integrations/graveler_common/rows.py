@@ -8,8 +8,6 @@ from graveler.gates import Verdict
 from graveler.ingest import Tick
 from graveler.lake import Reaped
 
-__all__ = ["hour_text", "reaped_row", "refusal_text", "tick_row", "verdict_row"]
-
 
 def hour_text(moment: datetime) -> str:
     """Return a time as the metadata of commits has it: ``2013-01-01T05:00Z``."""

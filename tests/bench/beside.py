@@ -19,8 +19,6 @@ from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress
 
-__all__ = ["beside"]
-
 COUNT = 1_000_000
 TURNS = 3
 REST_SECONDS = 4.0

@@ -18,8 +18,6 @@ from graveler.records import stage_entry, staged_changes
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, progress, timed
 
-__all__ = ["building"]
-
 COUNT = 1_000_000
 
 

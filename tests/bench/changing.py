@@ -18,8 +18,6 @@ from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, alternate, progress
 
-__all__ = ["changing"]
-
 SMALL, LARGE = 200_000, 1_000_000
 CHANGES = 41
 

@@ -26,8 +26,6 @@ from tests.bench.lakes import entries, entry
 from tests.bench.measure import Result, percentile, progress
 from tests.harness.servers.postgres import postgres_server, schema, socket_of
 
-__all__ = ["contending"]
-
 PROCESSES: Final = 8
 LOOPS: Final = 25
 COMMITTERS: Final = 50

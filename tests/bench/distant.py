@@ -13,8 +13,6 @@ from graveler.testing.process import Call, Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, clocked, progress
 
-__all__ = ["distant"]
-
 FILES: Final = 1_000
 OBJECTS_S: Final = 0.030
 RECORDS_S: Final = 0.001

@@ -23,8 +23,6 @@ from graveler.testing.process import Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, best, progress
 
-__all__ = ["growing"]
-
 FEW: Final = 1_000
 MANY: Final = 100_000
 PAGE: Final = 50

@@ -9,8 +9,6 @@ from graveler.testing.world import link_unseen
 from tests.bench.lakes import START, entries, hour_entries, new_repository
 from tests.bench.measure import Result, progress
 
-__all__ = ["hourly"]
-
 HOURS = 30 * 24
 PER_HOUR = 2_000
 BEHIND = 400_000

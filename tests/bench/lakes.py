@@ -19,8 +19,6 @@ from graveler.model import Entry
 from graveler.objects.store import ObjectStore
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
-__all__ = ["START", "entries", "hour_entries", "new_repository", "watched_lake"]
-
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Result", "alternate", "best", "clocked", "percentile", "progress", "timed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Result:

@@ -9,8 +9,6 @@ import graveler
 from graveler.repository import View
 from tests.bench.measure import Result, alternate, progress
 
-__all__ = ["reading"]
-
 SIZE = 64 << 20
 PIECE = 1 << 20
 TIMES = 9

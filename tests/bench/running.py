@@ -17,8 +17,6 @@ from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, best, clocked, percentile, progress
 
-__all__ = ["running"]
-
 LIVES: Final = 60
 FILES: Final = 1_000
 PROCESSES: Final = 8

@@ -14,8 +14,6 @@ from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress
 
-__all__ = ["small"]
-
 SIZE = 1_000
 TIMES = 500
 

@@ -15,8 +15,6 @@ from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, clocked, percentile, progress, timed
 
-__all__ = ["staging"]
-
 COUNT = 200_000
 TOKENS = 5
 PATHS = 1_000

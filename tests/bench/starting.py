@@ -8,8 +8,6 @@ from graveler.committed import Splitting
 from tests.bench.lakes import new_repository
 from tests.bench.measure import Result, best, progress
 
-__all__ = ["starting"]
-
 
 def _run(*arguments: str) -> None:
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)

@@ -10,7 +10,7 @@ from graveler.errors import ErrorCode, GateFailedError, GravelerError, MergeConf
 from graveler.gates import Verdict
 from graveler.model import ChangedBy, Conflict, Entry
 
-CLASSES = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+CLASSES = [kind for name, kind in vars(errors).items() if name.endswith("Error")]
 ONE, TWO = Entry("a", "data/1", 1), Entry("a", "data/2", 2, metadata={"by": "me"})
 CONFLICTS = (
     Conflict("a", None, ONE, TWO),

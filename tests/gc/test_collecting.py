@@ -28,17 +28,8 @@ from graveler.runs import RunState
 from graveler.testing.clock import FakeClock
 from graveler.testing.faults import ProcessDied, dies
 from graveler.testing.world import link_unseen
-from tests.harness.gc_lakes import (
-    DAY,
-    NOW,
-    ScriptedWorld,
-    check_sound,
-    collect,
-    commit,
-    keys,
-    link,
-    pass_days,
-)
+from tests.harness.gc_lakes import DAY, NOW, check_sound, collect, commit, keys, link, pass_days
+from tests.harness.worlds import ScriptedWorld
 
 
 @pytest.fixture

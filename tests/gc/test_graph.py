@@ -12,7 +12,8 @@ from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.refs import Commits, Refs
 from graveler.testing.clock import FakeClock, SequenceIds
-from tests.harness.gc_lakes import ScriptedWorld, commit
+from tests.harness.gc_lakes import commit
+from tests.harness.worlds import ScriptedWorld
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 

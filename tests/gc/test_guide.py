@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from tests.harness.gc_lakes import ScriptedWorld, commit
+from tests.harness.gc_lakes import commit
+from tests.harness.worlds import ScriptedWorld
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -3,7 +3,8 @@
 import pytest
 
 from graveler.errors import ExpiredError, MergeConflictError
-from tests.harness.gc_lakes import ScriptedWorld, check_sound, collect, commit, pass_days
+from tests.harness.gc_lakes import check_sound, collect, commit, pass_days
+from tests.harness.worlds import ScriptedWorld
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import graveler
 from graveler.errors import ExpiredError, GateFailedError
 from graveler.fsck import fsck
 from graveler.gc.marks import Kind
-from tests.harness.gc_lakes import NOW, ScriptedWorld, check_sound, collect, keys
+from tests.harness.gc_lakes import NOW, check_sound, collect, keys
+from tests.harness.worlds import ScriptedWorld
 
 HOURS = 6
 ROWS = "flight,delay\n"

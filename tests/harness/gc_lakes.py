@@ -6,7 +6,7 @@ from hashlib import sha256
 from graveler.fsck import fsck
 from graveler.model import Entry
 from graveler.objects.registry import open_store
-from tests.harness.worlds import ScriptedWorld, tree
+from tests.harness.worlds import tree
 
 DAY = 86_400
 NOW = timedelta(0)
@@ -74,19 +74,3 @@ def keys(repo, prefix=""):
         for info in repo.stores.objects.list(prefix)
         if not info.key.startswith("_graveler/gc/")
     }
-
-
-__all__ = [
-    "DAY",
-    "NOW",
-    "OUTSIDE",
-    "ScriptedWorld",
-    "check_sound",
-    "collect",
-    "commit",
-    "everything",
-    "keys",
-    "link",
-    "outside",
-    "pass_days",
-]

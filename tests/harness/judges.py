@@ -2,8 +2,6 @@
 
 from graveler.gates import gate
 
-__all__ = ["no_bad_file"]
-
 
 @gate(prefix="input/")
 def no_bad_file(candidate):

@@ -10,8 +10,6 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["Profile", "profile_operations"]
-
 _RUNS_AND_ABOVE = ("cli", "demo", "spark", "fs", "lake", "ingest", "runs", "gc", "fsck")
 _GATES = ("gates", "publishing")
 _KV_CALLS = ("get", "get_each", "set", "set_many", "set_if", "delete", "delete_if", "drop", "scan")

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["circles", "code_lines", "product_files", "sizes"]
-
 _SMALL = 60
 _SILENT = {
     tokenize.COMMENT,

@@ -15,7 +15,8 @@ from graveler.errors import (
     PreconditionFailedError,
 )
 from graveler.objects import open_store
-from graveler.objects.s3 import S3Settings, S3Store
+from graveler.objects.s3 import S3Store
+from graveler.objects.s3_client import S3Settings
 from graveler.objects.s3_write import PART_BYTES, part_bytes
 from graveler.testing.objects_suite import ObjectStoreSuite
 from graveler.testing.s3_server import moto_s3

@@ -12,7 +12,8 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.objects import open_store
-from graveler.objects.s3 import S3Settings, S3Store
+from graveler.objects.s3 import S3Store
+from graveler.objects.s3_client import S3Settings
 from graveler.retries import Retrier
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.s3_server import Fault, moto_s3

@@ -14,8 +14,9 @@ from graveler.errors import (
     NotFoundError,
     OlderFormatError,
 )
+from graveler.fields import from_unix_us
 from graveler.identity import commit_id
-from graveler.records import encode_json, from_unix_us
+from graveler.records import encode_json
 from graveler.refs.dump import read_dump
 from tests.harness.worlds import ScriptedWorld
 

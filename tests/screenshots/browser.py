@@ -16,8 +16,6 @@ from websockets.sync.client import ClientConnection, connect
 
 from graveler.clock import SystemClock
 
-__all__ = ["Browser", "browser"]
-
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE = 120.0
 

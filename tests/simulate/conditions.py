@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from tests.simulate.trees import remembered_trees
 
-__all__ = ["simulating"]
-
 
 @contextmanager
 def simulating() -> Iterator[None]:

@@ -8,9 +8,10 @@ import cramjam
 import pytest
 
 from graveler.errors import CorruptionError
+from graveler.limits import BLOCK_BYTES
 from graveler.sstable import TableReader
 from graveler.sstable.block import encode_block
-from graveler.sstable.format import MAX_BLOCK_BYTES, varint
+from graveler.sstable.format import varint
 from tests.sstable.tables import PUT, forged, records_block, sealed
 
 pytestmark = pytest.mark.usefixtures("_in_bounded_time")
@@ -266,8 +267,8 @@ def test_a_property_of_ours_that_is_no_text_is_refused():
         (1, b"", "no number"),
         (1, b"\x05", "snappy"),
         (1, ENDLESS, "no number"),
-        (1, varint(MAX_BLOCK_BYTES + 1) + b"x", "up to"),
-        (1, varint(MAX_BLOCK_BYTES) + b"x", "snappy"),
+        (1, varint(BLOCK_BYTES + 1) + b"x", "up to"),
+        (1, varint(BLOCK_BYTES) + b"x", "snappy"),
         (4, varint(2**40), "up to"),
         (4, varint(100) + b"\xff", "type 4"),
         (4, varint(100) + bytes(cramjam.lz4.compress_block(ONE, store_size=False)), "holds"),
@@ -295,16 +296,16 @@ def peak(action: Callable[[], object]) -> int:
 
 
 def test_a_bomb_is_cut_off_at_the_size_it_declares():
-    frames = bytes(cramjam.zstd.compress(bytes(MAX_BLOCK_BYTES))) * 16
-    data = forged([(varint(MAX_BLOCK_BYTES) + frames, 7)], [b"a"])
+    frames = bytes(cramjam.zstd.compress(bytes(BLOCK_BYTES))) * 16
+    data = forged([(varint(BLOCK_BYTES) + frames, 7)], [b"a"])
     assert len(data) < 100_000
-    assert peak(lambda: refusal(data)) < 2.1 * MAX_BLOCK_BYTES
+    assert peak(lambda: refusal(data)) < 2.1 * BLOCK_BYTES
 
 
 def test_many_blocks_that_declare_much_take_the_memory_of_one():
-    small = varint(MAX_BLOCK_BYTES) + bytes(cramjam.zstd.compress(ONE))
+    small = varint(BLOCK_BYTES) + bytes(cramjam.zstd.compress(ONE))
     data = forged([(small, 7)] * 100, [b"%03d" % i for i in range(100)])
-    assert peak(lambda: refusal(data)) < 2.1 * MAX_BLOCK_BYTES
+    assert peak(lambda: refusal(data)) < 2.1 * BLOCK_BYTES
 
 
 def test_a_block_of_very_many_records_is_not_held_at_once():
@@ -323,7 +324,7 @@ def test_an_index_that_expands_to_very_much_is_refused():
     data = forged([(ONE, 0)], [b"a"], index=index)
     assert len(data) < 1_000_000
     reasons: list[str] = []
-    assert peak(lambda: reasons.append(refusal(data))) < 2 * MAX_BLOCK_BYTES
+    assert peak(lambda: reasons.append(refusal(data))) < 2 * BLOCK_BYTES
     assert "keys take more than" in reasons[0]
 
 

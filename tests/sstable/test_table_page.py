@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from graveler.limits import BLOCK_BYTES, KEY_BYTES
 from graveler.sstable import TableReader
-from graveler.sstable.format import MAX_BLOCK_BYTES, MAX_KEY_BYTES
 from tests.sstable.tables import rocksdb_read, written
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "table.md"
@@ -48,5 +48,5 @@ def test_the_example_is_what_the_writer_writes(example):
 
 def test_the_limits_on_the_page_are_those_of_the_reader():
     page = PAGE.read_text("utf-8")
-    assert f"keys of up to {MAX_KEY_BYTES:,} bytes" in page
-    assert f"blocks of up to {MAX_BLOCK_BYTES // 2**20} MiB" in page
+    assert f"keys of up to {KEY_BYTES:,} bytes" in page
+    assert f"blocks of up to {BLOCK_BYTES // 2**20} MiB" in page

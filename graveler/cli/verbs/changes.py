@@ -14,8 +14,6 @@ from graveler.cli.verb import verb
 from graveler.lake import MergePreview
 from graveler.model import Change, ChangeKind
 
-__all__ = ["add_to", "change_line"]
-
 _SIGNS: Final = {
     ChangeKind.ADDED: ("+", "green"),
     ChangeKind.CHANGED: ("~", "yellow"),

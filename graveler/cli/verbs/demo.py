@@ -17,7 +17,6 @@ from graveler.errors import AlreadyExistsError, InvalidInputError
 if TYPE_CHECKING:
     from graveler.progress import Progress
 
-__all__ = ["add_to"]
 
 _LAKE: Final = "lake"
 _REPORT: Final = "report.html"

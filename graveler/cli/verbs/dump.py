@@ -12,7 +12,6 @@ from graveler.config import environment
 if TYPE_CHECKING:
     from graveler.refs.dump import Contents
 
-__all__ = ["add_to"]
 
 _refs = typer.Typer(help="Refs: all of them in one file, and back.", no_args_is_help=True)
 

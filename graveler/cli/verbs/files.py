@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from graveler.lake import Branch
     from graveler.repository import View
 
-__all__ = ["add_to"]
 
 _PIECE_BYTES: Final = 1 << 20
 _STREAM: Final = "-"

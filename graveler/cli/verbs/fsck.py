@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from graveler.fsck import FsckReport, Problem
     from graveler.lake import Repository
 
-__all__ = ["add_to"]
 
 _SHOWN: Final = 5
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from graveler.gates import Judgement, NamedGate, Verdict
     from graveler.runs import RunRecord
 
-__all__ = ["add_to"]
 
 _gates = typer.Typer(help="Gates: verdicts and required gates.", no_args_is_help=True)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from graveler.gc import Keep, Mark, Retention
     from graveler.gc.marks import Tally
 
-__all__ = ["add_to"]
 
 _HELP: Final = """Garbage collection.
 

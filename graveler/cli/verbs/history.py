@@ -15,8 +15,6 @@ from graveler.errors import ExpiredError
 from graveler.model import Change, Commit
 from graveler.repository.diffs import range_reuse
 
-__all__ = ["add_to"]
-
 _Ref = Annotated[
     str, typer.Argument(help="Branch, tag, commit or main~2; else the default branch.")
 ]

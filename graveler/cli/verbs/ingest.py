@@ -18,7 +18,6 @@ from graveler.gates import Gate, named
 if TYPE_CHECKING:
     from graveler.ingest import Hour, Ingestion, Quarantine
 
-__all__ = ["add_to"]
 
 _ingest = typer.Typer(
     help="Ingestion branches: written all the time, published hour by hour.", no_args_is_help=True

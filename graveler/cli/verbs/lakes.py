@@ -10,8 +10,6 @@ from graveler.cli.verb import verb
 from graveler.config import KV_URI, STORAGE_URI
 from graveler.privacy import shown_uri
 
-__all__ = ["add_to"]
-
 _links = typer.Typer(
     help="Links: the places outside of the storage that files may be linked from.",
     no_args_is_help=True,

@@ -11,8 +11,6 @@ from graveler.cli.verb import verb
 from graveler.model import BranchRecord
 from graveler.refs.protection import ACTIONS, USUAL
 
-__all__ = ["add_to"]
-
 _branch = typer.Typer(help="Branches: make, list, protect, delete.", no_args_is_help=True)
 _tag = typer.Typer(help="Tags: names for commits that do not move.", no_args_is_help=True)
 

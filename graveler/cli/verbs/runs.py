@@ -11,8 +11,6 @@ from graveler.cli.session import Session
 from graveler.cli.shapes import commit_shape, run_shape
 from graveler.cli.verb import verb
 
-__all__ = ["add_to"]
-
 _run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_help=True)
 _COLORS = {"PUBLISHED": "green", "PARKED": "red", "OPEN": "yellow", "PUBLISHING": "yellow"}
 _ON_ITS_BRANCH = ("OPEN", "PUBLISHING", "PARKED")

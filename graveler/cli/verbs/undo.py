@@ -17,9 +17,6 @@ from graveler.cli.shapes import commit_shape, moment
 from graveler.cli.verb import verb
 from graveler.refs import RefMove
 
-__all__ = ["add_to"]
-
-
 _Commit = Annotated[str, typer.Argument(help="Branch, tag, commit or main~2.")]
 _Branch = Annotated[str, typer.Argument(help="The branch; else the default branch.")]
 _Parent = Annotated[

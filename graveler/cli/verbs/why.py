@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
     from graveler.runs import Why
 
-__all__ = ["add_to"]
-
 
 def add_to(app: typer.Typer) -> None:
     """Add the verb."""

@@ -12,17 +12,6 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.fingerprint import ByVersion
 from graveler.gates.gate import Gate
 
-__all__ = [
-    "BuiltIn",
-    "built_in",
-    "check_bounds",
-    "check_share",
-    "check_types",
-    "known_kinds",
-    "listed",
-    "texts",
-]
-
 _SHOWN: Final = 5
 
 _kinds: Final[dict[str, type["BuiltIn"]]] = {}

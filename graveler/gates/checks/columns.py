@@ -15,8 +15,6 @@ from graveler.gates.footers import Column, Files
 from graveler.model import Entry
 from graveler.names import read_hour
 
-__all__ = ["InRange", "NotNull", "Unique"]
-
 
 def _names(columns: Any) -> tuple[str, ...]:
     names = texts(columns)

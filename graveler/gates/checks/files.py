@@ -17,8 +17,6 @@ from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header
 from graveler.model import Entry
 
-__all__ = ["FileFormat", "FileSize", "Freshness"]
-
 _SUFFIXES: Final = {
     "parquet": (".parquet", ".pq"),
     "csv": (".csv", ".csv.gz"),

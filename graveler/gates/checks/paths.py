@@ -12,8 +12,6 @@ from graveler.gates.gate import Gate
 from graveler.model import Change, ChangeKind
 from graveler.names import check_prefix, hour_folder, read_hour
 
-__all__ = ["NothingDeletedOutside", "OnlyWithin"]
-
 
 class _Filler(Formatter):
     """Formats prefixes by pairs, whose names may have dots; a time takes a format of its own."""

@@ -12,8 +12,6 @@ from graveler.gates.footers import Files
 from graveler.gates.gate import Gate
 from graveler.model import Entry
 
-__all__ = ["RefersTo"]
-
 
 @dataclass(frozen=True)
 class RefersTo(Scoped):

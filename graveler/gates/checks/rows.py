@@ -14,8 +14,6 @@ from graveler.model import Entry
 _MOST_MORE: Final = 10
 """Largest share: a larger number was meant as a percentage."""
 
-__all__ = ["RowCount", "RowCountChange"]
-
 
 @dataclass(frozen=True)
 class RowCount(Scoped):

@@ -16,8 +16,6 @@ from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header, kind_of
 from graveler.model import Entry
 
-__all__ = ["Schema"]
-
 _EVOLUTIONS: Final = ("none", "add", "widen")
 _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "int8": frozenset({"int16", "int32", "int64"}),

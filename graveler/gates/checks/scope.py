@@ -12,8 +12,6 @@ from graveler.gates.gate import Gate
 from graveler.gates.statistics import brought, counts
 from graveler.model import Entry
 
-__all__ = ["Scoped", "files_of"]
-
 _SCOPES: Final = ("changes", "all")
 _ALLOW: Final = "allow"
 _MISSING: Final = ("refuse", _ALLOW)

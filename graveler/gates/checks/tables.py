@@ -10,8 +10,6 @@ from graveler.gates.footers import Files, Footer, open_parquet, read_footer
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
 
-__all__ = ["footer_of", "has_column", "table"]
-
 
 def footer_of(files: Files, entry: Entry) -> Footer | None:
     """Return the footer of a Parquet file; None for any other file."""

@@ -8,8 +8,6 @@ import json
 import socket
 from typing import Any, Final, NamedTuple, NoReturn
 
-__all__ = ["Message", "MessageReader", "send"]
-
 _LENGTH: Final = 4
 _HEAD: Final = 2 * _LENGTH
 _PIECE: Final = 1 << 16

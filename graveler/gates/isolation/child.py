@@ -20,8 +20,6 @@ from graveler.gates.isolation.channel import send
 from graveler.gates.isolation.client import RemoteSource
 from graveler.read_only import only_judging
 
-__all__ = ["Task", "main", "run_forked"]
-
 _GRACE_S: Final = 30.0
 _MIB: Final = 1 << 20
 

@@ -25,8 +25,6 @@ from graveler.records import decode_entry
 from graveler.repository.reads.files import refusal
 from graveler.repository.stores import Stores
 
-__all__ = ["RemoteSource"]
-
 _LONGEST_ANSWER: Final = 1 << 30
 _BUFFER: Final = 1 << 20
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Gate
 
-__all__ = ["found", "importable", "path_of", "pickled"]
-
 _Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 _MAIN: Final = "__main__"
 

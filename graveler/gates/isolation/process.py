@@ -33,8 +33,6 @@ from graveler.gates.isolation.child import Task, run_forked
 from graveler.gates.isolation.pickling import pickled
 from graveler.gates.isolation.server import ReadServer, read_answer
 
-__all__ = ["Conversation", "Process", "ask_in_process"]
-
 _START_S: Final = 60.0
 _POLL_S: Final = 0.2
 _LAST_POLL_S: Final = 0.01

@@ -18,8 +18,6 @@ from graveler.identity import unix_us
 from graveler.model import Entry
 from graveler.records import encode_json
 
-__all__ = ["LONGEST_PIECE", "ReadServer", "read_answer"]
-
 LONGEST_PIECE: Final = 4 << 20
 """Largest size of a part of a file, or of a page of a listing, in one reply; in bytes."""
 

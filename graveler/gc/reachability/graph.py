@@ -11,8 +11,6 @@ from graveler.identity import unix_us
 from graveler.model import Commit
 from graveler.refs import Refs
 
-__all__ = ["CommitGraph", "Node"]
-
 _NAMED: Final = ("graveler.step_base", "graveler.step_head")
 
 

@@ -12,8 +12,6 @@ from typing import Final, Protocol
 from graveler.gc.reachability.graph import Node
 from graveler.gc.rules import Keep
 
-__all__ = ["History", "Line", "kept_commits"]
-
 _DAY_US: Final = 86_400_000_000
 
 

@@ -17,8 +17,6 @@ from graveler.repository import Stores
 from graveler.retries import backoff
 from graveler.staging import HOLD
 
-__all__ = ["Roots", "RunRoots"]
-
 _ATTEMPTS: Final = 1_000
 
 

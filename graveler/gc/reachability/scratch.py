@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple, Self
 
 from graveler.fork import held_off
 
-__all__ = ["ListedFile", "Scratch"]
-
 _SCHEMA: Final = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;

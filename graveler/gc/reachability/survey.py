@@ -29,8 +29,6 @@ from graveler.refs import Refs
 from graveler.repository import Stores
 from graveler.repository.witness.marker import MARKER, read_marker
 
-__all__ = ["Survey"]
-
 _TABLES: Final = "_graveler/"
 _TABLE: Final = re.compile(r"_graveler/([0-9a-f]{64})")
 _LOOKS: Final = 100

@@ -13,8 +13,6 @@ from graveler.records import decode_entry, decode_range_info, decode_value
 from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
 
-__all__ = ["Trees", "keys_of_entry"]
-
 _WHAT: Final = "nothing is collected before it is mended: run `graveler fsck`"
 
 

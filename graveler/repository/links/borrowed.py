@@ -35,8 +35,6 @@ from graveler.repository.stores import Stores
 from graveler.retries import backoff
 from graveler.staging import HOLD
 
-__all__ = ["CONDEMNED", "SPARED", "Borrowed", "Row", "confirm", "held", "rows_of"]
-
 CONDEMNED: Final = "data"
 SPARED: Final = "spared"
 """Kinds of a mark's pages: the files that it condemned, and those that its sweep leaves."""

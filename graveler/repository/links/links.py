@@ -16,8 +16,6 @@ from graveler.refs import Epoch
 from graveler.repository.links.lookup import look_up
 from graveler.repository.stores import Stores
 
-__all__ = ["linked"]
-
 
 def linked(
     stores: Stores, entries: Iterable[Entry], *, sized: bool = True

@@ -9,8 +9,6 @@ from typing import Final
 from graveler.errors import ObjectNotFoundError
 from graveler.objects.store import ObjectInfo, ObjectStore
 
-__all__ = ["AT_A_TIME", "look_up"]
-
 AT_A_TIME: Final = 32
 """Requests for single objects that are under way together."""
 

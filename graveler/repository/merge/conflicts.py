@@ -10,8 +10,6 @@ from graveler.records import decode_entry
 from graveler.repository.path_history import last_changes
 from graveler.repository.stores import Stores
 
-__all__ = ["conflict_error", "describe"]
-
 _SHOWN: Final = 5
 
 

@@ -12,18 +12,6 @@ from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merge.conflicts import conflict_error, describe
 from graveler.repository.stores import Stores
 
-__all__ = [
-    "STRATEGIES",
-    "MergeResult",
-    "build_merge",
-    "check_strategy",
-    "find_bases",
-    "merge_into",
-    "merge_start",
-    "merge_trees",
-    "refuse_unpublished",
-]
-
 STRATEGIES: Final = (None, "source-wins", "dest-wins")
 
 

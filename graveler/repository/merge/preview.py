@@ -13,8 +13,6 @@ from graveler.repository.merge.conflicts import describe
 from graveler.repository.merge.merges import merge_start, refuse_unpublished
 from graveler.repository.stores import Stores
 
-__all__ = ["MergePreview", "preview_merge"]
-
 
 @dataclass(frozen=True, slots=True)
 class MergePreview:

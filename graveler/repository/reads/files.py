@@ -12,8 +12,6 @@ from graveler.objects.store import Expected, ObjectStore, version_of
 from graveler.objects.verified import Verifier, verified_stream
 from graveler.repository.stores import Stores
 
-__all__ = ["download", "open_entry", "read_entry", "read_range", "refusal", "verifier_of"]
-
 
 def read_entry(stores: Stores, entry: Entry) -> bytes:
     """Return the bytes of an entry's file; size, version and checksum are compared.

@@ -6,8 +6,6 @@ from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.records import decode_entry, staged_value
 
-__all__ = ["Scan", "first_key", "list_entries", "overlay", "within"]
-
 Scan = Callable[[bytes], Iterator[tuple[bytes, bytes]]]
 """One version of a tree below a prefix: yields (key, value record) from the key given on."""
 

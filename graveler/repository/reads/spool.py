@@ -7,8 +7,6 @@ from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["Spool"]
-
 _IN_MEMORY_BYTES: Final = 8 << 20
 _BLOCK_BYTES: Final = 64 << 10
 _LENGTHS: Final = Struct(">II")

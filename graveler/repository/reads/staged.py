@@ -21,8 +21,6 @@ from graveler.repository.reads.spool import Spool
 from graveler.repository.stores import Stores
 from graveler.retries import backoff
 
-__all__ = ["find", "first_below", "newest_first", "settled", "snapshot"]
-
 _ATTEMPTS: Final = 100
 
 _T = TypeVar("_T")

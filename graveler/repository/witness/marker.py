@@ -10,8 +10,6 @@ from graveler.identity import unix_us
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json
 
-__all__ = ["MARKER", "Marker", "Owner", "decode_marker", "encode_marker", "read_marker"]
-
 MARKER: Final = "_graveler/marker"
 """Its key, in the storage of every repository."""
 

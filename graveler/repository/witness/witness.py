@@ -55,8 +55,6 @@ from graveler.repository.witness.marker import (
     read_marker,
 )
 
-__all__ = ["Known", "Witness", "decode_known"]
-
 _KEY: Final = b"count"
 _EVERY: Final = timedelta(minutes=1)
 _SHORT: Final = timedelta(seconds=10)

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 
 from graveler.kv.store import KVStore, Predicate, Stored
 
-__all__ = ["WitnessedKVStore"]
-
 
 class WitnessedKVStore(KVStore):
     """Another store, with a call before each conditional write or deletion.

@@ -14,8 +14,6 @@ from graveler.refs import is_ancestor, log
 from graveler.repository.stores import Stores
 from graveler.runs.record import Input
 
-__all__ = ["PublishedPaths"]
-
 
 class PublishedPaths:
     """The paths that a commit changed, compared with the inputs of other runs."""

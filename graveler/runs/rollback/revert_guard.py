@@ -17,8 +17,6 @@ from graveler.refs import log
 from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 
-__all__ = ["check_not_reverted", "reverts"]
-
 _SHOWN: Final = 5
 
 

@@ -23,8 +23,6 @@ from graveler.runs.records import RunRecords
 from graveler.runs.rollback.downstream import PublishedPaths
 from graveler.runs.state import RunEvent, RunState, next_state
 
-__all__ = ["Rollback", "readers", "rollback"]
-
 _NAMED: Final = 5
 _HOURS: Final = ("hour", "hours", "late")
 """Metadata of a commit that names the hours of its files."""

@@ -15,8 +15,6 @@ from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 from graveler.runs.rollback.revert_guard import reverts
 
-__all__ = ["JoinedStep", "joined_steps", "lost_steps", "own_steps"]
-
 
 @dataclass(frozen=True, slots=True)
 class JoinedStep:

@@ -44,8 +44,6 @@ from graveler.runs.record import RunHandle
 from graveler.runs.records import RunRecords
 from graveler.runs.steps.history import own_steps
 
-__all__ = ["Step", "find_step", "open_step"]
-
 _log = logging.getLogger(__name__)
 
 

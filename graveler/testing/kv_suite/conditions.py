@@ -11,8 +11,6 @@ from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, KVStore
 from graveler.testing.kv_suite.tools import SuitePart, fill, keys_of
 
-__all__ = ["ConditionsPart"]
-
 
 class ConditionsPart(SuitePart):
     """Compare and set, and deleting."""

@@ -12,8 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from graveler.errors import PreconditionFailedError
 from graveler.kv.store import ABSENT, PRESENT, KVStore
 
-__all__ = ["compare_with_a_dict"]
-
 _some_keys = st.lists(
     st.sampled_from([b"\x00", b"\x01", b"\x61", b"\x7f", b"\x80", b"\xff"]), min_size=1, max_size=3
 ).map(b"".join)

@@ -8,8 +8,6 @@ import pytest
 from graveler.kv.store import MAX_KEY_BYTES, KVStore
 from graveler.testing.kv_suite.tools import EVERY_BYTE, SuitePart, fill, keys_of
 
-__all__ = ["ScansPart"]
-
 
 class ScansPart(SuitePart):
     """Scanning, and writing meanwhile."""

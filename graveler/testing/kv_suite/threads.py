@@ -13,8 +13,6 @@ from graveler.errors import PreconditionFailedError
 from graveler.kv.store import ABSENT, KVStore
 from graveler.testing.kv_suite.tools import THREADS, SuitePart, keys_of
 
-__all__ = ["ThreadsPart"]
-
 _INCREMENTS: Final = 20
 
 

@@ -5,18 +5,6 @@ from typing import ClassVar, Final
 
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, KVStore
 
-__all__ = [
-    "BAD_KEYS",
-    "BAD_PARTITIONS",
-    "EVERY_BYTE",
-    "THREADS",
-    "TRICKY_NAMES",
-    "SuitePart",
-    "calls",
-    "fill",
-    "keys_of",
-]
-
 EVERY_BYTE: Final = [bytes([byte]) for byte in range(256)]
 TRICKY_NAMES: Final = (
     *("a", "ab", "b", "a/b", "a/", "/", "A", "a%", "a_", "a:b", "a.b", " a", "'"),

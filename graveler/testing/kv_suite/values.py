@@ -20,8 +20,6 @@ from graveler.testing.kv_suite.tools import (
     keys_of,
 )
 
-__all__ = ["ValuesPart"]
-
 
 class ValuesPart(SuitePart):
     """Reading and writing."""

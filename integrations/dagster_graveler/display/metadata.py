@@ -12,14 +12,6 @@ from graveler.lake import RunRecord
 from graveler_common.changes import Changes, Path
 from graveler_common.rows import verdict_row
 
-__all__ = [
-    "change_metadata",
-    "error_metadata",
-    "final_failure",
-    "reader_table",
-    "verdict_table",
-]
-
 _LISTED: Final = 50
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from graveler_common.changes import Folder
 
-__all__ = ["plot"]
-
 _ROWS: Final = 12
 _NAME: Final = 44
 _LEFT, _WIDE, _ROW, _TOP = 330, 300, 22, 30

@@ -11,8 +11,6 @@ from dagster_graveler.run.context import output_name, partition_folder
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Branch, Ref, Run, Step
 
-__all__ = ["BaseGravelerIOManager", "GravelerIOManager", "value_type"]
-
 _FILE: Final = "data"
 _SHOWN: Final = 20
 _MISSING: Final = "allow_missing_partitions"

@@ -12,8 +12,6 @@ from dagster_graveler.io_managers.partition_rows import PartitionRows
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Ref, Run, Step
 
-__all__ = ["FrameIOManager"]
-
 
 class FrameIOManager(GravelerIOManager):
     """Keeps frames, as one Parquet file for each partition; and bytes and text.

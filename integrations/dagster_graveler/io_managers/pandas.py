@@ -9,8 +9,6 @@ import pandas as pd
 from dagster_graveler.io_managers.frames import FrameIOManager
 from dagster_graveler.io_managers.partition_rows import PartitionRows, refuse_other_rows
 
-__all__ = ["GravelerPandasIOManager"]
-
 
 class GravelerPandasIOManager(FrameIOManager):
     """Keeps assets that are pandas frames, one Parquet file each; and bytes and text.

@@ -8,8 +8,6 @@ import dagster as dg
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["PartitionRows", "refuse_other_rows"]
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:

@@ -12,8 +12,6 @@ from dagster_graveler.io_managers.frames import FrameIOManager
 from dagster_graveler.io_managers.partition_rows import PartitionRows, refuse_other_rows
 from graveler.lake import Ref, Run
 
-__all__ = ["GravelerPolarsIOManager"]
-
 
 class GravelerPolarsIOManager(FrameIOManager):
     """Keeps assets that are polars frames, lazy or not, one Parquet file each; bytes and text.

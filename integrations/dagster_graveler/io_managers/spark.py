@@ -15,8 +15,6 @@ from graveler.lake import Ref, Run, Step
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["GravelerSparkIOManager"]
-
 
 class GravelerSparkIOManager(FrameIOManager):
     """Keeps assets that are Spark frames, as the files that Spark wrote; and bytes and text.

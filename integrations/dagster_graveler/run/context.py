@@ -19,22 +19,6 @@ from graveler.lake import Origin
 from graveler.names import hour_folder
 from graveler_common.rows import hour_text
 
-__all__ = [
-    "LOCATION",
-    "RANGE_TAGS",
-    "RunContext",
-    "StepContext",
-    "output_name",
-    "partition_folder",
-    "partition_of",
-    "run_key",
-    "run_metadata",
-    "run_of",
-    "step_metadata",
-    "step_of",
-    "window_of",
-]
-
 StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionContext
 """The context of a function of an asset, an op or a check."""
 

@@ -15,8 +15,6 @@ from typing import Final
 from graveler.errors import FencedError, GravelerError
 from graveler.lake import Run
 
-__all__ = ["forget_runs", "renew_until", "shared_run"]
-
 _MOST_RUNS: Final = 64
 _log = logging.getLogger(__name__)
 _runs: Final[dict[str, tuple[Run, Event]]] = {}

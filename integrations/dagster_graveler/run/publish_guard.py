@@ -8,8 +8,6 @@ from graveler.errors import RefNotFoundError, RunStateError
 from graveler.lake import Repository, Run
 from graveler.model import Commit
 
-__all__ = ["check_written"]
-
 
 def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetKey]) -> None:
     """Refuse to publish the work of other assets: it would reach the target without their gates.

@@ -15,8 +15,6 @@ from dagster_graveler.run.context import (
 from graveler.errors import RunStateError
 from graveler.lake import RunRecord, RunState
 
-__all__ = ["check_resume"]
-
 _ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
 
 

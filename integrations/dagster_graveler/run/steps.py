@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from graveler.errors import InvalidInputError
 from graveler.lake import Run, Step
 
-__all__ = ["start_step"]
-
 
 def start_step(run: Run, name: str, *, try_number: int, metadata: Mapping[str, str]) -> Step:
     """Return a step of the run; refuse a second step of the same name in one try.

@@ -10,8 +10,6 @@ import dagster as dg
 from dagster_graveler.run.context import RunContext, window_of
 from graveler_common.rows import hour_text
 
-__all__ = ["keys_of_window", "read_window", "window_metadata"]
-
 _WINDOW: Final = "dagster.window"
 
 

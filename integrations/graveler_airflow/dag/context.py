@@ -13,8 +13,6 @@ from graveler_common.rows import hour_text
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["run_hour", "run_key", "run_metadata", "step_name", "task_metadata"]
-
 
 def run_hour(context: "Context") -> datetime:
     """Return the hour that a DAG run is about, in UTC.

@@ -8,8 +8,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from graveler.errors import GravelerError
 from graveler_common.error_policy import is_final
 
-__all__ = ["final_failures"]
-
 
 @contextmanager
 def final_failures() -> Iterator[None]:

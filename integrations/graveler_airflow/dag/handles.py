@@ -18,7 +18,6 @@ from graveler_common.lakes import open_lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["TaskStep", "attached", "connection_of", "find_handle", "pack", "working_step"]
 
 _MARK: Final = "graveler.run"
 _CONNECTION: Final = "graveler.conn_id"

@@ -13,8 +13,6 @@ from airflow.sdk import TriggerRule
 
 from graveler.errors import InvalidInputError
 
-__all__ = ["check_failures_show", "check_waited_for", "leaves_of", "loosen", "watched"]
-
 _PROPAGATE_FAILURE: Final = (
     TriggerRule.ALL_SUCCESS,
     TriggerRule.NONE_FAILED,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["DONE", "NO_PART", "TO_RUN", "TaskStates"]
 
 DONE: Final = ("success",)
 """The work of these tasks must be in what is published."""

@@ -19,7 +19,6 @@ from graveler_airflow.dag.task_states import DONE, NO_PART, TO_RUN, TaskStates
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["agree_to_publish", "push_joined", "pushes_joined", "undo_stale"]
 
 _JOINED: Final = "graveler_joined"
 

@@ -16,8 +16,6 @@ from graveler_airflow.hook import GravelerHook
 from graveler_airflow.links import LINKS, point_to
 from graveler_airflow.operators.own_commits import commit_once
 
-__all__ = ["GravelerOperator", "GravelerWritingOperator"]
-
 
 class GravelerOperator(BaseOperator):
     """Does one thing to a repository, idempotently: a retry finds what an earlier try did.

@@ -11,13 +11,6 @@ from graveler.model import Commit
 from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.operators.base import GravelerOperator
 
-__all__ = [
-    "GravelerCreateBranchOperator",
-    "GravelerDeleteBranchOperator",
-    "GravelerMergeOperator",
-    "GravelerTagOperator",
-]
-
 
 class GravelerCreateBranchOperator(GravelerOperator):
     """Creates a branch, which copies nothing; its XCom is the branch's name.

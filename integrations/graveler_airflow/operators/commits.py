@@ -13,8 +13,6 @@ from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.operators.base import GravelerOperator
 from graveler_airflow.operators.own_commits import commit_once, own_commit
 
-__all__ = ["GravelerCommitOperator", "GravelerRevertOperator"]
-
 _ON_EMPTY = ("fail", "skip", "commit")
 
 

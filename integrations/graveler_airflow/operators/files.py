@@ -11,8 +11,6 @@ from graveler.objects.address import AddressBook
 from graveler.repository import Stores
 from graveler_airflow.operators.base import GravelerWritingOperator
 
-__all__ = ["GravelerDeleteOperator", "GravelerLinkOperator"]
-
 
 class GravelerLinkOperator(GravelerWritingOperator):
     """Links files of a store into the tree; no byte is copied.

@@ -7,13 +7,12 @@ from airflow.sdk import BaseOperator, Context
 
 from graveler.errors import GateFailedError
 from graveler.gates import as_gates
-from graveler.gates.gate import Check, Gate
+from graveler.gates.answer import Check
+from graveler.gates.gate import Gate
 from graveler_airflow.dag.error_policy import final_failures
 from graveler_airflow.dag.handles import attached
 from graveler_airflow.links import LINKS
 from graveler_common.rows import refusal_text
-
-__all__ = ["REFUSAL", "GravelerGateOperator"]
 
 REFUSAL: Final = "graveler_refusal"
 """The XCom in which a gate that refuses leaves its reason, for the end of the run."""

@@ -12,15 +12,13 @@ from airflow.sdk import Context
 
 from graveler.errors import GateFailedError
 from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.answer import Check
 from graveler.ingest import HourState
 from graveler.lake import Repository
 from graveler_airflow.dag.context import run_hour, task_metadata
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator
 from graveler_common.rows import tick_row
-
-__all__ = ["GravelerIngestOperator", "GravelerReleaseOperator"]
 
 
 class GravelerIngestOperator(GravelerOperator):

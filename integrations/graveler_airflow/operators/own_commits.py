@@ -12,7 +12,6 @@ from graveler_airflow.dag.context import task_metadata
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["commit_once", "own_commit"]
 
 _IDENTITY: Final = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
 _READ: Final = 1000

@@ -9,8 +9,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 from graveler.errors import InvalidInputError
 from graveler_airflow.waiting.commits import partitions_of
 
-__all__ = ["GravelerPartitionsOperator"]
-
 
 class GravelerPartitionsOperator(BaseOperator):
     """Makes an event for each partition that new commits are about.

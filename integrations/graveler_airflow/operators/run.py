@@ -8,7 +8,8 @@ from airflow.sdk import BaseOperator, Context
 
 from graveler.errors import InvalidInputError
 from graveler.gates import as_gates
-from graveler.gates.gate import Check, Gate
+from graveler.gates.answer import Check
+from graveler.gates.gate import Gate
 from graveler.lake import PublishResult, Run, RunState
 from graveler_airflow.dag.context import run_key, run_metadata
 from graveler_airflow.dag.error_policy import final_failures
@@ -19,8 +20,6 @@ from graveler_airflow.dag.xcom_state import agree_to_publish, undo_stale
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.links import LINKS, point_to
 from graveler_airflow.operators.gate import REFUSAL
-
-__all__ = ["GravelerCloseRunOperator", "GravelerOpenRunOperator", "GravelerPublishRunOperator"]
 
 _ON_FAILURE: Final = ("park", "drop")
 

@@ -11,8 +11,6 @@ from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.operators.base import GravelerOperator
 from graveler_common.rows import reaped_row
 
-__all__ = ["GravelerReapOperator", "GravelerRollbackOperator"]
-
 
 class GravelerRollbackOperator(GravelerOperator):
     """Rolls a published run back, by one commit on its target; its XCom is that commit's id.

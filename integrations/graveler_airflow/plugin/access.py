@@ -12,8 +12,6 @@ from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 from fastapi import HTTPException, status
 
-__all__ = ["may_see_connection", "may_see_run", "refuse", "visible_dags"]
-
 
 def may_see_run(user: Any, dag_id: str) -> bool:
     """Return whether a user may read the runs of a DAG."""

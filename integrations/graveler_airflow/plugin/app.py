@@ -15,8 +15,6 @@ from graveler_airflow.plugin.views import (
     runs_view,
 )
 
-__all__ = ["build_app"]
-
 _View = Callable[..., dict[str, Any]]
 
 

@@ -17,8 +17,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from graveler.clock import SystemClock
 from graveler.runs import RunRecord
 
-__all__ = ["as_json", "as_page"]
-
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "same-origin",

@@ -14,8 +14,6 @@ from graveler.lake import Repository
 from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import open_lake
 
-__all__ = ["Place", "known_places", "opened", "place_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -14,8 +14,6 @@ from graveler.runs import RunRecord
 from graveler_airflow.plugin.places import Place, opened
 from graveler_common.changes import Changes, changes_between, changes_of
 
-__all__ = ["RunView", "StepView", "recent_runs", "runs_of"]
-
 _LISTED: Final = 200
 _CONSIDERED: Final = 2_000
 _STEPS: Final = 200

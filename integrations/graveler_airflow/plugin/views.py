@@ -24,8 +24,6 @@ from graveler_airflow.plugin.runs import RunView, recent_runs, runs_of
 from graveler_common.changes import changes_between, changes_of
 from graveler_common.lakes import open_lake
 
-__all__ = ["commit_view", "diff_view", "lakes_view", "runs_view"]
-
 _log = logging.getLogger(__name__)
 
 _LISTED: Final = 200

@@ -12,16 +12,6 @@ from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_common.history import commits_after, find_commit, has_changed
 
-__all__ = [
-    "MOST",
-    "CommitRange",
-    "commit_id_of",
-    "commit_row",
-    "commits_since",
-    "partitions_of",
-    "starting_point",
-]
-
 MOST: Final = 250
 """The most commits that one look reports; the next look reports the rest."""
 

@@ -9,8 +9,6 @@ from graveler.lake import Repository
 from graveler.model import ChangeKind
 from graveler_airflow.waiting.commits import MOST, commit_id_of
 
-__all__ = ["find_files", "published_hour"]
-
 _OVER: Final = (HourState.PUBLISHED, HourState.EMPTY)
 
 

@@ -15,8 +15,6 @@ from graveler_airflow.hook import GravelerHook
 if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger
 
-__all__ = ["LakeSensor"]
-
 
 class LakeSensor(BaseSensorOperator):
     """Waits in a worker, in a worker by turns (``mode="reschedule"``), or in the triggerer.

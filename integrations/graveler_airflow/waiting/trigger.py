@@ -11,8 +11,6 @@ from graveler.lake import Repository
 from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import open_lake
 
-__all__ = ["LakeTrigger", "event_of"]
-
 _DOUBLINGS: Final = 20  # the pause has reached its maximum by then
 _LONGEST_PAUSE: Final = 300.0
 

@@ -10,8 +10,6 @@ from tests.real.chaos.airflow_home import Airflow, make_home
 from tests.real.chaos.driving import RENEW, UP_AGAIN, Chaos, Row
 from tests.real.chaos.plan import Act, Fate, Plan, key_of
 
-__all__ = ["AirflowChaos"]
-
 _OVER = ("success", "failed")
 _IDLE = ("success", "failed", "upstream_failed", "skipped", "removed", None)
 _TASKS = ("open_run", "ingest", "left", "right", "curate", "merge", "close_run")

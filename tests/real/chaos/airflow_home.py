@@ -10,8 +10,6 @@ from graveler.clock import SystemClock
 from tests.real.airflow.home import AIRFLOW, ROOT, Api, Home, free_port
 from tests.real.chaos.services import Services
 
-__all__ = ["Airflow", "ChaosHome", "make_home"]
-
 SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer")
 HEARTBEAT_TIMEOUT = 25
 _AGAIN = 10

@@ -11,8 +11,6 @@ from tests.real.chaos.dagster_home import make_home
 from tests.real.chaos.driving import RENEW, UP_AGAIN, Chaos, Row
 from tests.real.chaos.plan import Act, Fate, Plan, key_of
 
-__all__ = ["DagsterChaos"]
-
 _OVER = ("SUCCESS", "FAILURE", "CANCELED")
 _STEPS = ("ingest", "left", "right", "curate", "hours_gates", "hours_publish")
 _AT_ONCE = 4

@@ -17,8 +17,6 @@ from graveler.config import environment
 from tests.real.airflow.home import ROOT, free_port
 from tests.real.chaos.services import Services
 
-__all__ = ["Dagster", "make_home"]
-
 _MODULE = "tests.real.chaos.dagster_pipeline"
 _PATIENCE = 120
 _AGAIN = 10

@@ -16,8 +16,6 @@ from tests.real.chaos.faults import write_plan
 from tests.real.chaos.judging import state_of_main
 from tests.real.chaos.plan import Act, Fate, Plan, key_of
 
-__all__ = ["RENEW", "UP_AGAIN", "Chaos", "Row"]
-
 RENEW = "next attempt"
 UP_AGAIN = 6.0
 """Seconds that what was killed stays down."""

@@ -22,8 +22,6 @@ from graveler.errors import GravelerError
 from graveler.kv.sqlite import SQLiteKVStore
 from tests.real.chaos.hours import GARBAGE
 
-__all__ = ["Fault", "FaultInjector", "parent_of", "read_plan", "say", "write_plan"]
-
 _PLAN = "plan.json"
 _ONCE_MORE = 0.25
 

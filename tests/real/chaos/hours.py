@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-__all__ = ["GARBAGE", "ROOTS", "ROWS", "STEPS", "Pause", "expected", "folder", "run_step"]
-
 Pause = Callable[[Any], None]
 """Called with the step in the middle of its writing."""
 

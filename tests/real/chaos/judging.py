@@ -15,8 +15,6 @@ from graveler.lake import Repository, RunRecord, RunState
 from graveler.repository import Ref
 from tests.real.chaos.hours import GARBAGE, ROOTS, expected, folder
 
-__all__ = ["Judge", "Verdict", "state_of_main"]
-
 _PUBLISHED = "graveler.published"
 
 

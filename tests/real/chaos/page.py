@@ -6,8 +6,6 @@ from pathlib import Path
 
 from tests.real.chaos.driving import Row
 
-__all__ = ["section", "write"]
-
 _HEADS = ("event", "what ran", "main", "branch", "next attempt")
 _PACKAGES = {"airflow": "apache-airflow", "dagster": "dagster"}
 

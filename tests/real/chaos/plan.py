@@ -8,20 +8,6 @@ from datetime import UTC, datetime
 from tests.real.chaos.faults import Fault
 from tests.real.chaos.hours import hours
 
-__all__ = [
-    "AIRFLOW",
-    "DAGSTER",
-    "FIRST",
-    "Act",
-    "Disaster",
-    "Fate",
-    "Kind",
-    "Plan",
-    "each_kind",
-    "key_of",
-    "some",
-]
-
 FIRST = datetime(2013, 1, 1, 1, tzinfo=UTC)
 STEPS = ("ingest", "left", "right", "curate")
 

@@ -13,8 +13,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["descendants", "end_with_reaper", "keep", "leash"]
-
 _PDEATHSIG = 1
 _CHILD_SUBREAPER = 36
 

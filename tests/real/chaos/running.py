@@ -10,8 +10,6 @@ from tests.real.chaos.judging import Judge, Verdict
 from tests.real.chaos.page import write
 from tests.real.chaos.plan import AIRFLOW, DAGSTER, Plan, each_kind, some
 
-__all__ = ["work"]
-
 
 def work(given: Namespace, folder: Path) -> int:
     """Work off what the command line asks for; return 1 if anything is not as it must be."""

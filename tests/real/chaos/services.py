@@ -12,8 +12,6 @@ from time import monotonic
 from graveler.clock import SystemClock
 from tests.real.chaos.reaper import descendants
 
-__all__ = ["Services"]
-
 
 @dataclass
 class Services:

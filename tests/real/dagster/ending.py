@@ -4,8 +4,6 @@ import logging
 
 import dagster as dg
 
-__all__ = ["ended"]
-
 _ENDINGS = {
     dg.DagsterRunStatus.SUCCESS: (dg.DagsterEventType.PIPELINE_SUCCESS, "unpublished"),
     dg.DagsterRunStatus.FAILURE: (dg.DagsterEventType.PIPELINE_FAILURE, "failed"),

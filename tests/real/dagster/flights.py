@@ -3,8 +3,6 @@
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-__all__ = ["DAG", "ROOT", "WEATHER", "load"]
-
 ROOT = Path(__file__).resolve().parents[3]
 DAG = ROOT / "dags" / "flights_dagster.py"
 WEATHER = ROOT / "dags" / "weather_dagster.py"

@@ -13,8 +13,6 @@ from graveler.config import environment
 from graveler.errors import FencedError
 from graveler.gates import gate
 
-__all__ = ["definitions", "job", "parts", "plain", "reported"]
-
 parts = dg.StaticPartitionsDefinition(["x", "y"])
 
 

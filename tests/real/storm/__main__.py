@@ -37,8 +37,6 @@ from tests.harness.judges import no_bad_file
 from tests.harness.worlds import tree
 from tests.real.torture.kill_points import KillingKVStore
 
-__all__ = ["Storm", "main"]
-
 WRITERS = 4
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR_S = 0.02

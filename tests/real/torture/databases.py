@@ -14,8 +14,6 @@ from sqlalchemy.engine import make_url
 from tests.harness.servers.postgres import postgres_server, schema, socket_of
 from tests.real.torture.lakes import Place
 
-__all__ = ["DRIVERS", "Rack", "rack", "settled"]
-
 
 @dataclass(frozen=True)
 class Rack:

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from graveler.model import ChangeKind
 from tests.real.torture.operations import Operation, digest, own
 
-__all__ = ["Facts", "Line", "State", "after", "facts", "look"]
-
 Tree = dict[str, str]
 Facts = dict[tuple[str, ...], str]
 """What can be seen, flat: (branch, ``committed`` or ``shown``, path) or (tag, …): content."""

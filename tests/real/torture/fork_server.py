@@ -21,8 +21,6 @@ from typing import Any, Self
 
 from tests.real.torture.victim import Plan, work
 
-__all__ = ["ForkServer"]
-
 PRELOADED = (
     "graveler.kv.postgres",
     "graveler.kv.rocksdb",

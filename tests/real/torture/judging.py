@@ -7,9 +7,6 @@ from typing import Any
 from tests.real.torture.expected import Facts, Line, State, after, facts, look
 from tests.real.torture.operations import OWNERS, Operation
 
-__all__ = ["Journal", "Loss", "Verdict", "judge"]
-
-
 _SHARED = ("commit", "main")
 """Others at work decide what it finds to commit."""
 

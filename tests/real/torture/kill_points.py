@@ -11,8 +11,6 @@ from typing import Any
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.testing.faults import FaultyKVStore, Script
 
-__all__ = ["ForgetfulKVStore", "KillPoints", "KillingKVStore", "LazyKVStore", "guard_system_calls"]
-
 SYSTEM_CALLS = ("open", "write", "fsync", "replace", "rename", "link", "unlink", "mkdir", "utime")
 
 

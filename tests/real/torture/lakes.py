@@ -16,8 +16,6 @@ from graveler.lake.repository import Repository
 from graveler.objects.store import ObjectStore
 from tests.real.torture.operations import POOL, pool_entry
 
-__all__ = ["BACKGROUNDS", "CACHES", "SPLITTINGS", "Options", "Place", "open_lake", "prepare"]
-
 
 class Never(Background):
     """Forgets what it is given, as a process does that dies before."""

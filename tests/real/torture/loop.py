@@ -29,8 +29,6 @@ from tests.real.torture.lakes import (
 from tests.real.torture.operations import OWNERS, Operation, execute
 from tests.real.torture.victim import ANSWERS, Plan
 
-__all__ = ["Tally", "Torture"]
-
 ROTATE: Final = 12
 """Cycles after which a new repository is begun on the same store, lest looking at it take ever
 longer; those before are looked at again at the end."""

@@ -16,8 +16,6 @@ from typing import Any
 
 from graveler.model import Entry
 
-__all__ = ["OWNERS", "POOL", "Operation", "digest", "draw", "execute", "own", "pool_entry"]
-
 OWNERS = 3
 PATHS = 12
 POOL = [f"pool {number}" for number in range(8)]

@@ -35,8 +35,6 @@ from tests.real.torture.kill_points import (
 from tests.real.torture.lakes import Options, Place, open_lake, open_repository
 from tests.real.torture.operations import OWNERS, Operation, draw, execute
 
-__all__ = ["ANSWERS", "Plan", "work"]
-
 ANSWERS = (
     AlreadyExistsError,
     MergeConflictError,
