@@ -158,13 +158,13 @@ def shown(repo):
         "tags": {name: commits.get(commit).message for name, commit in repo.tags.list().items()},
         "runs": {record.key: (record.state, record.attempt) for record in repo.runs.list()},
         "moves": {
-            name: [move.action for move in repo.stores.refs.moves.of(record(repo, name))]
+            name: [move.action for move in repo.stores.refs.moves.of(branch_record(repo, name))]
             for name in branches
         },
     }
 
 
-def record(repo, name):
+def branch_record(repo, name):
     return repo.stores.refs.branches.get(name)
 
 
