@@ -1,14 +1,17 @@
-"""Clean-up in the background, as a port, so that a test decides when it happens.
+"""Work of the process: clean-up in the background, batches, the report of progress.
 
-What is handed over here must be harmless when it never runs: a process may die before.
+Clean-up is a port, so that a test decides when it happens. A task must be harmless if it never
+runs, because a process may die before.
 """
 
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from threading import Lock
+from typing import TypeVar
 
 _log = logging.getLogger(__name__)
 
@@ -70,3 +73,21 @@ class OneThread(Background):
             executor, self._executor = self._executor, None
         if executor is not None and self._process == os.getpid():
             executor.shutdown(wait=True)
+
+
+_T = TypeVar("_T")
+
+
+def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    """Yield the items in lists of `size`; the last one may be shorter."""
+    source = iter(items)
+    while batch := list(islice(source, size)):
+        yield batch
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many are done, and how many are known so far."""
+
+
+def no_progress(_what: str, _done: int, _known: int) -> None:
+    """Report nothing: what a caller gets who passes None."""

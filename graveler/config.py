@@ -61,9 +61,8 @@ from graveler.errors import (
     NewerFormatError,
     NotFoundError,
 )
-from graveler.privacy import create_file, is_uri, make_folder, shown_uri
+from graveler.privacy import create_file, is_uri, make_folder, reveal, shown_uri
 from graveler.retries import NO_PROGRESS_S
-from graveler.secret import reveal
 
 CONFIG_NAME: Final = "graveler.toml"
 PREPARED: Final = ".graveler.toml."

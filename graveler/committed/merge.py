@@ -25,12 +25,19 @@ from operator import eq, itemgetter
 from typing import Final, Literal, NamedTuple
 
 from graveler.committed import metarange
+from graveler.committed.apply import rewrite
 from graveler.committed.bases import CONFLICT, Bases, BaseValues, Unresolved
-from graveler.committed.diff import RawChange, diff_ranges, same_content
+from graveler.committed.diff import (
+    RawChange,
+    Segment,
+    Side,
+    diff_ranges,
+    pieces,
+    same_content,
+    same_ranges,
+)
 from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter
-from graveler.committed.rewrite import rewrite
-from graveler.committed.segments import Segment, Side, pieces, same_ranges
 from graveler.committed.splitting import Splitting
 from graveler.committed.table import Record
 from graveler.errors import InvalidInputError

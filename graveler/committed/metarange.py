@@ -12,8 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from graveler.committed.range_store import RangeStore
-from graveler.committed.table import TableKind, table_properties
-from graveler.committed.table_file import Scratch
+from graveler.committed.table import Scratch, TableKind, table_properties
 from graveler.errors import CorruptionError
 from graveler.identity import range_id, record_id
 from graveler.model import RangeInfo
@@ -42,7 +41,7 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
     size = sum(
         len(info.max_key) + len(value) for info, (_, value) in zip(infos, records, strict=True)
     )
-    scratch = Scratch(store.cache, largest=size)
+    scratch = Scratch(store.cache.scratch, largest=size)
     try:
         file = scratch.file()
         with TableWriter(file.path) as table:

@@ -10,8 +10,7 @@ from xxhash import xxh64_intdigest as xxh64
 
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import HASH_MASK, HASH_SEED, Splitting
-from graveler.committed.table import Record, TableKind, table_properties
-from graveler.committed.table_file import Scratch, TableFile
+from graveler.committed.table import Record, Scratch, TableFile, TableKind, table_properties
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
 from graveler.limits import PATH_BYTES
@@ -103,7 +102,7 @@ class RangeWriter:
         self._store = store
         self._splitting = splitting
         self._publisher = Publisher(store, hold=hold)
-        self._scratch = Scratch(store.cache, largest=splitting.max_bytes)
+        self._scratch = Scratch(store.cache.scratch, largest=splitting.max_bytes)
         self._infos: list[RangeInfo] = []
         self._table: TableWriter | None = None
         self._file: TableFile | None = None

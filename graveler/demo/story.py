@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import graveler
+from graveler.background import Progress, no_progress
 from graveler.committed import Splitting
 from graveler.demo.flights import Flights, load_flights
 from graveler.demo.hours import hour_prefix
@@ -17,8 +18,7 @@ from graveler.demo.tables import FLIGHTS
 from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.lake import Repository
-from graveler.progress import Progress, no_progress
-from graveler.repository.diffs import range_reuse
+from graveler.repository.view import range_reuse
 from graveler.spark import session
 
 if TYPE_CHECKING:

@@ -3,10 +3,8 @@
 from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.gate import Gate, as_gate, as_gates, gate
-from graveler.gates.judgement import Judgement
 from graveler.gates.named import NamedGate, named
-from graveler.gates.verdict import Verdict
-from graveler.gates.verdicts import Verdicts
+from graveler.gates.verdicts import Judgement, Verdict, Verdicts
 
 __all__ = [
     "Candidate",

@@ -11,7 +11,7 @@ from typing import Any, Final
 from graveler.gates.candidate import Candidate
 from graveler.gates.facts import shortened
 from graveler.gates.fingerprint import fingerprint
-from graveler.gates.history import Seen
+from graveler.gates.statistics import Seen
 from graveler.read_only import judging
 
 Check = Callable[[Candidate], bool | str | None]

@@ -12,9 +12,8 @@ from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.gates.declaration import ANYTHING, CONTENT, EVERYTHING, HISTORY, Declared, Guarded
 from graveler.gates.facts import plain
 from graveler.gates.footers import Footer
-from graveler.gates.history import Past
 from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source, StoreSource
-from graveler.gates.statistics import Statistics, brought, statistics
+from graveler.gates.statistics import Past, Statistics, brought, statistics
 from graveler.model import Change, ChangeKind, Commit, Entry
 from graveler.names import path_key
 from graveler.records import decode_entry

@@ -9,7 +9,7 @@ from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import CHANGES, HISTORY
 from graveler.gates.gate import Gate
-from graveler.gates.history import last_touch
+from graveler.gates.statistics import last_touch
 from graveler.identity import unix_us
 from graveler.names import path_key
 from graveler.records import encode_json

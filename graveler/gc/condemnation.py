@@ -18,7 +18,7 @@ from graveler.gc.rules import Retention
 from graveler.gc.store_clock import store_now
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT
-from graveler.refs.expired import Expired
+from graveler.refs.commits import Expired
 from graveler.repository import Stores
 
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)

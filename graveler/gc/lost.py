@@ -9,7 +9,7 @@ from dataclasses import replace
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import WAITING, Mark, Marks, MarkState
 from graveler.gc.store_clock import store_now
-from graveler.refs.expired import Expired
+from graveler.refs.commits import Expired
 from graveler.repository import Stores
 
 

@@ -31,9 +31,9 @@ from graveler.model import Commit
 from graveler.names import check_branch, check_caller_pairs
 from graveler.repository import branches
 from graveler.repository.branch import Branch
-from graveler.repository.diffs import uncommitted
 from graveler.repository.merge.merges import check_strategy
 from graveler.repository.stores import Stores
+from graveler.repository.view import uncommitted
 from graveler.runs.record import Refusal
 
 _POLICIES: Final = ("hold", "quarantine")

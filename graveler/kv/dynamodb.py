@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
-from graveler.batches import batches
+from graveler.background import batches
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.errors import (
     AlreadyExistsError,
@@ -20,9 +20,15 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.kv.batches import chunks, groups, pages
+from graveler.kv.drivers import (
+    changed,
+    check_predicate,
+    check_read_predicate,
+    chunks,
+    groups,
+    pages,
+)
 from graveler.kv.dynamodb_client import ConditionFailed, DynamoDBClient, Table, pause
-from graveler.kv.predicates import changed, check_predicate, check_read_predicate
 from graveler.kv.store import (
     ABSENT,
     MAX_KEY_BYTES,

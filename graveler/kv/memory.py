@@ -9,8 +9,14 @@ from contextlib import AbstractContextManager
 from threading import Lock
 
 from graveler.errors import StateError
-from graveler.kv.batches import chunks, pages
-from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
+from graveler.kv.drivers import (
+    changed,
+    check_predicate,
+    check_read_predicate,
+    chunks,
+    holds,
+    pages,
+)
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
 from graveler.kv.turns import Turns
 

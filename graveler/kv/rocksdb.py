@@ -2,13 +2,17 @@
 
 RocksDB lets one process at a time into a folder. Stores that this process opens on the
 same folder share one handle.
+
+RocksDB itself reads a folder that the process may not write to, but rocksdict keeps a note of its
+own beside the files and writes it whenever it opens one. So such a folder is read through links
+to its files.
 """
 
-# The port documents the methods.
-# ruff: noqa: D102
-
+import fcntl
 import logging
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
@@ -17,6 +21,7 @@ from threading import Lock
 from typing import Any, Final
 
 from rocksdict import (
+    AccessType,
     DbClosedError,
     DBRecoveryMode,
     Options,
@@ -38,12 +43,21 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.fork import abandon, watch
-from graveler.kv.batches import chunks, pages
-from graveler.kv.predicates import changed, check_predicate, check_read_predicate, holds
-from graveler.kv.rocksdb_read_only import LinkedReader
+from graveler.kv.drivers import (
+    changed,
+    check_predicate,
+    check_read_predicate,
+    chunks,
+    holds,
+    pages,
+)
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
 from graveler.kv.turns import Turns
 from graveler.privacy import make_folder, may_write
+
+# The port documents the methods.
+# ruff: noqa: D102
+
 
 _log: Final = logging.getLogger(__name__)
 
@@ -303,3 +317,51 @@ class RocksDBKVStore(KVStore):
             )
         with _translated(self._folder, conditional=conditional):
             yield self._handle
+
+
+_LEFT_OUT: Final = ("LOCK", "LOG", "rocksdict-config.json")
+
+
+class LinkedReader:
+    """An open folder, read as it was when it was opened.
+
+    Attributes:
+        db: Refuses every write.
+
+    Raises:
+        LakeLockedError: Another process has the folder open: what it writes would be missing.
+    """
+
+    def __init__(self, folder: Path, options: Options) -> None:
+        _check_unlocked(folder)
+        self._links = Path(tempfile.mkdtemp(prefix="graveler-kv-"))
+        self._process = os.getpid()
+        try:
+            for file in folder.iterdir():
+                if file.name not in _LEFT_OUT and not file.name.startswith("LOG.old"):
+                    (self._links / file.name).symlink_to(file)
+            self.db = Rdict(str(self._links), options, access_type=AccessType.read_only())
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Remove the links, when `db` is closed."""
+        if self._process == os.getpid():  # else they are the parent's
+            shutil.rmtree(self._links, ignore_errors=True)
+
+
+def _check_unlocked(folder: Path) -> None:
+    try:
+        descriptor = os.open(folder / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # perhaps being restored from a backup: no process has it open
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        raise LakeLockedError(
+            f"{folder}: another process has it open, and RocksDB lets one process into a folder: "
+            "close it there, or use SQLite or PostgreSQL for several processes"
+        ) from error
+    finally:
+        os.close(descriptor)

@@ -28,8 +28,14 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.fork import abandon, held_off, watch
-from graveler.kv.batches import chunks, groups, pages
-from graveler.kv.predicates import changed, check_predicate, check_read_predicate
+from graveler.kv.drivers import (
+    changed,
+    check_predicate,
+    check_read_predicate,
+    chunks,
+    groups,
+    pages,
+)
 from graveler.kv.server_turns import ServerTurns, SessionLocks
 from graveler.kv.store import (
     ABSENT,

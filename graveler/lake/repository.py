@@ -46,11 +46,11 @@ from graveler.repository import (
     Ref,
     Stores,
     branches,
-    diffs,
     dumps,
     path_history,
     reverts,
     undo,
+    view,
 )
 from graveler.repository.landing import CommitSpec
 from graveler.repository.merge import merges, preview
@@ -58,12 +58,12 @@ from graveler.repository.witness.witness import Witness
 from graveler.runs import Run, Runs, RunTerms, Why
 
 if TYPE_CHECKING:
+    from graveler.background import Progress
     from graveler.fsck import FsckReport
     from graveler.fsck.objects import Depth
     from graveler.gc import GarbageCollector
     from graveler.ingest import Ingestion
     from graveler.lake.lake import Lake
-    from graveler.progress import Progress
 
 
 class Repository:
@@ -287,7 +287,7 @@ class Repository:
         left, right = ref_text(left, "left"), ref_text(right, "right")
         prefix = prefix_text(prefix, "prefix")
         before, after = (resolve_to_read(self.stores.refs, ref) for ref in (left, right))
-        return diffs.diff_commits(self.stores, before, after, prefix=prefix)
+        return view.diff_commits(self.stores, before, after, prefix=prefix)
 
     @overload
     def merge(

@@ -29,8 +29,7 @@ from graveler.errors import (
     PreconditionFailedError,
 )
 from graveler.identity import unix_us
-from graveler.objects.body import BodyReader
-from graveler.objects.keys import check_key, check_prefix, check_range, folder_of_prefix
+from graveler.objects.address import check_key, check_prefix, check_range, folder_of_prefix
 from graveler.objects.local_files import (
     DurableFolders,
     claim,
@@ -41,7 +40,7 @@ from graveler.objects.local_files import (
     storage_errors,
     write_all,
 )
-from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
 from graveler.privacy import PRIVATE_FILE
 
 _TEMPORARY: Final = ".graveler-tmp"

@@ -11,9 +11,8 @@ from typing import Any, BinaryIO
 
 from graveler.clock import Clock, SystemClock
 from graveler.errors import ObjectNotFoundError, PreconditionFailedError
-from graveler.objects.body import BodyReader
-from graveler.objects.keys import check_key, check_prefix, check_range
-from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
+from graveler.objects.address import check_key, check_prefix, check_range
+from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from graveler.errors import (
     ObjectNotFoundError,
     PreconditionFailedError,
 )
-from graveler.objects.keys import check_key, check_prefix, check_range, folder_of_prefix
+from graveler.objects.address import check_key, check_prefix, check_range, folder_of_prefix
 from graveler.objects.s3_client import S3Client, S3Settings
 from graveler.objects.s3_errors import PastTheEndError, s3_errors
 from graveler.objects.s3_stream import READ_AHEAD_BYTES, RangedFile

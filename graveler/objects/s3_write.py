@@ -17,10 +17,9 @@ from graveler.errors import (
     RetryableError,
     ThrottledError,
 )
-from graveler.objects.body import BodyReader
 from graveler.objects.s3_client import S3Client
 from graveler.objects.s3_errors import lost_reply, may_have_landed
-from graveler.objects.store import Body
+from graveler.objects.store import Body, BodyReader
 from graveler.retries import Retrier
 
 T = TypeVar("T")

@@ -1,7 +1,6 @@
 """The one way to move a branch behind gates: candidate, panel of gates, landing."""
 
 from graveler.publishing.landing import Candidacy, land
-from graveler.publishing.panel import Panel, enforce
-from graveler.publishing.required import RequiredGates
+from graveler.publishing.panel import Panel, RequiredGates, enforce
 
 __all__ = ["Candidacy", "Panel", "RequiredGates", "enforce", "land"]

@@ -6,10 +6,9 @@ from graveler.refs.epochs import Epoch, Epochs
 from graveler.refs.expression import resolve, resolve_to_name, resolve_to_read
 from graveler.refs.history import is_ancestor, line_outside, log, merge_bases, walk
 from graveler.refs.mover import advance, move
-from graveler.refs.protection import Protection
 from graveler.refs.reflog import RefMove, all_moves, branch_moves, moves_ago, tag_moves
-from graveler.refs.refs import Refs
-from graveler.refs.tags import Tags
+from graveler.refs.refs import Refs, Tags
+from graveler.refs.settings import Protection
 
 __all__ = [
     "Branches",

@@ -19,11 +19,9 @@ from graveler.fields import Fields, row
 from graveler.model import Commit
 from graveler.names import check_branch, check_repository, check_tag
 from graveler.records import FORMAT, decode_json, encode_commit, encode_json, read_commit
-from graveler.refs.commits import id_of
-from graveler.refs.expired import Expired, read_expired
-from graveler.refs.protection import read_actions
+from graveler.refs.commits import Expired, id_of, read_expired
 from graveler.refs.refs import Refs
-from graveler.refs.requirements import read_gate_rules
+from graveler.refs.settings import read_actions, read_gate_rules
 
 _KIND: Final = "graveler refs"
 _MARK: Final = f'"kind":"{_KIND}"'.encode()

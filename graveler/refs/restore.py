@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from graveler.batches import batches
+from graveler.background import batches
 from graveler.errors import AlreadyExistsError
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord

@@ -23,7 +23,7 @@ from graveler.limits import COMMITTER_BYTES, MESSAGE_BYTES
 from graveler.model import Change, Commit, Entry
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
-from graveler.repository import branches, commits, diffs, patches, writes
+from graveler.repository import branches, commits, patches, view, writes
 from graveler.repository.landing import CommitSpec
 from graveler.repository.reads import staged
 from graveler.repository.reads.listing import Scan, first_key
@@ -217,7 +217,7 @@ class Branch(View, BranchLike):
 
     def uncommitted(self) -> Iterator[Change]:
         """Yield what a commit would change, in byte order of the paths."""
-        return diffs.uncommitted(self.repository, self._name)
+        return view.uncommitted(self.repository, self._name)
 
     def commit(
         self,

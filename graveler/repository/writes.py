@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Final
 
-from graveler.batches import batches
+from graveler.background import batches
 from graveler.errors import FencedError, RefNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, check_path, path_key

@@ -3,13 +3,12 @@
 from graveler.runs.provenance import Origin, Why
 from graveler.runs.publishing import PublishResult
 from graveler.runs.reaper import Reaped
-from graveler.runs.record import LEASE, TTL, Input, Refusal, RunHandle, RunRecord
+from graveler.runs.record import LEASE, TTL, Input, Refusal, RunHandle, RunRecord, RunTerms
 from graveler.runs.rollback.rollback import Rollback
 from graveler.runs.run import Run
 from graveler.runs.runs import Runs
 from graveler.runs.state import RunState
 from graveler.runs.steps.step import Step
-from graveler.runs.terms import RunTerms
 
 __all__ = [
     "LEASE",

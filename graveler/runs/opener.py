@@ -24,10 +24,9 @@ from graveler.names import run_branch
 from graveler.repository.stores import Stores
 from graveler.runs.branch import drop_branch, drop_step_branches, take_branch, was_deleted
 from graveler.runs.lifecycle import settle_publish
-from graveler.runs.record import RunRecord
+from graveler.runs.record import RunRecord, Terms
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
-from graveler.runs.terms import Terms
 
 _RESUMED: Final = (RunState.OPEN, RunState.PARKED)
 _OVER: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.REAPED)

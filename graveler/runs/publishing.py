@@ -21,10 +21,10 @@ from graveler.gates import (
 from graveler.model import BranchRecord, Commit
 from graveler.publishing import Candidacy, Panel, land
 from graveler.refs import move
-from graveler.repository.diffs import uncommitted
 from graveler.repository.landing import CommitSpec, Landed, Tip
 from graveler.repository.merge.merges import build_merge
 from graveler.repository.stores import Stores
+from graveler.repository.view import uncommitted
 from graveler.repository.writes import check_fence, owned
 from graveler.retries import retry
 from graveler.runs.branch import drop_branches, frozen

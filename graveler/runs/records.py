@@ -13,7 +13,7 @@ from graveler.errors import (
     RunNotFoundError,
 )
 from graveler.fields import Fields
-from graveler.gates.verdict import read_verdict
+from graveler.gates.verdicts import read_verdict
 from graveler.identity import unix_us
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore

@@ -37,12 +37,11 @@ from graveler.runs.attempt import Attempt
 from graveler.runs.opener import open_or_attach, open_run
 from graveler.runs.provenance import Why, why
 from graveler.runs.reaper import Reaped, reap, reap_due
-from graveler.runs.record import LIVE, RunHandle, RunRecord
+from graveler.runs.record import LIVE, RunHandle, RunRecord, RunTerms, Terms
 from graveler.runs.records import RunRecords
 from graveler.runs.rollback.rollback import Rollback, readers, rollback
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
-from graveler.runs.terms import RunTerms, Terms
 
 _log = logging.getLogger(__name__)
 

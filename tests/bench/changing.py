@@ -13,7 +13,7 @@ from statistics import median
 from graveler.committed import Splitting, StoreStats
 from graveler.lake import Repository
 from graveler.model import Entry
-from graveler.repository.diffs import range_reuse
+from graveler.repository.view import range_reuse
 from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, alternate, progress

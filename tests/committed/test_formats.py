@@ -9,8 +9,7 @@ from xxhash import xxh3_128_digest
 from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.range_store import RangeCache, RangeStore
 from graveler.committed.splitting import Splitting
 from graveler.committed.table import TableKind
 from graveler.identity import entry_identity, record_id

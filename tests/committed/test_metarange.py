@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import MetarangeMemory
+from graveler.committed.range_store import MetarangeMemory
 from graveler.errors import CorruptionError
 from graveler.identity import range_id, record_id
 from graveler.model import RangeInfo

@@ -15,8 +15,7 @@ from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.disk_cache import DiskCache
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.range_store import RangeCache, RangeStore
 from graveler.committed.table import TableKind
 from graveler.errors import CorruptionError
 from graveler.objects.local import LocalStore
@@ -429,7 +428,7 @@ FILLER = """
 import sys
 from pathlib import Path
 from graveler.committed import metarange
-from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeCache
 from graveler.committed.range_store import RangeStore
 from graveler.objects.local import LocalStore
 

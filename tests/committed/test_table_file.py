@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.table_file import Scratch
+from graveler.committed.range_store import RangeCache
+from graveler.committed.table import Scratch
 from graveler.errors import InvalidInputError, UnsortedKeysError
 from graveler.sstable.writer import TableWriter
 
@@ -29,7 +29,7 @@ def written(file):
 
 
 def test_a_table_has_the_same_bytes_in_memory_and_on_disk(cache):
-    memory, disk = Scratch(cache, largest=MIB), Scratch(cache, largest=1 << 40)
+    memory, disk = Scratch(cache.scratch, largest=MIB), Scratch(cache, largest=1 << 40)
     in_memory, on_disk = memory.file(), disk.file()
     assert (in_memory.on_disk, on_disk.on_disk) == (False, True)
     assert written(in_memory) == written(on_disk)
@@ -38,14 +38,14 @@ def test_a_table_has_the_same_bytes_in_memory_and_on_disk(cache):
 
 
 def test_a_small_table_leaves_nothing_on_disk(cache, tmp_path):
-    scratch = Scratch(cache, largest=MIB)
+    scratch = Scratch(cache.scratch, largest=MIB)
     written(scratch.file())
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     scratch.close()
 
 
 def test_few_files_are_in_memory_and_closing_one_makes_room(cache):
-    scratch = Scratch(cache, largest=MIB)
+    scratch = Scratch(cache.scratch, largest=MIB)
     files = [scratch.file() for _ in range(12)]
     assert [file.on_disk for file in files] == [False] * 10 + [True] * 2
     files[3].close()
@@ -56,7 +56,7 @@ def test_few_files_are_in_memory_and_closing_one_makes_room(cache):
 
 def test_closing_gives_everything_back(cache, tmp_path):
     before = open_descriptors()
-    scratch = Scratch(cache, largest=MIB)
+    scratch = Scratch(cache.scratch, largest=MIB)
     for _ in range(12):
         written(scratch.file())
     assert open_descriptors() == before + 10
@@ -68,7 +68,7 @@ def test_closing_gives_everything_back(cache, tmp_path):
 
 def test_a_table_given_up_in_memory_raises_what_ended_it(cache):
     before = open_descriptors()
-    scratch = Scratch(cache, largest=MIB)
+    scratch = Scratch(cache.scratch, largest=MIB)
     with pytest.raises(UnsortedKeysError), TableWriter(scratch.file().path) as table:
         table.add(b"b", b"")
         table.add(b"a", b"")
@@ -88,9 +88,9 @@ def test_a_system_without_files_in_memory_writes_to_the_folder(cache, monkeypatc
     elif reason == "refused":
         monkeypatch.setattr(os, "memfd_create", refuse)
     else:
-        monkeypatch.setattr("graveler.committed.table_file._DESCRIPTORS", Path("/nowhere"))
+        monkeypatch.setattr("graveler.committed.table._DESCRIPTORS", Path("/nowhere"))
     before = open_descriptors()
-    scratch = Scratch(cache, largest=MIB)
+    scratch = Scratch(cache.scratch, largest=MIB)
     file = scratch.file()
     assert file.on_disk
     assert written(file)

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
 from graveler.committed import metarange
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.range_store import RangeCache, RangeStore
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.identity import record_id

@@ -9,7 +9,7 @@ from graveler.background import Inline
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from graveler.fsck import fsck
 from graveler.lake.factory import connect
-from graveler.refs.expired import Expired
+from graveler.refs.commits import Expired
 from graveler.refs.restore import restore_refs
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds

@@ -4,7 +4,7 @@ import pytest
 
 from graveler.errors import CorruptionError, InvalidInputError, ProtectedBranchError
 from graveler.records import encode_json
-from graveler.refs.protection import ACTIONS, USUAL
+from graveler.refs.settings import ACTIONS, USUAL
 
 
 @pytest.fixture

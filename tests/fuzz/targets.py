@@ -21,10 +21,9 @@ from graveler.errors import (
 )
 from graveler.fields import Fields, from_unix_us
 from graveler.gates import Candidate
-from graveler.gates.judgement import Judgement
 from graveler.gates.named import NamedGate
 from graveler.gates.statistics import Statistics
-from graveler.gates.verdict import read_verdict
+from graveler.gates.verdicts import Judgement, read_verdict
 from graveler.gc import files, marks, rules
 from graveler.ingest.record import decode_hour, decode_quarantine, decode_standing
 from graveler.kv.memory import MemoryKVStore
@@ -44,13 +43,12 @@ from graveler.records import (
 )
 from graveler.refs import resolve
 from graveler.refs.commits import Commits
+from graveler.refs.commits import _decode as decode_expired
 from graveler.refs.dump import read_dump
 from graveler.refs.epochs import _decode as decode_epoch
-from graveler.refs.expired import _decode as decode_expired
 from graveler.refs.moves import _decode_life, _tag_line
-from graveler.refs.protection import PROTECTION
-from graveler.refs.requirements import LINK_PLACES, REQUIRED_GATES
-from graveler.refs.tags import _commit_id
+from graveler.refs.refs import _commit_id
+from graveler.refs.settings import LINK_PLACES, PROTECTION, REQUIRED_GATES
 from graveler.repository.witness.marker import Marker, Owner, decode_marker, encode_marker
 from graveler.repository.witness.witness import decode_known
 from graveler.runs.index import _read_due, _read_opened

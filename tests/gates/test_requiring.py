@@ -17,7 +17,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.gates import Gate, named
-from graveler.refs.requirements import Requirements
+from graveler.refs.settings import Requirements
 from tests.gates import samples
 
 BAD = "tests.gates.samples:no_bad_files"

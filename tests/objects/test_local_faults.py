@@ -25,9 +25,9 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.objects import open_store
-from graveler.objects.body import PIECE_BYTES
 from graveler.objects.local import LocalStore
 from graveler.objects.local_files import exclusive
+from graveler.objects.store import PIECE_BYTES
 from graveler.testing.clock import FakeClock
 
 CALLS = ("write", "fsync", "utime", "mkdir", "rename", "replace", "link")

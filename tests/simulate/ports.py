@@ -15,8 +15,7 @@ from typing import BinaryIO
 
 from graveler.errors import ObjectNotFoundError
 from graveler.kv.store import KVStore, Predicate, Stored
-from graveler.objects.body import BodyReader
-from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
+from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
 from tests.simulate.processes import Process, written_on
 from tests.simulate.shared import OBJECTS, TURNS, Call
 

@@ -24,9 +24,8 @@ from typing import Any, ClassVar
 import graveler
 from graveler.committed import RangeCache, RangeStore
 from graveler.committed.table import Table, TableKind
-from graveler.objects.body import BodyReader
 from graveler.objects.memory import MemoryStore
-from graveler.objects.store import ANYTHING, Body, Expected
+from graveler.objects.store import ANYTHING, Body, BodyReader, Expected
 from tests.simulate.ports import SimulatedObjects
 
 _COMMITTED = "graveler.committed"

@@ -10,9 +10,8 @@ import rocksdict
 
 from graveler.sstable import TableReader, TableWriter
 from graveler.sstable.block import encode_block
-from graveler.sstable.blockfile import BlockFile
-from graveler.sstable.checksum import xxh3
-from graveler.sstable.format import Footer, Handle, encode_footer, varint
+from graveler.sstable.format import Footer, Handle, encode_footer, varint, xxh3
+from graveler.sstable.reader import BlockFile
 
 Records = list[tuple[bytes, bytes]]
 

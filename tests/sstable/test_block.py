@@ -3,8 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.sstable.block import bounds, encode_block, entries
-from graveler.sstable.checksum import CHECKSUMS, XXH3
 from graveler.sstable.format import (
+    CHECKSUMS,
+    XXH3,
     DamageError,
     Footer,
     Handle,

@@ -8,10 +8,9 @@ import pytest
 
 from graveler.errors import CorruptionError
 from graveler.sstable import TableReader
-from graveler.sstable.blockfile import BlockFile
 from graveler.sstable.format import FOOTER_BYTES, Handle, varint
-from graveler.sstable.index import _entries
-from graveler.sstable.properties import TWO_LEVELS, index_form
+from graveler.sstable.metadata import TWO_LEVELS, _entries, index_form
+from graveler.sstable.reader import BlockFile
 from tests.sstable.tables import resealed, rocksdb_written, some_records, written
 
 pytestmark = pytest.mark.usefixtures("_in_bounded_time")

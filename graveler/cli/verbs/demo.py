@@ -15,7 +15,7 @@ from graveler.cli.verb import verb
 from graveler.errors import AlreadyExistsError, InvalidInputError
 
 if TYPE_CHECKING:
-    from graveler.progress import Progress
+    from graveler.background import Progress
 
 
 _LAKE: Final = "lake"

@@ -9,7 +9,7 @@ from graveler.cli.arguments import LimitOption
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.model import BranchRecord
-from graveler.refs.protection import ACTIONS, USUAL
+from graveler.refs.settings import ACTIONS, USUAL
 
 _branch = typer.Typer(help="Branches: make, list, protect, delete.", no_args_is_help=True)
 _tag = typer.Typer(help="Tags: names for commits that do not move.", no_args_is_help=True)

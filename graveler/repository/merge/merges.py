@@ -1,15 +1,26 @@
 """Merge: a three-way merge of trees, then one compare-and-set of the destination."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Resolve, merge
-from graveler.errors import ConflictError, InvalidInputError, RunStateError
-from graveler.model import BranchRecord, Commit
+from graveler.committed import (
+    CONFLICT,
+    EMPTY_METARANGE,
+    Base,
+    Bases,
+    Earlier,
+    RawConflict,
+    Resolve,
+    Unresolved,
+    merge,
+)
+from graveler.errors import ConflictError, InvalidInputError, MergeConflictError, RunStateError
+from graveler.model import BranchRecord, ChangedBy, Commit, Conflict, Entry
+from graveler.records import decode_entry
 from graveler.refs import line_outside, merge_bases
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
-from graveler.repository.merge.conflicts import conflict_error, describe
+from graveler.repository.path_history import last_changes
 from graveler.repository.stores import Stores
 
 STRATEGIES: Final = (None, "source-wins", "dest-wins")
@@ -218,3 +229,60 @@ class _History:
             self._stores.refs.expired.check_readable(commit.id)
             self._trees.add(commit.metarange)
         return Base(commit.id, commit.metarange)
+
+
+_SHOWN: Final = 5
+
+
+def describe(
+    stores: Stores,
+    found: Sequence[RawConflict],
+    *,
+    source: Commit | None,
+    dest: Commit | None,
+) -> tuple[Conflict, ...]:
+    """Return the conflicts with what is known of them.
+
+    Args:
+        stores: The repository.
+        found: In key order.
+        source: Where the history of the source's side begins; None: it is not looked at.
+        dest: The same of the destination's side.
+    """
+    keys = [conflict.key for conflict in found]
+    changes = [{} if side is None else last_changes(stores, side, keys) for side in (source, dest)]
+    return tuple(
+        Conflict(
+            path=conflict.key.decode("utf-8", "backslashreplace"),
+            base=_entry(conflict.key, conflict.base),
+            source=_entry(conflict.key, conflict.source),
+            dest=_entry(conflict.key, conflict.dest),
+            bases_disagree=conflict.base is CONFLICT,
+            source_change=_changed_by(changes[0].get(conflict.key)),
+            dest_change=_changed_by(changes[1].get(conflict.key)),
+        )
+        for conflict in found
+    )
+
+
+def conflict_error(what: str, conflicts: tuple[Conflict, ...], count: int) -> MergeConflictError:
+    """Return the error that names the conflicts; `count` is how many there are."""
+    shown = ", ".join(repr(conflict.path) for conflict in conflicts[:_SHOWN])
+    more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+    paths = "path was" if count == 1 else "paths were"
+    return MergeConflictError(
+        f"{what}: {count} {paths} changed differently on both sides ({shown}{more}): "
+        "change one side, or merge with strategy source-wins or dest-wins",
+        conflicts,
+        count,
+    )
+
+
+def _entry(key: bytes, value: bytes | Unresolved | None) -> Entry | None:
+    return decode_entry(key, value) if isinstance(value, bytes) else None
+
+
+def _changed_by(commit: Commit | None) -> ChangedBy | None:
+    if commit is None:
+        return None
+    return ChangedBy(commit.id, commit.metadata.get("graveler.run", ""))

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from graveler.committed import RawChange, RawConflict, merge_changes
 from graveler.committed.merge import SHOWN
 from graveler.model import Change, ChangeKind, Commit, Conflict
-from graveler.repository.diffs import change_of
 from graveler.repository.landing import look
-from graveler.repository.merge.conflicts import describe
-from graveler.repository.merge.merges import merge_start, refuse_unpublished
+from graveler.repository.merge.merges import describe, merge_start, refuse_unpublished
 from graveler.repository.stores import Stores
+from graveler.repository.view import change_of
 
 
 @dataclass(frozen=True, slots=True)

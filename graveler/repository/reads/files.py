@@ -7,8 +7,7 @@ from typing import BinaryIO
 
 from graveler.errors import CorruptionError, PreconditionFailedError, SourceChangedError
 from graveler.model import Entry
-from graveler.objects.body import PIECE_BYTES
-from graveler.objects.store import Expected, ObjectStore, version_of
+from graveler.objects.store import PIECE_BYTES, Expected, ObjectStore, version_of
 from graveler.objects.verified import Verifier, verified_stream
 from graveler.repository.stores import Stores
 

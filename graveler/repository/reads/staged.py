@@ -16,8 +16,7 @@ from graveler.committed import get, scan
 from graveler.errors import ThrottledError
 from graveler.model import BranchRecord
 from graveler.records import staged_value
-from graveler.repository.reads.listing import Scan, overlay, within
-from graveler.repository.reads.spool import Spool
+from graveler.repository.reads.listing import Scan, Spool, overlay, within
 from graveler.repository.stores import Stores
 from graveler.retries import backoff
 
