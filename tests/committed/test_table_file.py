@@ -29,7 +29,7 @@ def written(file):
 
 
 def test_a_table_has_the_same_bytes_in_memory_and_on_disk(cache):
-    memory, disk = Scratch(cache.scratch, largest=MIB), Scratch(cache, largest=1 << 40)
+    memory, disk = Scratch(cache.scratch, largest=MIB), Scratch(cache.scratch, largest=1 << 40)
     in_memory, on_disk = memory.file(), disk.file()
     assert (in_memory.on_disk, on_disk.on_disk) == (False, True)
     assert written(in_memory) == written(on_disk)
