@@ -1,4 +1,4 @@
-"""What a benchmark gives: a figure, its bound, and whether it holds."""
+"""The result of a benchmark, and the clocks that measure it."""
 
 import gc
 import math
@@ -10,35 +10,55 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of the table.
+    """One line of a table.
 
     Attributes:
         name: What was measured.
-        figure: What came out, with its unit.
-        bound: What was asked for.
-        holds: Whether it was met.
-        how: The numbers behind it.
+        figure: The value, with its unit.
+        limit: What the value is judged by; empty if it is only reported.
+        holds: Whether the value is within the limit.
+        details: The numbers behind the value.
     """
 
     name: str
     figure: str
-    bound: str
+    limit: str
     holds: bool
-    how: str = ""
+    details: str = ""
+
+
+def reported(name: str, figure: str, details: str = "") -> Result:
+    """Return a result that is not judged: seconds, or a rate."""
+    return Result(name, figure, "", holds=True, details=details)
+
+
+def at_most(name: str, ratio: float, limit: float, reference: str, details: str = "") -> Result:
+    """Return a ratio to a reference of the same run, judged by an upper limit."""
+    figure = f"{ratio:.2f} of {reference}"
+    return Result(name, figure, f"at most {limit:g}", ratio <= limit, details)
+
+
+def at_least(name: str, ratio: float, limit: float, reference: str, details: str = "") -> Result:
+    """Return a ratio to a reference of the same run, judged by a lower limit."""
+    figure = f"{ratio:.2f} of {reference}"
+    return Result(name, figure, f"at least {limit:g}", ratio >= limit, details)
 
 
 def progress(text: str) -> None:
-    """Say what is being done."""
+    """Print what is measured next."""
     print(f"   {text}", flush=True)
 
 
+def ms(seconds: float) -> str:
+    """Return seconds as milliseconds, for a table."""
+    return f"{seconds * 1e3:.2f} ms" if seconds < 0.01 else f"{seconds * 1e3:.0f} ms"
+
+
 def timed(call: Callable[[], object]) -> float:
-    """Return the seconds a call takes, garbage collected before."""
+    """Return the seconds of a long call, after a garbage collection."""
     gc.collect()
-    gc.freeze()  # what the benchmark itself holds is not the measured code's garbage to search
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    gc.freeze()  # the benchmark's own objects are not the measured code's garbage to search
+    return clocked(call)
 
 
 def clocked(call: Callable[[], object]) -> float:
@@ -51,11 +71,6 @@ def clocked(call: Callable[[], object]) -> float:
 def percentile(seconds: Sequence[float], share: float) -> float:
     """Return the least of `seconds` that `share` of them (0.99, say) do not exceed."""
     return sorted(seconds)[max(0, math.ceil(len(seconds) * share) - 1)]
-
-
-def best(call: Callable[[], object], times: int = 3) -> float:
-    """Return the least seconds of several calls: what the work costs when nothing disturbs it."""
-    return min(timed(call) for _ in range(times))
 
 
 def alternate(

@@ -1,23 +1,24 @@
-"""Reading a large file, whose bytes are verified on the way."""
+"""Reads of a large file, whose bytes are verified on the way."""
 
 import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 import graveler
 from graveler.repository import View
-from tests.bench.measure import Result, alternate, progress
+from tests.bench.measure import Result, alternate, at_most, ms, progress
 
-SIZE = 64 << 20
-PIECE = 1 << 20
-TIMES = 9
-MOST = 1.1
+SIZE: Final = 64 << 20
+PIECE: Final = 1 << 20
+TIMES: Final = 9
+LIMIT: Final = 1.1
 
 
-def reading(folder: Path) -> list[Result]:
+def reads(folder: Path) -> list[Result]:
     """Compare verified reads of 64 MiB with a bare read and a bare SHA-256 of the same file."""
-    with graveler.init(folder / "reading") as lake:
+    with graveler.init(folder / "reads") as lake:
         repo = lake.create_repository("bench")
         main = repo.branch("main")
         entry = main.put("large", os.urandom(SIZE))
@@ -37,14 +38,13 @@ def _compared(name: str, read: Callable[[], object], bare: Callable[[], object])
     progress(name)
     for call in (read, bare):
         call()
-    ours, theirs = alternate(read, bare, TIMES)
-    ratio = ours / theirs
-    return Result(
+    seconds, reference = alternate(read, bare, TIMES)
+    return at_most(
         name,
-        f"{ratio:.2f} times a bare read and a bare SHA-256",
-        f"at most {MOST} times",
-        ratio <= MOST,
-        f"median of {TIMES}: {ours * 1000:.0f} ms and {theirs * 1000:.0f} ms",
+        seconds / reference,
+        LIMIT,
+        "a bare read and a bare SHA-256",
+        f"{ms(seconds)} and {ms(reference)}, medians of {TIMES}",
     )
 
 

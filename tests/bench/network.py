@@ -1,4 +1,4 @@
-"""What a run costs where every request takes its time: objects 30 ms away, records 1 ms."""
+"""The life of a run on stores over a network: objects 30 ms away, records 1 ms."""
 
 import time
 from collections import Counter
@@ -26,15 +26,15 @@ def adds_files(candidate: graveler.Candidate) -> None:
     assert next(candidate.changes("input/"), None), "the run adds no file"
 
 
-def distant(folder: Path) -> list[Result]:
-    """Measure a run of 1,000 links and what its steps ask of the stores."""
+def network(folder: Path) -> list[Result]:
+    """Measure a run of 1,000 links and count its calls to the stores."""
     progress(f"runs of {FILES:,} links, {OBJECTS_S * 1e3:.0f} ms a request")
-    lake, repo = new_repository(folder / "distant", "bench", Splitting())
+    lake, repo = new_repository(folder / "network", "bench", Splitting())
     with lake:
         hours = [_written(repo, hour) for hour in range(_RUNS)]
     process = Process(_waits)
-    with watched_lake(folder / "distant", process) as distant_lake:
-        lives = [_life(distant_lake.repository("bench"), entries, process) for entries in hours]
+    with watched_lake(folder / "network", process) as lake:
+        lives = [_life(lake.repository("bench"), entries, process) for entries in hours]
     seconds, asked = min(lives[1:], key=lambda life: life[0])  # the first one opens the lake
     return [
         Result(
@@ -43,7 +43,7 @@ def distant(folder: Path) -> list[Result]:
             f"at most {_ALLOWED['objects']} requests and {_ALLOWED['kv']} statements",
             all(asked[store] <= most for store, most in _ALLOWED.items()),
             f"{OBJECTS_S * 1e3:.0f} ms a request, {RECORDS_S * 1e3:.0f} ms a statement: "
-            f"{_spent(asked) * 1e3:.0f} ms of waiting, were nothing done side by side; one request "
+            f"{_spent(asked) * 1e3:.0f} ms of waiting, if all calls were in sequence; one request "
             "lists the folder of the links",
         )
     ]
@@ -58,7 +58,7 @@ def _spent(asked: Counter[str]) -> float:
 
 
 def _written(repo: Repository, hour: int) -> list[Entry]:
-    """Write the files of an hour into the repository's storage, as Spark does; say what they are."""
+    """Write the files of an hour into the repository's storage, as Spark does; return them."""
     folder = f"data/spark-{hour:02}"
     names = [f"part-{number:05d}.parquet" for number in range(FILES)]
     for name in names:

@@ -1,0 +1,65 @@
+"""The machine without graveler: what the reported seconds are compared with."""
+
+import os
+import sqlite3
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from tests.bench.measure import Result, clocked, ms, percentile, progress, reported, timed
+from tests.bench.startup import python
+
+SIZE: Final = 64 << 20
+ROWS: Final = 1_000_000
+SYNCS: Final = 200
+TIMES: Final = 5
+
+
+def calibration(folder: Path) -> list[Result]:
+    """Measure a bare interpreter start, a bare SHA-256, a bare fsync and a bare scan."""
+    progress("the machine without graveler")
+    start = median(clocked(lambda: python("-c", "pass")) for _ in range(TIMES))
+    body = os.urandom(SIZE)
+    digest = median(timed(lambda: sha256(body).digest()) for _ in range(TIMES))
+    syncs = _syncs(folder / "synced")
+    scan = _scan(folder / "scanned.sqlite3")
+    return [
+        reported("start of a bare interpreter", ms(start), "`python -c pass`"),
+        reported("SHA-256", f"{SIZE / digest / 1e6:,.0f} MB/s", "64 MiB in memory"),
+        reported(
+            "fsync",
+            f"median {ms(median(syncs))}, p99 {ms(percentile(syncs, 0.99))}",
+            f"{SYNCS} new files of 4 KiB",
+        ),
+        reported("scan", f"{ROWS / scan:,.0f} rows/s", f"{ROWS:,} rows of 200 bytes in SQLite"),
+    ]
+
+
+def _syncs(folder: Path) -> list[float]:
+    folder.mkdir()
+    block = os.urandom(4096)
+
+    def write(number: int) -> None:
+        with (folder / f"{number}").open("wb") as file:
+            file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+
+    return [clocked(lambda: write(number)) for number in range(SYNCS)]  # noqa: B023 - called now
+
+
+def _scan(file: Path) -> float:
+    value = b"v" * 160
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE kv (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+        rows = ((b"%040d" % number, value) for number in range(ROWS))
+        database.executemany("INSERT INTO kv VALUES (?, ?)", rows)
+        database.commit()
+
+        def scan() -> None:
+            for _ in database.execute("SELECT key, value FROM kv ORDER BY key"):
+                pass
+
+        return median(timed(scan) for _ in range(TIMES))
