@@ -37,8 +37,7 @@ from graveler.refs.dump import read_dump
 from graveler.repository import Stores
 from graveler.repository.dumps import check_storage
 from graveler.repository.witness.marker import Marker, Owner, read_marker
-from graveler.repository.witness.witness import Witness
-from graveler.repository.witness.witnessed_kv import WitnessedKVStore
+from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging import StagingArea
 
 _PARTITION: Final = "lake"

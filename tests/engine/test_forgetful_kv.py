@@ -20,7 +20,7 @@ from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import KVStore
 from graveler.lake.lake import Lake
 from graveler.repository.witness.marker import MARKER, read_marker
-from graveler.repository.witness.witnessed_kv import WitnessedKVStore
+from graveler.repository.witness.witness import WitnessedKVStore
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.commands import cli  # noqa: F401 - a fixture
 from tests.harness.servers.postgres import for_libpq

@@ -49,8 +49,8 @@ from graveler.refs.epochs import _decode as decode_epoch
 from graveler.refs.moves import _decode_life, _tag_line
 from graveler.refs.refs import _commit_id
 from graveler.refs.settings import LINK_PLACES, PROTECTION, REQUIRED_GATES
+from graveler.repository.witness.known import decode_known
 from graveler.repository.witness.marker import Marker, Owner, decode_marker, encode_marker
-from graveler.repository.witness.witness import decode_known
 from graveler.runs.index import _read_due, _read_opened
 from graveler.runs.record import RunHandle
 from graveler.runs.records import _decode as decode_run

@@ -1,4 +1,4 @@
-"""The marker: the one object of a storage that says whose it is, and how far its owner has counted."""
+"""The marker: the one object of a storage that names its owner and the owner's count."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -21,8 +21,8 @@ class Owner:
     Attributes:
         lake: Id of its lake, which the key-value store holds.
         uid: Its unique id.
-        name: What it is called.
-        where: How its lake was opened: a folder or a file.
+        name: Its name.
+        where: The folder or file by which its lake was opened.
     """
 
     lake: str
@@ -33,13 +33,13 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What the marker says.
+    """The contents of the marker.
 
     Attributes:
-        owner: Whose the storage is.
-        count: How far the owner had counted when it was written.
-        nonce: Differs with every count that a key-value store hands out.
-        at: When it was written, by the writer's clock; for people.
+        owner: The owner of the storage.
+        count: The owner's count when the marker was written.
+        nonce: Differs with every count that a key-value store issues.
+        at: When it was written, by the writer's clock; for error messages.
     """
 
     owner: Owner
@@ -55,7 +55,7 @@ class Marker:
         )
 
     def is_of(self, owner: Owner) -> bool:
-        """Return whether the storage belongs to `owner`, whatever it is called and opened as."""
+        """Return whether the storage belongs to `owner`, under any name and address."""
         return (self.owner.lake, self.owner.uid) == (owner.lake, owner.uid)
 
 
@@ -73,10 +73,10 @@ def encode_marker(marker: Marker) -> bytes:
 
 
 def decode_marker(raw: bytes, what: str) -> Marker:
-    """Read the bytes of the object; `what` names it in errors.
+    """Return the marker of these bytes; `what` names it in errors.
 
     Raises:
-        CorruptionError: It is none.
+        CorruptionError: The bytes are no marker.
         NewerFormatError: A later graveler wrote it.
     """
     fields = Fields(decode_json(raw, what, stamped=True), what)
@@ -90,7 +90,7 @@ def decode_marker(raw: bytes, what: str) -> Marker:
 
 
 def read_marker(objects: ObjectStore) -> Marker | None:
-    """Return the marker of a storage, or None: nobody has claimed it."""
+    """Return the marker of a storage, or None if the storage has no owner."""
     try:
         raw = objects.get(MARKER)
     except ObjectNotFoundError:
