@@ -14,8 +14,8 @@ from graveler.config import CONFIG_NAME, environment, load_config
 from graveler.errors import InvalidInputError, NotFoundError, RefNotFoundError
 
 if TYPE_CHECKING:
-    from graveler.background import Progress
     from graveler.lake import Branch, Lake, Repository
+    from graveler.process import Progress
     from graveler.repository import View
 
 

@@ -27,8 +27,8 @@ from uuid import uuid4
 
 from xxhash import xxh3_128_digest
 
-from graveler.fork import watch
 from graveler.privacy import make_folder
+from graveler.process import watch
 
 _SUM_BYTES: Final = 16
 _TABLE: Final = ".sst"

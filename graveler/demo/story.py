@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import graveler
-from graveler.background import Progress, no_progress
 from graveler.committed import Splitting
 from graveler.demo.flights import Flights, load_flights
 from graveler.demo.hours import hour_prefix
@@ -18,6 +17,7 @@ from graveler.demo.tables import FLIGHTS
 from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.lake import Repository
+from graveler.process import Progress, no_progress
 from graveler.repository.view import range_reuse
 from graveler.spark import session
 

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from graveler.background import Progress, batches, no_progress
 from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
 from graveler.committed import Problem as TableProblem
 from graveler.errors import CorruptionError, RefNotFoundError
@@ -19,6 +18,7 @@ from graveler.fsck.objects import Depth, ObjectCheck, Pace
 from graveler.fsck.report import FsckReport, Problem, ProblemKind
 from graveler.identity import entry_identity, record_id
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
+from graveler.process import Progress, batches, no_progress
 from graveler.records import decode_entry, staged_changes, value_identity
 from graveler.refs import Refs
 from graveler.repository import Stores

@@ -12,7 +12,7 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.facts import shortened
 from graveler.gates.fingerprint import fingerprint
 from graveler.gates.statistics import Seen
-from graveler.read_only import judging
+from graveler.process import judging
 
 Check = Callable[[Candidate], bool | str | None]
 """Passes by returning None or True. False, a text (the reason), an AssertionError or any

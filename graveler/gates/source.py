@@ -14,13 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
-from graveler.background import Inline
 from graveler.committed import RangeStore, diff
 from graveler.errors import InvalidInputError, ReadOnlyError
 from graveler.gates.statistics import known, may_touch
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.model import Commit
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
+from graveler.process import Inline
 from graveler.refs import Refs, is_ancestor, log
 from graveler.repository.reads.files import read_range
 from graveler.repository.stores import Stores

@@ -7,7 +7,6 @@ from typing import Final
 
 from graveler.arguments import Duration, duration, flag, optional, real, text
 from graveler.arguments import count as whole
-from graveler.background import Progress
 from graveler.errors import InvalidInputError, StateError, ThrottledError
 from graveler.fields import from_unix_us
 from graveler.gc.condemnation import condemn, preview, withdraw
@@ -21,6 +20,7 @@ from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.store_clock import store_now
 from graveler.gc.sweep import Sweep
 from graveler.identity import unix_us
+from graveler.process import Progress
 from graveler.repository import Stores
 
 _LOOKS: Final = 20

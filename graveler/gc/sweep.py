@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
-from graveler.background import batches
 from graveler.errors import ObjectNotFoundError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
@@ -20,6 +19,7 @@ from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
 from graveler.identity import unix_us
+from graveler.process import batches
 from graveler.refs.commits import Expired
 from graveler.repository import Stores
 from graveler.repository.links.borrowed import SPARED

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from graveler.background import batches
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import (
     ABSENT,
@@ -14,6 +13,7 @@ from graveler.kv.store import (
     check_partition,
     check_value,
 )
+from graveler.process import batches
 
 
 def check_predicate(predicate: Predicate) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
-from graveler.background import batches
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.errors import (
     AlreadyExistsError,
@@ -41,6 +40,7 @@ from graveler.kv.store import (
     check_value,
 )
 from graveler.kv.turns import Turns
+from graveler.process import batches
 from graveler.retries import NO_PROGRESS_S
 
 _PARTITION, _KEY, _VALUE = "p", "k", "v"

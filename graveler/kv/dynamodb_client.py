@@ -22,7 +22,7 @@ from graveler.errors import (
     PermissionDeniedError,
     ThrottledError,
 )
-from graveler.fork import abandon, held_off, watch
+from graveler.process import abandon, held_off, watch
 from graveler.retries import NO_PROGRESS_S, Retrier, backoff
 
 try:

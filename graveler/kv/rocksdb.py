@@ -42,7 +42,6 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.fork import abandon, watch
 from graveler.kv.drivers import (
     changed,
     check_predicate,
@@ -54,6 +53,7 @@ from graveler.kv.drivers import (
 from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
 from graveler.kv.turns import Turns
 from graveler.privacy import make_folder, may_write
+from graveler.process import abandon, watch
 
 # The port documents the methods.
 # ruff: noqa: D102

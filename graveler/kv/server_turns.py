@@ -10,8 +10,8 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from graveler.fork import abandon, held_off, watch
 from graveler.kv.turns import Turns
+from graveler.process import abandon, held_off, watch
 
 
 class SessionLocks(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from threading import Event, RLock, get_ident
 from typing import Final, Generic, TypeVar
 
-from graveler.fork import watch
+from graveler.process import watch
 
 _PATIENCE_S: Final = 1.0
 

@@ -27,7 +27,6 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.fork import abandon, held_off, watch
 from graveler.kv.drivers import (
     changed,
     check_predicate,
@@ -47,6 +46,7 @@ from graveler.kv.store import (
     check_partition,
     check_value,
 )
+from graveler.process import abandon, held_off, watch
 from graveler.retries import Retrier
 
 _T = TypeVar("_T")

@@ -28,7 +28,6 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.fork import abandon, held_off, watch
 from graveler.kv.drivers import (
     changed,
     check_predicate,
@@ -50,6 +49,7 @@ from graveler.kv.store import (
 )
 from graveler.kv.turns import FileTurns
 from graveler.privacy import create_file, make_folder, may_write
+from graveler.process import abandon, held_off, watch
 
 _T = TypeVar("_T")
 

@@ -22,7 +22,7 @@ from threading import Lock
 from urllib.parse import quote
 
 from graveler.errors import StateError
-from graveler.fork import held_off
+from graveler.process import held_off
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import Final
 from zlib import crc32
 
 from graveler.clock import Clock
-from graveler.fork import watch
 from graveler.privacy import PRIVATE_FILE
+from graveler.process import watch
 
 _SLOTS: Final = 2**16
 _SHORTEST_PAUSE: Final = 0.0003

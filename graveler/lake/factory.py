@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from graveler.arguments import file_path, flag, text
-from graveler.background import Background, OneThread
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.config import (
     CONFIG_NAME,
@@ -19,6 +18,7 @@ from graveler.errors import GravelerError, InvalidInputError
 from graveler.kv.registry import open_kv
 from graveler.lake.lake import Lake
 from graveler.objects.registry import open_store
+from graveler.process import Background, OneThread
 
 
 def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI) -> Lake:

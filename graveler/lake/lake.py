@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
-from graveler.background import Background
 from graveler.clock import Clock, IdSource
 from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splitting
 from graveler.config import LakeConfig, default_committer
@@ -30,6 +29,7 @@ from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
+from graveler.process import Background
 from graveler.publishing import enforce
 from graveler.records import FORMAT, decode_json, encode_json, read_key
 from graveler.refs import Refs

@@ -58,12 +58,12 @@ from graveler.repository.witness.witness import Witness
 from graveler.runs import Run, Runs, RunTerms, Why
 
 if TYPE_CHECKING:
-    from graveler.background import Progress
     from graveler.fsck import FsckReport
     from graveler.fsck.objects import Depth
     from graveler.gc import GarbageCollector
     from graveler.ingest import Ingestion
     from graveler.lake.lake import Lake
+    from graveler.process import Progress
 
 
 class Repository:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from graveler.config import environment, locate_lake
 from graveler.errors import InvalidInputError
-from graveler.fork import abandon
+from graveler.process import abandon
 
 if TYPE_CHECKING:
     from graveler.lake.lake import Lake

@@ -14,9 +14,9 @@ try:
 except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
-from graveler.fork import held_off
 from graveler.objects.s3_errors import s3_errors
 from graveler.privacy import shown_uri
+from graveler.process import held_off
 
 _CONNECTIONS: Final = 32  # kept open; threads beyond these open and close their own
 

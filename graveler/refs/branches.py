@@ -21,7 +21,7 @@ from graveler.kv.shared_reads import SharedReads
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
 from graveler.names import check_branch, is_of_run
-from graveler.read_only import refuse_writes
+from graveler.process import refuse_writes
 from graveler.records import decode_branch, encode_branch, read_key
 from graveler.refs.moves import Moves
 

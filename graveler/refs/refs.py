@@ -18,7 +18,7 @@ from graveler.errors import (
 )
 from graveler.kv.store import ABSENT, KVStore
 from graveler.names import check_tag
-from graveler.read_only import refuse_writes
+from graveler.process import refuse_writes
 from graveler.records import decode_json, read_key
 from graveler.refs.branches import Branches
 from graveler.refs.commits import Commits, ExpiredCommits

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from graveler.background import batches
 from graveler.errors import AlreadyExistsError
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord
+from graveler.process import batches
 from graveler.refs.dump import Contents, commits_in
 from graveler.refs.mover import move
 from graveler.refs.refs import Refs

@@ -18,7 +18,7 @@ from graveler.errors import InvalidInputError, ProtectedBranchError
 from graveler.fields import Fields
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
-from graveler.read_only import refuse_writes
+from graveler.process import refuse_writes
 from graveler.records import decode_json, encode_json
 
 S = TypeVar("S")

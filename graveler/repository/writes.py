@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Final
 
-from graveler.background import batches
 from graveler.errors import FencedError, RefNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.store import Body
-from graveler.read_only import refuse_writes
+from graveler.process import batches, refuse_writes
 from graveler.records import TOMBSTONE, stage_entry
 from graveler.repository.links.borrowed import confirm, held, rows_of
 from graveler.repository.links.links import linked

@@ -18,7 +18,7 @@ from graveler.identity import unix_us
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import run_branch
-from graveler.read_only import refuse_writes
+from graveler.process import refuse_writes
 from graveler.records import decode_json, encode_json
 from graveler.runs.index import RunIndex, opened_key
 from graveler.runs.inputs import read_inputs

@@ -7,11 +7,10 @@ from heapq import merge
 from operator import itemgetter
 from typing import Final
 
-from graveler.background import Background
 from graveler.clock import IdSource
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import KVStore
-from graveler.read_only import refuse_writes
+from graveler.process import Background, refuse_writes
 
 _Item = tuple[bytes, bytes]
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final
 
-from graveler.background import Inline
 from graveler.config import LakeConfig
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake import Lake
@@ -15,6 +14,7 @@ from graveler.lake.shared import lend_lake
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
+from graveler.process import Inline
 from graveler.repository import Branch
 from graveler.repository.writes import stage_written
 from graveler.testing.clock import FakeClock, SequenceIds

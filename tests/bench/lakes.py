@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
 
-from graveler.background import OneThread
 from graveler.clock import RandomIds, SystemClock
 from graveler.committed import Splitting
 from graveler.config import LakeConfig, load_config, write_default_config
@@ -17,6 +16,7 @@ from graveler.lake import Lake, Repository
 from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.objects.store import ObjectStore
+from graveler.process import OneThread
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
 START = datetime(2013, 1, 1, tzinfo=UTC)

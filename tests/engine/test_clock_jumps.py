@@ -6,7 +6,6 @@ from itertools import combinations, count
 
 import pytest
 
-from graveler.background import Inline
 from graveler.clock import Clock, RandomIds
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
@@ -14,6 +13,7 @@ from graveler.errors import GravelerError, MergeConflictError, NoChangesError, N
 from graveler.fsck import fsck
 from graveler.lake.factory import connect
 from graveler.model import Entry
+from graveler.process import Inline
 from graveler.refs import merge_bases
 from graveler.refs.reflog import tag_moves
 from graveler.testing.clock import FakeClock

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.background import Inline
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from graveler.fsck import fsck
 from graveler.lake.factory import connect
+from graveler.process import Inline
 from graveler.refs.commits import Expired
 from graveler.refs.restore import restore_refs
 from graveler.testing.clock import FakeClock, SequenceIds

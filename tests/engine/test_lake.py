@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
-from graveler.background import Inline
 from graveler.config import LakeConfig
 from graveler.errors import AlreadyExistsError
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.factory import init
 from graveler.lake.factory import open as open_lake
 from graveler.lake.lake import Lake
+from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 
 

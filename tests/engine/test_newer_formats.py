@@ -5,7 +5,6 @@ from itertools import count
 
 import pytest
 
-from graveler.background import Inline
 from graveler.committed.range_store import RangeCache, RangeStore
 from graveler.committed.table import TableKind, table_properties
 from graveler.config import LakeConfig, load_config
@@ -24,6 +23,7 @@ from graveler.lake.lake import Lake
 from graveler.model import Entry
 from graveler.names import path_key
 from graveler.objects.local import LocalStore
+from graveler.process import Inline
 from graveler.records import encode_entry, stage_entry
 from graveler.sstable.writer import TableWriter
 from graveler.testing.clock import FakeClock, SequenceIds

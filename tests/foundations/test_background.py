@@ -6,7 +6,7 @@ from threading import Event, get_ident
 
 import pytest
 
-from graveler.background import Inline, OneThread
+from graveler.process import Inline, OneThread
 
 
 def fails():
@@ -69,7 +69,7 @@ def test_it_takes_work_again_after_it_was_closed():
 def test_what_is_handed_over_as_the_program_ends_is_done_at_once():
     program = """
 import atexit
-from graveler.background import OneThread
+from graveler.process import OneThread
 
 background = OneThread()
 background.run(lambda: print("early"))
@@ -84,7 +84,7 @@ def test_a_child_process_has_a_thread_of_its_own():
     # a program of its own: from Python 3.12 on a fork beside threads is worth a warning
     program = """
 import os
-from graveler.background import OneThread
+from graveler.process import OneThread
 
 background = OneThread()
 background.run(lambda: None)

@@ -9,8 +9,8 @@ from threading import Event, Thread
 
 import pytest
 
-from graveler import fork
-from graveler.fork import held_off
+from graveler import process
+from graveler.process import held_off
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
@@ -96,7 +96,7 @@ def test_calls_of_several_threads_do_not_wait_for_each_other(
 def test_a_call_that_hangs_does_not_hold_a_fork_off_for_ever(
     caller: tuple[Thread, Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(process, "_PATIENCE_S", 0.05)
     assert status_of_child() == 0
     assert caller[0].is_alive()
     call()
@@ -105,9 +105,9 @@ def test_a_call_that_hangs_does_not_hold_a_fork_off_for_ever(
 def test_a_call_that_hangs_is_waited_for_once(
     caller: tuple[Thread, Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(process, "_PATIENCE_S", 0.05)
     assert status_of_child() == 0
-    monkeypatch.setattr(fork, "_PATIENCE_S", 60.0)
+    monkeypatch.setattr(process, "_PATIENCE_S", 60.0)
     again = Thread(target=status_of_child)
     again.start()
     again.join(20)
@@ -143,7 +143,7 @@ def test_a_fork_does_not_wait_for_itself(caller: tuple[Thread, Event]) -> None:
 
 INTERRUPTED = """
 import os, random, signal, sys, threading
-from graveler import fork
+from graveler import process
 
 class Told:
     yes = False
@@ -154,11 +154,11 @@ def raise_it(*_):
     raise TimeoutError
 
 def call():
-    with fork.held_off:
+    with process.held_off:
         passed.append(True)
 
 told, memory, lost, draw = Told(), bytearray(100 << 20), [], random.Random(7)
-fork.watch(told)
+process.watch(told)
 sys.unraisablehook = lambda hook: lost.append(hook.exc_value)
 signal.signal(signal.SIGALRM, raise_it)
 rounds, parent = 0, os.getpid()

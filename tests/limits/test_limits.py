@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
-from graveler.background import Inline
 from graveler.clock import RandomIds, SystemClock
 from graveler.config import LakeConfig
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.kv import open_kv
 from graveler.lake import Lake
 from graveler.model import Entry
+from graveler.process import Inline
 from graveler.records import decode_commit, decode_entry, encode_entry, encode_value
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "limits.md"

@@ -12,7 +12,7 @@ from tests.simulate.trees import remembered_trees
 def simulating() -> Iterator[None]:
     """Remember trees, look for garbage rarely, and do not log the clean-up that faults stop."""
     thresholds = gc.get_threshold()
-    log = logging.getLogger("graveler.background")
+    log = logging.getLogger("graveler.process")
     was_off = log.disabled
     gc.set_threshold(200_000, 10, 10)  # a schedule leaves little, and there are many
     log.disabled = True

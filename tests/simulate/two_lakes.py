@@ -14,7 +14,6 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from graveler.background import Inline
 from graveler.config import LakeConfig
 from graveler.errors import (
     ConflictError,
@@ -26,6 +25,7 @@ from graveler.errors import (
 from graveler.fsck import fsck
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
+from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.merge_model import MergeModel
 from tests.harness.worlds import SMALL

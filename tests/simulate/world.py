@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from graveler.background import Inline
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
 from graveler.objects.store import ObjectStore
+from graveler.process import Inline
 from tests.simulate.history import History
 from tests.simulate.ports import SimulatedKV, SimulatedObjects
 from tests.simulate.processes import Process

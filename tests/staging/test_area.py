@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.background import Inline
 from graveler.kv.memory import MemoryKVStore
+from graveler.process import Inline
 from graveler.staging import StagingArea, combine
 
 keys = st.binary(min_size=1, max_size=3)

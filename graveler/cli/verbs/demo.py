@@ -15,7 +15,7 @@ from graveler.cli.verb import verb
 from graveler.errors import AlreadyExistsError, InvalidInputError
 
 if TYPE_CHECKING:
-    from graveler.background import Progress
+    from graveler.process import Progress
 
 
 _LAKE: Final = "lake"

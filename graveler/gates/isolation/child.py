@@ -18,7 +18,7 @@ from graveler.gates.answer import Answer, Check, ask, died
 from graveler.gates.candidate import Candidate
 from graveler.gates.isolation.channel import send
 from graveler.gates.isolation.client import RemoteSource
-from graveler.read_only import only_judging
+from graveler.process import only_judging
 
 _GRACE_S: Final = 30.0
 _MIB: Final = 1 << 20

@@ -23,7 +23,6 @@ from typing import Any, Final
 
 from graveler.config import environment
 from graveler.errors import CorruptionError
-from graveler.fork import watch
 from graveler.gates.answer import Answer, died
 from graveler.gates.candidate import Candidate
 from graveler.gates.facts import shortened
@@ -32,6 +31,7 @@ from graveler.gates.isolation.channel import MessageReader, send
 from graveler.gates.isolation.child import Task, run_forked
 from graveler.gates.isolation.pickling import pickled
 from graveler.gates.isolation.server import ReadServer, read_answer
+from graveler.process import watch
 
 _START_S: Final = 60.0
 _POLL_S: Final = 0.2

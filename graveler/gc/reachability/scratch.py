@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from graveler.fork import held_off
+from graveler.process import held_off
 
 _SCHEMA: Final = """
 PRAGMA journal_mode = OFF;

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from graveler.background import Progress, no_progress
 from graveler.committed import EMPTY_METARANGE
 from graveler.errors import StateError
 from graveler.gc.marks import Kind, Tally
@@ -25,6 +24,7 @@ from graveler.gc.store_clock import FOLDER, store_now
 from graveler.identity import unix_us
 from graveler.objects.address import DATA
 from graveler.objects.store import ObjectInfo
+from graveler.process import Progress, no_progress
 from graveler.refs import Refs
 from graveler.repository import Stores
 from graveler.repository.witness.marker import MARKER, read_marker

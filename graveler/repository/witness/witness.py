@@ -27,7 +27,6 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-from graveler.background import Background
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
     GravelerError,
@@ -40,10 +39,10 @@ from graveler.errors import (
     StorageMismatchError,
     ThrottledError,
 )
-from graveler.fork import watch
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ObjectStore
+from graveler.process import Background, watch
 from graveler.repository.witness.known import (
     Known,
     decode_known,

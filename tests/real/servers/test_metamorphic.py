@@ -14,12 +14,12 @@ from unittest.mock import patch
 
 import pytest
 
-from graveler.background import Inline
 from graveler.committed import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError
 from graveler.lake.factory import connect
 from graveler.model import Entry, Prefix
+from graveler.process import Inline
 from graveler.repository import writes
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.world import link_unseen
