@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 from graveler.arguments import PathText, prefix_text
 from graveler.errors import InvalidInputError
 from graveler.repository import Branch, View
+from graveler.repository.branch import fence_of
 from graveler.runs import Run
 
 PROTOCOL: Final = "grav"
@@ -70,6 +71,6 @@ def storage_options(view: View) -> dict[str, Any]:
     options: dict[str, Any] = {"lake": stores.location}
     if isinstance(view, Run):
         options["run"] = view.handle.to_json()
-    elif isinstance(view, Branch) and view.fence:
-        options["fences"] = {f"{stores.name}/{view.name}": view.fence}
+    elif isinstance(view, Branch) and fence_of(view):
+        options["fences"] = {f"{stores.name}/{view.name}": fence_of(view)}
     return options

@@ -16,6 +16,7 @@ from graveler.fs.reader import ReadOnlyFileSystem
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.repository import Branch
+from graveler.repository.branch import fence_of
 from graveler.repository.reads.files import open_entry
 from graveler.repository.writes import check_writable
 
@@ -42,7 +43,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         with translated(path):
             target = self._target(Address.parse(path))
             branch = target if isinstance(target, Branch) else target.branch
-            check_writable(branch.repository, branch.name, branch.fence)
+            check_writable(branch.repository, branch.name, fence_of(branch))
 
     def write_stream(self, path: str, body: Body) -> Entry:
         """Store bytes and stage their entry; in a transaction, note it."""

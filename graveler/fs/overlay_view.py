@@ -10,6 +10,7 @@ from graveler.objects.store import Body
 from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
 from graveler.repository import Branch, View
 from graveler.repository.reads.listing import Scan, overlay
+from graveler.repository.view import find_value, snapshot
 
 
 class OverlayView(View):
@@ -28,17 +29,17 @@ class OverlayView(View):
         """Name of the branch."""
         return self.branch.name
 
-    def find_value(self, key: bytes) -> bytes | None:
+    def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, ours before the branch's."""
         write = self._writes.get(key)
-        return self.branch.find_value(key) if write is None else staged_value(write)
+        return find_value(self.branch, key) if write is None else staged_value(write)
 
     @contextmanager
-    def snapshot(self, start: bytes, prefix: bytes) -> Iterator[Scan]:
+    def _snapshot(self, start: bytes, prefix: bytes) -> Iterator[Scan]:
         """Give the branch below `prefix` with the transaction's writes over it."""
         writes = list(self._writes.items())  # at once: other threads may write meanwhile
         ours = sorted(item for item in writes if item[0].startswith(prefix))
-        with self.branch.snapshot(start, prefix) as scan:
+        with snapshot(self.branch, start, prefix) as scan:
             yield lambda position: overlay(
                 (item for item in ours if item[0] >= position), scan(position)
             )

@@ -24,6 +24,7 @@ from graveler.records import value_identity
 from graveler.repository import Stores
 from graveler.repository.reads.files import download, read_entry, read_range
 from graveler.repository.reads.listing import first_key, list_entries
+from graveler.repository.view import find_value, snapshot
 
 _READERS: Final = 8
 _Info = dict[str, Any]
@@ -88,7 +89,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
             yield
             return
         first = first_key(address.folder)
-        with view.snapshot(first, first) as scan:
+        with snapshot(view, first, first) as scan:
             batch.tree, batch.scan = address.tree, scan
             try:
                 yield
@@ -258,7 +259,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         address = Address.parse(path)
         self.entry(path)
         with translated(path):
-            value = self._view(address).find_value(path_key(address.path))
+            value = find_value(self._view(address), path_key(address.path))
         return "" if value is None else value_identity(value).hex()
 
     def checksum(self, path: str) -> int:

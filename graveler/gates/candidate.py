@@ -95,12 +95,12 @@ class Tree(View):
         self._declared.check(ANYTHING, "the repository itself")
         return self._source.stores
 
-    def find_value(self, key: bytes) -> bytes | None:
+    def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, or None."""
         self._check_path(key)
         return self._source.find(self._tree, key)
 
-    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Return the tree below `prefix`; it is immutable, so nothing is copied."""
         del start
         self._check_whole(prefix.decode())

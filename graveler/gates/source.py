@@ -24,7 +24,7 @@ from graveler.process import Inline
 from graveler.refs import Refs, is_ancestor, log
 from graveler.repository.reads.files import read_range
 from graveler.repository.stores import Stores
-from graveler.repository.view import Ref
+from graveler.repository.view import Ref, find_value, snapshot
 from graveler.staging import StagingArea
 
 # The ports document the methods.
@@ -245,11 +245,11 @@ class StoreSource(Source):
 
     def find(self, tree: str, key: bytes) -> bytes | None:
         """Return the value record at a key of a tree, or None."""
-        return self._tree(tree).find_value(key)
+        return find_value(self._tree(tree), key)
 
     def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value record) of a tree from `start` on below `prefix`."""
-        with self._tree(tree).snapshot(start, prefix) as rows:
+        with snapshot(self._tree(tree), start, prefix) as rows:
             yield from rows(start)
 
     def has_below(self, prefix: str) -> bool:

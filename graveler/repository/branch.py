@@ -51,21 +51,16 @@ class Branch(View, BranchLike):
         return self._name
 
     @property
-    def fence(self) -> str:
-        """What a writer to a run's branch must hold; "" for a branch of anybody's."""
-        return self._fence
-
-    @property
     def head(self) -> Commit:
         """The commit the branch is at."""
         refs = self.repository.refs
         return refs.commits.get(refs.branches.get(self._name).commit_id)
 
-    def find_value(self, key: bytes) -> bytes | None:
+    def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""
         return staged.find(self.repository, self._name, key)
 
-    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Give the head below `prefix`, and the writes that are staged on it."""
         return staged.snapshot(self.repository, self._name, start, prefix)
 
@@ -312,3 +307,8 @@ class Branch(View, BranchLike):
             branches.reset(self.repository, self._name, fence=self._fence)
         else:
             branches.reset_hard(self.repository, self._name, to)
+
+
+def fence_of(branch: Branch) -> str:
+    """Return the fence that the writers to a run's branch hold; "" for any other branch."""
+    return branch._fence

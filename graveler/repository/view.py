@@ -39,11 +39,11 @@ class View(RefLike):
         """What the view is of: a branch name, a ref expression."""
 
     @abstractmethod
-    def find_value(self, key: bytes) -> bytes | None:
+    def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, or None."""
 
     @abstractmethod
-    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Give one version of the tree below `prefix`, to be scanned from `start` on.
 
         Within the block it can be scanned as often as wanted, whatever others write.
@@ -64,14 +64,14 @@ class View(RefLike):
         prefix, after = prefix_text(prefix, "prefix"), prefix_text(after, "after")
         delimiter = text(delimiter, "delimiter", empty=True)
         start = first_key(prefix, after)
-        with self.snapshot(start, first_key(prefix)) as scan:
+        with self._snapshot(start, first_key(prefix)) as scan:
             yield from list_entries(scan, prefix=prefix, after=after, delimiter=delimiter)
 
     def entries(self, prefix: PathText = "") -> Iterator[Entry]:
         """Yield the entries below `prefix`, nothing folded, of one version of the tree."""
         prefix = prefix_text(prefix, "prefix")
         first = first_key(prefix)
-        with self.snapshot(first, first) as scan:
+        with self._snapshot(first, first) as scan:
             for key, value in scan(first):
                 yield decode_entry(key, value)
 
@@ -79,14 +79,14 @@ class View(RefLike):
         """Return whether any path starts with `prefix`; no more than the first one is read."""
         prefix = prefix_text(prefix, "prefix")
         first = first_key(prefix)
-        with self.snapshot(first, first) as scan:
+        with self._snapshot(first, first) as scan:
             return next(scan(first), None) is not None
 
     def stat(self, path: PathText) -> Entry:
         """Return the entry at `path`, or raise ObjectNotFoundError."""
         path = path_text(path, "path")
         key = path_key(path)
-        value = self.find_value(key)
+        value = self._find_value(key)
         if value is None:
             raise ObjectNotFoundError(f"nothing at {path!r} in {self.name!r}")
         return decode_entry(key, value)
@@ -94,7 +94,7 @@ class View(RefLike):
     def exists(self, path: PathText) -> bool:
         """Return whether there is an entry at `path`."""
         path = path_text(path, "path")
-        return self.find_value(path_key(path)) is not None
+        return self._find_value(path_key(path)) is not None
 
     def get(self, path: PathText | Entry) -> bytes:
         """Return the bytes of a file, compared with the size and checksum of its entry.
@@ -137,7 +137,7 @@ class View(RefLike):
         """
         prefix = prefix_text(prefix, "prefix")
         if prefix and not prefix.endswith("/"):
-            value = self.find_value(path_key(prefix))
+            value = self._find_value(path_key(prefix))
             if value is not None:
                 return [self.uri(decode_entry(path_key(prefix), value))]
         return [self.uri(entry) for entry in self.entries(prefix)]
@@ -145,6 +145,16 @@ class View(RefLike):
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of an entry's file, for other programs."""
         return self.repository.uri(instance(entry, "entry", Entry, "an Entry").address)
+
+
+def find_value(view: View, key: bytes) -> bytes | None:
+    """Return the value record at the key of a view, or None."""
+    return view._find_value(key)
+
+
+def snapshot(view: View, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+    """Return one version of a view below `prefix`, to be scanned from `start` on."""
+    return view._snapshot(start, prefix)
 
 
 class Ref(View):
@@ -177,12 +187,12 @@ class Ref(View):
         """Id of the commit."""
         return self.commit.id
 
-    def find_value(self, key: bytes) -> bytes | None:
+    def _find_value(self, key: bytes) -> bytes | None:
         """Return the committed value record at the key, or None."""
         with self._readable():
             return get(self.repository.ranges, self.commit.metarange, key)
 
-    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Give the commit's tree below `prefix`; it never changes, so nothing is copied."""
         del start
         return nullcontext(lambda at: self._scan(at, prefix))

@@ -106,15 +106,15 @@ class RunView(Ref):
         super().__init__(repository, commit, name=name)
         self._reads = reads
 
-    def find_value(self, key: bytes) -> bytes | None:
+    def _find_value(self, key: bytes) -> bytes | None:
         """Return the committed value record at the key, or None."""
         self._reads.note_path(self.commit.id, key.decode())
-        return super().find_value(key)
+        return super()._find_value(key)
 
-    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Return the commit's tree below `prefix`."""
         self._reads.note(self.commit.id, prefix.decode())
-        return super().snapshot(start, prefix)
+        return super()._snapshot(start, prefix)
 
 
 class RunBranch(Branch):
@@ -128,15 +128,15 @@ class RunBranch(Branch):
         self._attempt = attempt
         self._reads = Reads()
 
-    def find_value(self, key: bytes) -> bytes | None:
+    def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""
         self._reads.note_path(self._attempt.known.base, key.decode())
-        return super().find_value(key)
+        return super()._find_value(key)
 
-    def snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Return the head below `prefix`, with the staged writes."""
         self._reads.note(self._attempt.known.base, prefix.decode())
-        return super().snapshot(start, prefix)
+        return super()._snapshot(start, prefix)
 
     def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`; at most one path is read."""

@@ -12,7 +12,7 @@ from graveler.records import decode_entry
 from graveler.refs import resolve_to_read
 from graveler.repository import path_history
 from graveler.repository.stores import Stores
-from graveler.repository.view import Ref
+from graveler.repository.view import Ref, find_value
 from graveler.runs.inputs import decode_inputs
 from graveler.runs.record import Input, RunRecord
 from graveler.runs.records import RunRecords
@@ -121,7 +121,7 @@ def why(stores: Stores, records: RunRecords, path: str, ref: str) -> Why:
     """
     head = resolve_to_read(stores.refs, ref)
     key = path_key(path)
-    value = Ref(stores, head).find_value(key)
+    value = find_value(Ref(stores, head), key)
     entry = None if value is None else decode_entry(key, value)
     commit = next(path_history.trace(stores, head, path=path, first_parent=True), None)
     if commit is None:

@@ -290,7 +290,7 @@ LOOKS = {
     },
     "Tags": {"list", "moves"},
     "Protection": {"list"},
-    "Branch": {"find_value", "has_below", "new_address", "snapshot", "uncommitted"},
+    "Branch": {"has_below", "new_address", "uncommitted"},
     "Runs": {"attach", "get", "list", "readers", "states", "why"},
     "Run": set(),
     "Step": set(),

@@ -17,6 +17,7 @@ from graveler.gates.statistics import Statistics
 from graveler.identity import unix_us
 from graveler.model import Entry
 from graveler.records import encode_json
+from graveler.repository.view import find_value
 
 LONGEST_PIECE: Final = 4 << 20
 """Largest size of a part of a file, or of a page of a listing, in one reply; in bytes."""
@@ -55,7 +56,7 @@ class ReadServer:
                     self._listings.pop(one, None)
                 return self._page(number)
             case ["find", str(name), str(key)]:
-                value = candidate.tree(name).find_value(bytes.fromhex(key))
+                value = find_value(candidate.tree(name), bytes.fromhex(key))
                 return Message({"value": _hex(value)})
             case ["read", str(name), str(path), int(start), int(length)]:
                 wanted = min(max(length, 0), LONGEST_PIECE)
