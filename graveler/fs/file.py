@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final, Protocol, cast
 
 from fsspec.spec import AbstractBufferedFile
 
-from graveler.fs.errors import translated
+from graveler.fs.address import translated
 from graveler.model import Entry
 from graveler.objects.store import Body
 from graveler.repository import Stores

@@ -10,8 +10,7 @@ from typing import Any
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 
-from graveler.fs.address import Address
-from graveler.fs.errors import translated
+from graveler.fs.address import Address, translated
 from graveler.fs.reader import ReadOnlyFileSystem
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body

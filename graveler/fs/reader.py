@@ -13,8 +13,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import isfilelike
 
 from graveler.errors import NotFoundError
-from graveler.fs.address import Address
-from graveler.fs.errors import translated
+from graveler.fs.address import Address, translated
 from graveler.fs.file import GravelerFile
 from graveler.fs.trees import TreeFileSystem
 from graveler.lake.shared import lake_at

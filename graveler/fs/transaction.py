@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from fsspec.transaction import Transaction
 
 from graveler.errors import StateError
-from graveler.fs.errors import translated
+from graveler.fs.address import translated
 from graveler.fs.file import GravelerFile
 from graveler.fs.overlay_view import OverlayView
 

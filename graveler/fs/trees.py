@@ -11,8 +11,7 @@ from fsspec.spec import make_instance
 from fsspec.utils import stringify_path
 
 from graveler.errors import InvalidInputError, RefNotFoundError
-from graveler.fs.address import PROTOCOL, Address
-from graveler.fs.errors import translated
+from graveler.fs.address import PROTOCOL, Address, translated
 from graveler.fs.overlay_view import OverlayView
 from graveler.fs.transaction import CommitTransaction, check_none_open
 from graveler.lake import Lake, Repository, Run

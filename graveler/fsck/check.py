@@ -90,7 +90,9 @@ class _Fsck:
     def run(self, also: Mapping[str, str]) -> FsckReport:
         self._find_roots(also)
         self._walk(self._roots.values())
-        has_tree = self._stores.refs.expired.has_tree  # of a condemned one: see `graveler.gc.lost`
+        has_tree = (
+            self._stores.refs.expired.has_tree
+        )  # of a condemned one: see `graveler.gc.condemnation`
         gone = {
             name for name, record in self._refs.expired.list() if record.gone or not has_tree(name)
         }

@@ -9,15 +9,13 @@ from graveler.arguments import Duration, duration, flag, optional, real, text
 from graveler.arguments import count as whole
 from graveler.errors import InvalidInputError, StateError, ThrottledError
 from graveler.fields import from_unix_us
-from graveler.gc.condemnation import condemn, preview, withdraw
+from graveler.gc.condemnation import close_lost, condemn, preview, withdraw
 from graveler.gc.lease import LEASE_SECONDS, Lease
-from graveler.gc.lost import close_lost
-from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState
+from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState, store_now
 from graveler.gc.reachability.roots import RunRoots
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Keep, Retention, RetentionRules
-from graveler.gc.store_clock import store_now
 from graveler.gc.sweep import Sweep
 from graveler.identity import unix_us
 from graveler.process import Progress

@@ -1,7 +1,8 @@
-"""Mark: condemns what nothing names, in records that every writer reads; deletes nothing.
+"""Condemnation: a mark condemns what nothing names; a mark is withdrawn, or closed as lost.
 
-The records are written first, one by one, and only then the undelete window begins. A mark that
-died before its end is superseded by the next one, which takes over its records.
+A condemnation is a record that every writer reads; nothing is deleted. The records are written
+one by one, and then the undelete window begins. The next mark supersedes an unfinished one and
+takes over its records.
 """
 
 from collections import defaultdict
@@ -12,10 +13,9 @@ from typing import Any, Final
 
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
-from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally
+from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally, store_now
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
-from graveler.gc.store_clock import store_now
 from graveler.identity import unix_us
 from graveler.kv.store import ABSENT
 from graveler.refs.commits import Expired
@@ -252,3 +252,51 @@ def withdraw(stores: Stores, mark: str) -> None:
             there = expired.find(commit)
             if there is not None and there[0] == known:
                 expired.remove(commit, there[1])
+
+
+def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
+    """Settle what a lost mark condemned, and close it. Idempotent.
+
+    Commits whose trees are gone expire; those whose trees exist can be named again. The next mark
+    condemns the remaining files that nothing names.
+
+    Raises:
+        StateError: The mark is not one that waits, or is swept.
+    """
+    _settle_commits(stores, mark)
+    _settle_tables(stores, mark)
+    epoch = stores.refs.epochs.read()
+    if epoch.mark == mark.id:
+        stores.refs.epochs.end(epoch)
+    now = store_now(stores.objects, stores.uid)
+    closed = marks.move(
+        mark.id,
+        WAITING,
+        lambda there: replace(there, state=MarkState.LOST, swept=now, tokens=()),
+    )
+    marks.forget_pages(mark.id)
+    return closed
+
+
+def _settle_commits(stores: Stores, mark: Mark) -> None:
+    expired = stores.refs.expired
+    for commit, known in list(expired.list()):
+        found = expired.find(commit) if known.mark == mark.id and not known.gone else None
+        if found is None or found[0] != known:
+            continue
+        if expired.has_tree(commit):
+            expired.remove(commit, found[1])
+        else:
+            expired.write(commit, Expired(mark.id, known.at, gone=True), found[1])
+
+
+def _settle_tables(stores: Stores, mark: Mark) -> None:
+    files = FileRecords(stores.kv, stores.uid)
+    for identifier, known in list(files.list()):
+        found = files.find(identifier) if known.mark == mark.id else None
+        if found is None or found[0] != known or known.state is FileState.DELETED:
+            continue
+        if stores.ranges.is_stored(identifier):
+            files.remove(identifier, found[1])
+        else:
+            files.write(identifier, FileRecord(mark.id, FileState.DELETED), found[1])

@@ -1,22 +1,29 @@
-"""Condemned tables: key ``file/<64 hex>`` in the partition ``gc:<uid>``.
+"""Condemned tables: their records, and how a writer keeps such a table.
 
-*condemned*: a mark found that nothing names it; a writer that needs the table removes the
-record, and the sweep keeps the table. *deleting*: a sweep is about to delete it; a writer that
-needs it waits. *deleted*: it was deleted; a writer that needs it puts the table again, and then
-removes the record. Each step is a compare-and-set on the one record.
+The key is ``file/<64 hex>`` in the partition ``gc:<uid>``. *condemned*: nothing named the table
+when it was marked; a writer that needs it removes the record, and the sweep keeps the table.
+*deleting*: a sweep is about to delete it; a writer that needs it waits. *deleted*: a writer that
+needs it puts the table again, and then removes the record. Each step is a compare-and-set on one
+record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
+from graveler.clock import Clock
+from graveler.errors import ThrottledError
 from graveler.fields import Fields
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.records import FORMAT, decode_json, encode_json, read_key
+from graveler.retries import longest_pause
 
 _PREFIX: Final = b"file/"
+_PATIENCE_S: Final = 30.0
+_FIRST_WAIT_S: Final = 0.01
+_LONGEST_WAIT_S: Final = 1.0
 
 
 class FileState(StrEnum):
@@ -69,3 +76,53 @@ def _decode(raw: bytes) -> FileRecord:
 def _identifier(key: bytes) -> bytes:
     name = read_key(key, "record of a condemned table")
     return Fields({"key": name}, "record of a condemned table").binary("key")
+
+
+class Rescuer:
+    """Keeps a table that a writer found in the storage.
+
+    Costs one read of the key-value store if the table was not condemned.
+
+    Args:
+        kv: Where the records of condemned tables are.
+        uid: The repository.
+        clock: Measures waits.
+    """
+
+    def __init__(self, kv: KVStore, uid: str, *, clock: Clock) -> None:
+        self._files = FileRecords(kv, uid)
+        self._clock = clock
+
+    def __call__(self, identifier: bytes, put: Callable[[], bool]) -> bool:
+        """Keep the table, and return whether it had to be put again.
+
+        Args:
+            identifier: Its id.
+            put: Puts it if it is absent; returns whether it was absent.
+
+        Raises:
+            ThrottledError: A sweep that began to delete it does not finish.
+        """
+        written = False
+        waited, looks = 0.0, 0
+        while True:
+            found = self._files.find(identifier)
+            if found is None:
+                return written
+            record, predicate = found
+            if record.state is FileState.DELETING:
+                # only the sweep may finish this: its request to delete may still arrive
+                if waited > _PATIENCE_S:
+                    raise ThrottledError(
+                        f"table {identifier.hex()} is being deleted, by a sweep that seems to have "
+                        f"died: `graveler gc sweep {record.mark}` finishes it; then repeat"
+                    )
+                pause = longest_pause(looks, _FIRST_WAIT_S, _LONGEST_WAIT_S)
+                self._clock.sleep(pause)
+                waited, looks = waited + pause, looks + 1
+                continue
+            if record.state is FileState.DELETED:
+                # the table before the record: a writer that finds no record must find the table
+                written = put() or written
+            if self._files.remove(identifier, predicate):
+                return written

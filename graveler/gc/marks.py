@@ -14,7 +14,6 @@ from typing import Any, Final
 from graveler.clock import Clock, IdSource
 from graveler.errors import NotFoundError, ObjectNotFoundError, StateError
 from graveler.fields import Fields, from_unix_us, row
-from graveler.gc.store_clock import FOLDER
 from graveler.identity import unix_us
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
@@ -23,11 +22,25 @@ from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json
 from graveler.repository.links.borrowed import CONDEMNED
 
+FOLDER: Final = "_graveler/gc"
+"""Folder of the files of garbage collection, by the unique id of the repository."""
+
 PAGE: Final = 5_000
 """Names on a page."""
 
 _PREFIX: Final = b"mark/"
 _LONGEST: Final = LONGEST_DURATION.total_seconds()
+
+
+def store_now(objects: ObjectStore, uid: str) -> int:
+    """Return the time by the object store's clock, in microseconds: that of an object just written.
+
+    This clock dates objects and measures the undelete window. It is never compared with the clock
+    of this machine.
+    """
+    key = f"{FOLDER}/{uid}/clock"
+    objects.put(key, b"what time is it?")
+    return unix_us(objects.head(key).mtime)
 
 
 class MarkState(StrEnum):

@@ -16,7 +16,7 @@ def rescuer(kv: KVStore, uid: str, clock: Clock) -> Rescue:
     """Return the function that keeps an existing table of a repository from garbage collection."""
 
     def rescue(identifier: bytes, put: Callable[[], bool]) -> bool:
-        from graveler.gc.rescue import Rescuer  # noqa: PLC0415 - most lakes are opened to read
+        from graveler.gc.files import Rescuer  # noqa: PLC0415 - most lakes are opened to read
 
         return Rescuer(kv, uid, clock=clock)(identifier, put)
 

@@ -1,4 +1,10 @@
-"""Reading a version of a table: the files' own addresses go to Spark, never a pattern."""
+"""Reading a version of a table: the files' own addresses go to Spark, never a pattern.
+
+Spark finds partition columns (``day=2013-01-01/``) below *one* folder only. A table of a lake is
+spread over as many folders as it had writes, so its files are read in groups. Spark finds the
+columns of files that one write left, and prunes by them; files whose address lacks the folders of
+their path get the columns as constants.
+"""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -6,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
-from graveler.spark.partitions import DataFile, FileGroup, group_files
 from graveler.spark.ports import View, is_hidden, is_pattern, spark_uri
 from graveler.spark.session import session
 from graveler.spark.verified import verify_files
@@ -19,14 +25,87 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-
 _LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
-# these settings are the session's: two reads that plan at a time would restore each other's
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+# these settings belong to the session: concurrent reads would restore each other's values
 _planning = threading.Lock()
 
 
-def read(  # noqa: PLR0913 - what a reading has
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of a table.
+
+    Attributes:
+        relative: Its path below the table's.
+        uri: Where it is, as Spark names it.
+    """
+
+    relative: str
+    uri: str
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The ``key=value`` folders of its path, outermost first."""
+        folders: list[str] = []
+        for part in reversed(self.relative.split("/")[:-1]):
+            if "=" not in part:
+                break
+            folders.insert(0, part)
+        return tuple(folders)
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """Files that Spark can read together.
+
+    Attributes:
+        uris: The files.
+        base: The folder below which Spark finds the partition columns, or "".
+        constants: The partition columns that Spark cannot find, with their values.
+    """
+
+    uris: tuple[str, ...]
+    base: str
+    constants: tuple[tuple[str, str | None], ...]
+
+
+def group_files(files: list[DataFile]) -> tuple[tuple[str, ...], list[FileGroup]]:
+    """Return the partition columns of a table and its files in groups.
+
+    Raises:
+        InvalidInputError: The files are not all partitioned by the same columns.
+    """
+    columns = {tuple(name for name, _ in _values(file)): file.relative for file in files}
+    if len(columns) > 1:
+        seen = "; ".join(f"{list(names)} at {path!r}" for names, path in sorted(columns.items()))
+        raise InvalidInputError(
+            f"files are partitioned by different columns ({seen}): read one table at a time"
+        )
+    groups: dict[tuple[str, tuple[tuple[str, str | None], ...]], list[str]] = {}
+    for file in files:
+        base = _base(file)
+        constants = () if base else _values(file)
+        groups.setdefault((base, constants), []).append(file.uri)
+    names = next(iter(columns), ())
+    return names, [FileGroup(tuple(uris), *key) for key, uris in groups.items()]
+
+
+def _values(file: DataFile) -> tuple[tuple[str, str | None], ...]:
+    pairs = (folder.split("=", 1) for folder in file.folders)
+    return tuple(
+        (unquote(name), None if value == _NULL else unquote(value)) for name, value in pairs
+    )
+
+
+def _base(file: DataFile) -> str:
+    """Return the folder below which the address has the folders of the path, or ""."""
+    tail = "/" + "/".join(file.folders)
+    folder = file.uri.rpartition("/")[0]
+    return folder.removesuffix(tail) if file.folders and folder.endswith(tail) else ""
+
+
+def read(  # noqa: PLR0913 - the options of Spark's reader
     view: View,
     path: PathText,
     *,
@@ -38,10 +117,10 @@ def read(  # noqa: PLR0913 - what a reading has
 ) -> "DataFrame":
     """Return the table at `path` as `view` has it now.
 
-    The files are looked up once, here: what is committed later does not show in the frame.
-    ``key=value`` folders below `path` become columns. Their types are Spark's guess where
-    one guess fits all files, else text; a `schema` decides them. As everywhere in Spark, files
-    and folders whose names start with ``_`` or ``.`` are passed over.
+    The files are looked up once, here: the frame does not show later commits. ``key=value``
+    folders below `path` become columns. Spark guesses their types; they are text if no guess
+    fits all files, and a `schema` decides them. As everywhere in Spark, files and folders whose
+    names start with ``_`` or ``.`` are skipped.
 
     Args:
         view: A ref, branch, run, step or candidate.
@@ -49,12 +128,12 @@ def read(  # noqa: PLR0913 - what a reading has
         format: Spark's name of the file format.
         schema: Columns and types, partition columns among them; with one, an empty folder is
             an empty frame.
-        spark: The session; the running one, else a local one, where it is not given.
+        spark: The session; by default the active one, else a new local one.
         options: Spark's options of the format.
-        verify: Have the executors read every file whole first, and compare its size and
-            checksum: sha224 to sha512, sha1 or md5; of another one the size alone. Each task
-            holds a file in memory, of 2 GiB at most. What happens to a file after that is not
-            noticed.
+        verify: Have the executors read every file completely first, and compare its size and
+            checksum (sha224 to sha512, sha1 or md5; for other algorithms only the size). Each
+            task holds a file of at most 2 GiB in memory. Later changes of a file are not
+            detected.
 
     Raises:
         CorruptionError: With `verify`, a file is not what its entry says.
@@ -64,8 +143,8 @@ def read(  # noqa: PLR0913 - what a reading has
     path, format = prefix_text(path, "path"), text(format, "format")  # noqa: A001 - as above
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
     flag(verify, "verify")
-    found = _entries(view, path)
-    files = _files(view, found)
+    entries = _entries(view, path)
+    files = _files(view, entries)
     if not files and schema is None:
         raise ObjectNotFoundError(
             f"nothing to read below {path!r}: write it first, or give a schema to get an empty "
@@ -75,8 +154,8 @@ def read(  # noqa: PLR0913 - what a reading has
     if not files:
         return spark.createDataFrame([], schema)
     if verify:
-        entries = [entry for _, entry in found]
-        verify_files(spark, list(zip(entries, (file.uri for file in files), strict=True)))
+        uris = (file.uri for file in files)
+        verify_files(spark, list(zip((entry for _, entry in entries), uris, strict=True)))
     columns, groups = group_files(files)
     source = _Source(spark, format, schema, {**(options or {}), "__globPaths__": "false"})
     with _planning:
@@ -105,8 +184,8 @@ def _entries(view: View, path: str) -> list[tuple[str, Entry]]:
     return [(name, entry) for name, entry in below if not is_hidden(name)]
 
 
-def _files(view: View, found: list[tuple[str, Entry]]) -> list[DataFile]:
-    files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in found]
+def _files(view: View, entries: list[tuple[str, Entry]]) -> list[DataFile]:
+    files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in entries]
     for file in files:
         if is_hidden(file.uri.rpartition("/")[2]):
             raise InvalidInputError(
@@ -131,7 +210,7 @@ class _Source:
     options: Mapping[str, str]
 
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
-        # the default lists a cluster's worth of folders: ten thousand tasks for as many files
+        # Spark's default suits a cluster: ten thousand tasks for ten thousand files
         parallelism = str(2 * self.spark.sparkContext.defaultParallelism)
         with self._setting(_LISTING, parallelism):
             frames = [self._frame(group) for group in groups]

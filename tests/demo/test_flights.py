@@ -4,9 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from graveler.demo.flights import load_flights
-from graveler.demo.hours import hour_folder, hour_prefix
-from graveler.demo.landing import damage, land, landed_files
+from graveler.demo.flights import damage, hour_folder, hour_prefix, land, landed_files, load_flights
 from graveler.errors import InvalidInputError
 
 FIRST = datetime(2013, 1, 1, 10, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 
 import graveler
 from graveler.demo import GATES
-from graveler.demo.tables import FLIGHTS_SQL
+from graveler.demo.flights import FLIGHTS_SQL
 from graveler.errors import GateFailedError
 
 HOUR = "2013/01/01/10:00"

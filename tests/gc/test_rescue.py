@@ -3,8 +3,7 @@
 import pytest
 
 from graveler.errors import ThrottledError
-from graveler.gc.files import FileRecord, FileRecords, FileState
-from graveler.gc.rescue import Rescuer
+from graveler.gc.files import FileRecord, FileRecords, FileState, Rescuer
 from graveler.kv.memory import MemoryKVStore
 from graveler.testing.clock import FakeClock
 from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, lost_reply

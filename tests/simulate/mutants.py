@@ -440,7 +440,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a writer does not care that a table is condemned",
-        "gc.rescue:Rescuer.__call__",
+        "gc.files:Rescuer.__call__",
         "written = False",
         "return False",
         "sweep-write",

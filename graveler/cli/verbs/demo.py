@@ -42,8 +42,7 @@ def _demo(
     _clear(place, fresh=fresh)
     import graveler  # noqa: PLC0415 - only when a verb needs it
     from graveler.demo import run_demo  # noqa: PLC0415
-    from graveler.demo.report import write_report  # noqa: PLC0415
-    from graveler.demo.summary import summarize  # noqa: PLC0415
+    from graveler.demo.report import summarize, write_report  # noqa: PLC0415
 
     with nullcontext() if session.as_json else _progress() as progress:
         result = run_demo(place, hours=hours, progress=progress)

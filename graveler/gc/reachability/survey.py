@@ -13,14 +13,13 @@ from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
 from graveler.errors import StateError
-from graveler.gc.marks import Kind, Tally
+from graveler.gc.marks import FOLDER, Kind, Tally, store_now
 from graveler.gc.reachability.graph import CommitGraph
 from graveler.gc.reachability.retention import Line, kept_commits
 from graveler.gc.reachability.roots import Roots, RunRoots
 from graveler.gc.reachability.scratch import ListedFile, Scratch
 from graveler.gc.reachability.trees import Trees
 from graveler.gc.rules import Keep, Retention
-from graveler.gc.store_clock import FOLDER, store_now
 from graveler.identity import unix_us
 from graveler.objects.address import DATA
 from graveler.objects.store import ObjectInfo

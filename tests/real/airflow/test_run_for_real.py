@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pyarrow.parquet as pq
 import pytest
 
-from graveler.demo.flights import load_flights
-from graveler.demo.landing import land
+from graveler.demo.flights import land, load_flights
 from graveler.runs import RunState
 
 pytestmark = [pytest.mark.slow, pytest.mark.service("airflow")]

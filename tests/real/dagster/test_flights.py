@@ -10,8 +10,7 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from graveler.demo.flights import load_flights
-from graveler.demo.landing import land
+from graveler.demo.flights import land, load_flights
 from graveler.spark import read
 from tests.real.dagster.ending import ended
 from tests.real.dagster.flights import DAG, ROOT, WEATHER, load

@@ -14,8 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 import graveler
 from graveler.demo import hour_prefix, run_demo, run_hour, run_key
-from graveler.demo.flights import load_flights
-from graveler.demo.landing import land
+from graveler.demo.flights import land, load_flights
 from graveler.errors import GateFailedError, InvalidInputError, ObjectNotFoundError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graveler.demo import DemoResult, HourResult
-from graveler.demo.summary import summarize
+from graveler.demo.report import summarize
 from graveler.gates import Verdict
 
 ROOT = Path(__file__).resolve().parents[3]
