@@ -330,7 +330,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a tag is set without a condition",
-        "refs.tags:Tags.create",
+        "refs.refs:Tags.create",
         "self._kv.set_if(self._partition, key, commit_id.encode(), ABSENT)",
         "self._kv.set(self._partition, key, commit_id.encode())",
         "tag-commit",
