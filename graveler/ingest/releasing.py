@@ -30,8 +30,8 @@ from graveler.model import BranchRecord, Commit
 from graveler.refs import move
 from graveler.repository import branches, commits
 from graveler.repository.landing import CommitSpec
+from graveler.repository.reads.changes import diff_commits
 from graveler.repository.stores import Stores
-from graveler.repository.view import diff_commits
 
 _ROUNDS: Final = 200
 _CLOSED: Final = "released:"

@@ -24,8 +24,8 @@ from graveler.ingest.trees import before
 from graveler.model import Commit
 from graveler.repository import commits
 from graveler.repository.landing import CommitSpec
+from graveler.repository.reads.changes import diff_commits
 from graveler.repository.stores import Stores
-from graveler.repository.view import diff_commits
 from graveler.runs.record import Refusal
 
 _ROUNDS: Final = 1000

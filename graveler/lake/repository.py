@@ -47,13 +47,12 @@ from graveler.repository import (
     Stores,
     branches,
     dumps,
-    path_history,
     reverts,
     undo,
-    view,
 )
 from graveler.repository.landing import CommitSpec
 from graveler.repository.merge import merges, preview
+from graveler.repository.reads import changes
 from graveler.repository.witness.witness import Witness
 from graveler.runs import Run, Runs, RunTerms, Why
 
@@ -273,7 +272,7 @@ class Repository:
             raise InvalidInputError(f"log of path {path!r} and prefix {prefix!r}: give one of them")
         start = self.commit(ref)
         if path or prefix:
-            history = path_history.trace(
+            history = changes.trace(
                 self.stores, start, path=path, prefix=prefix, first_parent=first_parent
             )
         else:
@@ -287,7 +286,7 @@ class Repository:
         left, right = ref_text(left, "left"), ref_text(right, "right")
         prefix = prefix_text(prefix, "prefix")
         before, after = (resolve_to_read(self.stores.refs, ref) for ref in (left, right))
-        return view.diff_commits(self.stores, before, after, prefix=prefix)
+        return changes.diff_commits(self.stores, before, after, prefix=prefix)
 
     @overload
     def merge(

@@ -25,7 +25,6 @@ from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
 from graveler.repository import branches, commits, patches, view, writes
 from graveler.repository.landing import CommitSpec
-from graveler.repository.reads import staged
 from graveler.repository.reads.listing import Scan, first_key
 from graveler.repository.stores import Stores
 from graveler.repository.view import View
@@ -58,16 +57,16 @@ class Branch(View, BranchLike):
 
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""
-        return staged.find(self.repository, self._name, key)
+        return view.value_on_branch(self.repository, self._name, key)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
         """Give the head below `prefix`, and the writes that are staged on it."""
-        return staged.snapshot(self.repository, self._name, start, prefix)
+        return view.branch_snapshot(self.repository, self._name, start, prefix)
 
     def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`; no more than the first one is read."""
         first = first_key(prefix_text(prefix, "prefix"))
-        return staged.first_below(self.repository, self._name, first) is not None
+        return view.first_on_branch(self.repository, self._name, first) is not None
 
     def put(
         self,

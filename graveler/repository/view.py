@@ -1,22 +1,34 @@
-"""Reading a tree: what refs, branches, runs and candidates have in common, and what differs."""
+"""Views: trees of entries that can be read, of a commit or of a branch.
+
+A branch is read as the writes that are staged on it over its head. A commit moves staged writes into
+the head and then drops their partitions. A reader that read the record before and the partitions
+after would miss them. So a read ends with a second look at the record, and is repeated if the record
+has changed.
+
+A listing copies the staged writes first, and repeats only the copy. The commit that the settled
+record names is immutable, so the listing streams its tree under the copy without another look.
+"""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import BinaryIO
+from typing import BinaryIO, Final, TypeVar
 
 from graveler.arguments import PathText, RefLike, instance, path_text, prefix_text, text
-from graveler.committed import diff, get, scan
+from graveler.committed import get, scan
 from graveler.committed.diff import same_content
-from graveler.committed.metarange import read as read_metarange
-from graveler.errors import CorruptionError, ObjectNotFoundError
-from graveler.model import BranchRecord, Change, ChangeKind, Commit, Entry, Prefix
+from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
+from graveler.model import BranchRecord, Change, Commit, Entry, Prefix
 from graveler.names import path_key
 from graveler.records import decode_entry, is_replacement, staged_value
+from graveler.repository.reads.changes import change_of
 from graveler.repository.reads.files import open_entry, read_entry
-from graveler.repository.reads.listing import Scan, first_key, list_entries, within
-from graveler.repository.reads.staged import newest_first, settled
+from graveler.repository.reads.listing import Scan, Spool, first_key, list_entries, overlay, within
 from graveler.repository.stores import Stores
+from graveler.retries import backoff
+
+_ATTEMPTS: Final = 100
+_T = TypeVar("_T")
 
 
 class View(RefLike):
@@ -212,26 +224,86 @@ class Ref(View):
             raise
 
 
-def change_of(key: bytes, before: bytes | None, after: bytes | None) -> Change:
-    """Return the change of a key from one value record to another; None: there is none."""
-    return Change(
-        path=key.decode(),
-        kind=ChangeKind.of(before, after),
-        before=None if before is None else decode_entry(key, before),
-        after=None if after is None else decode_entry(key, after),
-    )
+def newest_first(record: BranchRecord) -> list[str]:
+    """Return the branch's tokens in the order in which a read asks them."""
+    return [record.staging_token, *reversed(record.sealed_tokens)]
 
 
-def diff_commits(
-    stores: Stores, left: Commit, right: Commit, *, prefix: str = ""
-) -> Iterator[Change]:
-    """Yield what differs from `left` to `right` below `prefix`, in byte order of the paths.
+def settled(stores: Stores, name: str, read: Callable[[BranchRecord], _T]) -> _T:
+    """Return ``read(record)`` for a branch record that was the same after reading.
 
-    Cost: both metaranges and the ranges that differ.
+    Raises:
+        RefNotFoundError: No such branch.
+        ThrottledError: The branch moved during each of 100 readings.
     """
-    raw_prefix = path_key(prefix) if prefix else b""
-    for change in diff(stores.ranges, left.metarange, right.metarange, prefix=raw_prefix):
-        yield change_of(change.key, change.left_value, change.right_value)
+    record = stores.refs.branches.get(name)
+    for attempt in range(_ATTEMPTS):
+        result = read(record)
+        now = stores.refs.branches.get(name)
+        if (now.staging_token, now.sealed_tokens, now.commit_id) == (
+            record.staging_token,
+            record.sealed_tokens,
+            record.commit_id,
+        ):
+            return result
+        record = now
+        if attempt > 1:
+            backoff(stores.clock, stores.ids, attempt)
+    raise ThrottledError(f"branch {name!r} moved during {_ATTEMPTS} readings; try again")
+
+
+def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
+    """Return the value record at the key on the branch, staged writes included, or None."""
+
+    def read(record: BranchRecord) -> bytes | None:
+        write = stores.staging.get(newest_first(record), key)
+        if write is not None:
+            return staged_value(write)
+        commit = stores.refs.commits.get(record.commit_id)
+        return get(stores.ranges, commit.metarange, key)
+
+    return settled(stores, name, read)
+
+
+def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
+    """Return the first key below `prefix` on the branch, or None; nothing else is read."""
+
+    def read(record: BranchRecord) -> bytes | None:
+        commit = stores.refs.commits.get(record.commit_id)
+        staged = within(prefix, stores.staging.scan(newest_first(record), prefix))
+        committed = within(prefix, scan(stores.ranges, commit.metarange, prefix))
+        return next((key for key, _ in overlay(staged, committed)), None)
+
+    return settled(stores, name, read)
+
+
+@contextmanager
+def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> Iterator[Scan]:
+    """Give one version of the branch below `prefix`: a commit and the writes staged on it.
+
+    Args:
+        stores: The repository.
+        name: Of the branch.
+        start: Nothing before this key is wanted.
+        prefix: Start of the keys.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        ThrottledError: The branch moved during each of 100 copies of what is staged.
+    """
+    with Spool() as spool:
+
+        def copy(record: BranchRecord) -> str:
+            spool.fill(within(prefix, stores.staging.scan(newest_first(record), start)))
+            return record.commit_id
+
+        tree = stores.refs.commits.get(settled(stores, name, copy)).metarange
+
+        def rows(position: bytes) -> Iterator[tuple[bytes, bytes]]:
+            committed = within(prefix, scan(stores.ranges, tree, position))
+            return overlay(spool.rows(position), committed)
+
+        yield rows
 
 
 def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
@@ -250,15 +322,3 @@ def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
         return changes
 
     yield from settled(stores, name, read)
-
-
-def range_reuse(stores: Stores, commit: Commit) -> tuple[int, int]:
-    """Return how many of a commit's ranges its first parent does not have, and how many it has."""
-    parents = {
-        info.id
-        for parent in commit.parents[:1]
-        for info in read_metarange(stores.ranges, stores.refs.commits.get(parent).metarange)
-    }
-    ids = [info.id for info in read_metarange(stores.ranges, commit.metarange)]
-    reused = sum(identifier in parents for identifier in ids)
-    return len(ids) - reused, reused

@@ -10,7 +10,7 @@ from graveler.model import Commit, Entry
 from graveler.names import path_key
 from graveler.records import decode_entry
 from graveler.refs import resolve_to_read
-from graveler.repository import path_history
+from graveler.repository.reads import changes
 from graveler.repository.stores import Stores
 from graveler.repository.view import Ref, find_value
 from graveler.runs.inputs import decode_inputs
@@ -123,10 +123,10 @@ def why(stores: Stores, records: RunRecords, path: str, ref: str) -> Why:
     key = path_key(path)
     value = find_value(Ref(stores, head), key)
     entry = None if value is None else decode_entry(key, value)
-    commit = next(path_history.trace(stores, head, path=path, first_parent=True), None)
+    commit = next(changes.trace(stores, head, path=path, first_parent=True), None)
     if commit is None:
         raise ObjectNotFoundError(f"nothing at {path!r} in {ref!r}, and there never was")
-    made = next(path_history.trace(stores, commit, path=path), commit)
+    made = next(changes.trace(stores, commit, path=path), commit)
     own = made.metadata if "graveler.run" in made.metadata else commit.metadata
     run_key = own.get("graveler.run", "")
     run = records.find(run_key) if run_key else None

@@ -44,7 +44,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # readers
     _one(
         "a reader does not look again",
-        "repository.reads.staged:find",
+        "repository.view:value_on_branch",
         "return settled(stores, name, read)",
         "return read(stores.refs.branches.get(name))",
         "sealed-left",
@@ -52,14 +52,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a lister does not look again",
-        "repository.reads.staged:snapshot",
+        "repository.view:branch_snapshot",
         "settled(stores, name, copy)",
         "copy(stores.refs.branches.get(name))",
         "write-commit-list",
     ),
     _one(
         "a listing settles each row by itself",
-        "repository.reads.staged:snapshot",
+        "repository.view:branch_snapshot",
         "        yield rows\n",
         """
         def settled_rows(position):
@@ -78,14 +78,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "the second look is the first record",
-        "repository.reads.staged:settled",
+        "repository.view:settled",
         "now = stores.refs.branches.get(name)",
         "now = record",
         "write-commit-read",
     ),
     _one(
         "the second look sees the live token only",
-        "repository.reads.staged:settled",
+        "repository.view:settled",
         "(now.staging_token, now.sealed_tokens, now.commit_id) == (\n"
         "            record.staging_token,\n"
         "            record.sealed_tokens,\n"
@@ -97,14 +97,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a reader asks the oldest token first",
-        "repository.reads.staged:newest_first",
+        "repository.view:newest_first",
         "[record.staging_token, *reversed(record.sealed_tokens)]",
         "[*record.sealed_tokens, record.staging_token]",
         "sealed-left",
     ),
     _one(
         "a staged deletion shows what was committed",
-        "repository.reads.staged:find",
+        "repository.view:value_on_branch",
         "if write is not None:",
         "if write is not None and staged_value(write) is not None:",
         "delete-committed",

@@ -20,7 +20,7 @@ from graveler.model import BranchRecord, ChangedBy, Commit, Conflict, Entry
 from graveler.records import decode_entry
 from graveler.refs import line_outside, merge_bases
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
-from graveler.repository.path_history import last_changes
+from graveler.repository.reads.changes import last_changes
 from graveler.repository.stores import Stores
 
 STRATEGIES: Final = (None, "source-wins", "dest-wins")

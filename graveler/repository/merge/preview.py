@@ -9,8 +9,8 @@ from graveler.committed.merge import SHOWN
 from graveler.model import Change, ChangeKind, Commit, Conflict
 from graveler.repository.landing import look
 from graveler.repository.merge.merges import describe, merge_start, refuse_unpublished
+from graveler.repository.reads.changes import change_of
 from graveler.repository.stores import Stores
-from graveler.repository.view import change_of
 
 
 @dataclass(frozen=True, slots=True)

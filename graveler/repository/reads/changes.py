@@ -1,4 +1,6 @@
-"""The history of a path: which commits changed it, found without opening their trees.
+"""What commits change: differences of two trees, and the commits that changed a path.
+
+The history of a path is found without opening most trees.
 
 A commit records the stretches of keys in which it differs from its first parent. If the path lies in
 none of them, the commit did not change it, and its tree is not read. Otherwise the trees are
@@ -19,12 +21,47 @@ from graveler.committed import EMPTY_METARANGE, diff, get
 from graveler.committed.diff import same_content
 from graveler.committed.metarange import find, prefix_end, read
 from graveler.errors import ExpiredError
-from graveler.model import Commit
+from graveler.model import Change, ChangeKind, Commit
 from graveler.names import path_key
+from graveler.records import decode_entry
 from graveler.refs import log, walk
 from graveler.repository.stores import Stores
 
 _FAR: Final = 2_000
+
+
+def change_of(key: bytes, before: bytes | None, after: bytes | None) -> Change:
+    """Return the change of a key from one value record to another; None for absent."""
+    return Change(
+        path=key.decode(),
+        kind=ChangeKind.of(before, after),
+        before=None if before is None else decode_entry(key, before),
+        after=None if after is None else decode_entry(key, after),
+    )
+
+
+def diff_commits(
+    stores: Stores, left: Commit, right: Commit, *, prefix: str = ""
+) -> Iterator[Change]:
+    """Yield what differs from `left` to `right` below `prefix`, in byte order of the paths.
+
+    Cost: both metaranges and the ranges that differ.
+    """
+    raw_prefix = path_key(prefix) if prefix else b""
+    for change in diff(stores.ranges, left.metarange, right.metarange, prefix=raw_prefix):
+        yield change_of(change.key, change.left_value, change.right_value)
+
+
+def range_reuse(stores: Stores, commit: Commit) -> tuple[int, int]:
+    """Return how many of a commit's ranges its first parent does not have, and how many it has."""
+    parents = {
+        info.id
+        for parent in commit.parents[:1]
+        for info in read(stores.ranges, stores.refs.commits.get(parent).metarange)
+    }
+    ids = [info.id for info in read(stores.ranges, commit.metarange)]
+    reused = len(parents.intersection(ids))
+    return len(ids) - reused, reused
 
 
 def trace(
@@ -58,7 +95,7 @@ def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[b
         start: Where to begin.
         keys: In ascending order.
     """
-    found: dict[bytes, Commit] = {}
+    changes: dict[bytes, Commit] = {}
     left = list(keys)
     commits = stores.refs.commits
     for commit in islice(log(commits, start.id, first_parent=True), _FAR):
@@ -69,18 +106,18 @@ def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[b
             continue
         parent = commits.get(commit.parents[0]) if commit.parents else None
         try:
-            for one in (commit, parent):
-                if one is not None:
-                    stores.refs.expired.check_readable(one.id)
+            stores.refs.expired.check_readable(commit.id)
+            if parent is not None:
+                stores.refs.expired.check_readable(parent.id)
         except ExpiredError:
             break
         before = EMPTY_METARANGE if parent is None else parent.metarange
         for key in touched:
             values = (get(stores.ranges, tree, key) for tree in (commit.metarange, before))
             if not same_content(*values):
-                found[key] = commit
-        left = [key for key in left if key not in found]
-    return found
+                changes[key] = commit
+        left = [key for key in left if key not in changes]
+    return changes
 
 
 def _touched(commit: Commit, keys: Sequence[bytes]) -> Sequence[bytes]:
@@ -110,8 +147,8 @@ class _Tracer:
             if number == 0 and not self._may_touch(commit):
                 return False, (identifier,)
             parent = self.stores.refs.commits.get(identifier)
-            for one in (commit, parent):
-                self.stores.refs.expired.check_readable(one.id)
+            self.stores.refs.expired.check_readable(commit.id)
+            self.stores.refs.expired.check_readable(parent.id)
             if not self._differs(commit.metarange, parent.metarange):
                 return False, (identifier,)
         return True, parents
@@ -134,7 +171,5 @@ class _Tracer:
         infos = [find(read(ranges, tree), self.key) for tree in (left, right)]
         if infos[0] == infos[1]:
             return False
-        one, other = (
-            None if info is None else ranges.open_range(info).get(self.key) for info in infos
-        )
-        return not same_content(one, other)
+        values = (None if info is None else ranges.open_range(info).get(self.key) for info in infos)
+        return not same_content(*values)
