@@ -12,6 +12,7 @@ import pytest
 
 from graveler.model import Entry
 from graveler.testing.world import link_unseen
+from tests.harness.programs import command
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-m", "graveler.cli"]
@@ -78,15 +79,8 @@ def test_a_reader_that_has_had_enough_ends_a_listing_quietly(folder, repo, optio
 
 
 def test_looking_at_the_log_loads_nothing_heavy(folder, history):
-    program = (
-        "import sys; sys.argv = ['graveler', 'log', '-n', '1']\n"
-        "from graveler.cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit as end: assert not end.code, end.code\n"
-        "print(sorted(sys.modules))"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        command("cli.programs.log"),
         cwd=folder,
         capture_output=True,
         text=True,

@@ -2,11 +2,9 @@ import errno
 import os
 import resource
 import signal
-import sys
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from subprocess import PIPE, Popen, run
 from threading import Event, Thread, current_thread
 
 import pytest
@@ -22,6 +20,7 @@ from graveler.objects.local import LocalStore
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Expected, ObjectStore
 from tests.committed.trees import CRUMBS, WHOLE, Forest, contents, new_store, record, write_ranges
+from tests.harness.programs import FORKS, output_of, start_program
 
 MIB = 1 << 20
 
@@ -274,41 +273,8 @@ def test_threads_leave_room_for_what_another_is_about_to_place(tmp_path):
     assert folder_bytes(tmp_path) <= bound
 
 
-FORKS = """
-import os
-import sys
-from pathlib import Path
-from threading import Event, Thread, main_thread, current_thread
-from graveler.committed.disk_cache import DiskCache
-
-looking, go = Event(), Event()
-
-
-class Slow(DiskCache):
-    def _entries(self):
-        if current_thread() is not main_thread():
-            looking.set()
-            go.wait(30)
-        return super()._entries()
-
-
-cache = Slow(Path(sys.argv[1]), 50_000)
-thread = Thread(target=cache.add, args=("parent", b"table", b""))
-thread.start()
-looking.wait(30)
-child = os.fork()
-if child == 0:
-    os._exit(0 if cache.add("child", b"table", b"") else 1)
-status = os.waitpid(child, 0)[1]
-go.set()
-thread.join()
-raise SystemExit(status)
-"""
-
-
 def test_a_child_forked_during_a_read_does_not_wait_for_it(tmp_path):
-    root = Path(__file__).parents[2]
-    run([sys.executable, "-c", FORKS, str(tmp_path)], cwd=root, check=True, timeout=60)
+    output_of("committed.programs.fork_beside_cache", tmp_path, warnings=FORKS)
     cache = DiskCache(tmp_path, 50_000)
     assert cache.load("child") == cache.load("parent") == (b"table", b"")
 
@@ -424,35 +390,16 @@ def test_several_processes_fill_one_folder_at_once(tmp_path):
     assert cache.damaged == 0
 
 
-FILLER = """
-import sys
-from pathlib import Path
-from graveler.committed import metarange
-from graveler.committed.range_store import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.objects.local import LocalStore
-
-objects, folder, tree = sys.argv[1:]
-while True:
-    store = RangeStore(LocalStore(Path(objects)), RangeCache(Path(folder), 40_000))
-    for info in metarange.read(store, tree):
-        store.open(info.id)
-        print("one", flush=True)
-"""
-
-
 @pytest.mark.crash
 @pytest.mark.parametrize("killed_after", [1, 7, 40])
 def test_a_process_killed_while_it_fills_leaves_no_bad_file(tmp_path, killed_after):
     objects, folder = tmp_path / "objects", tmp_path / "cache"
     store = new_store(LocalStore(objects))
     tree = write_ranges(store, [f"k{n:03d}a k{n:03d}b" for n in range(60)])
-    root = str(Path(__file__).parents[2])
-    command = [sys.executable, "-c", FILLER, str(objects), str(folder), tree]
-    with Popen(command, stdout=PIPE, cwd=root) as child:
+    with start_program("committed.programs.cache_filler", objects, folder, tree) as child:
         assert child.stdout is not None
         for _ in range(killed_after):
-            assert child.stdout.readline() == b"one\n"
+            assert child.stdout.readline() == "opened\n"
         child.send_signal(signal.SIGKILL)
     kept = {name.partition(".")[0] for name in names(folder)}
     assert kept

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from graveler.identity import range_id
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
 from tests.committed.trees import CRUMBS, WHOLE, new_store, record
+from tests.harness.programs import FORKS, output_of
 
 
 def numbered(count, start=0):
@@ -146,41 +145,8 @@ def test_leaving_without_finishing_leaves_no_files(tmp_path: Path):
     assert list(store.objects.list()) == []
 
 
-FORKS = """
-import os
-import sys
-from threading import Event, Thread
-from graveler.committed.range_writer import RangeWriter
-from tests.committed.trees import WHOLE, new_store, record
-
-begun, go = Event(), Event()
-found = []
-
-
-def write():
-    with RangeWriter(new_store(), WHOLE) as writer:
-        writer.add(*record("a"))
-        begun.set()
-        go.wait(30)
-        found.extend(writer.finish())
-
-
-thread = Thread(target=write)
-thread.start()
-begun.wait(30)
-child = os.fork()
-if child == 0:
-    sys.exit()
-os.waitpid(child, 0)
-go.set()
-thread.join()
-assert len(found) == 1
-"""
-
-
 def test_a_child_that_ends_leaves_the_parents_files_alone():
-    root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", FORKS], cwd=root, check=True, timeout=60)
+    output_of("committed.programs.fork_beside_writer", warnings=FORKS)
 
 
 def test_equal_content_at_two_addresses_makes_two_ranges():

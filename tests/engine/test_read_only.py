@@ -10,27 +10,9 @@ import pytest
 
 import graveler
 from graveler.config import write_default_config
+from tests.harness.programs import output_of
 
 ROOT = Path(__file__).resolve().parents[2]
-
-FILL = """
-import os, sys
-import graveler
-lake = graveler.open(sys.argv[1], create=True)
-repo = lake.create_repository("flights")
-main = repo.branch("main")
-main.put("a/1", b"one")
-main.commit("first")
-repo.create_branch("dev").put("b", b"two")
-repo.branch("dev").commit("second")
-repo.tags.create("v1", "dev")
-with repo.run("hourly") as run:
-    run.put("c", b"three")
-main.put("staged", b"four")
-if sys.argv[2] == "dies":
-    os._exit(0)
-lake.close()
-"""
 
 LAKES = {
     "sqlite, closed": ("sqlite", "closes"),
@@ -61,11 +43,7 @@ def sealed(request, tmp_path_factory):
     kind, end = LAKES[request.param]
     folder = tmp_path_factory.mktemp("sealed") / "lake"
     write_default_config(folder, kv_uri=f"{kind}://kv")
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", FILL, str(folder), end.split()[0]],
-        cwd=ROOT,
-        check=True,
-    )
+    output_of("engine.programs.filled_lake", folder, end.split()[0])
     assert (folder / "kv-wal").exists() == (kind == "sqlite" and end != "closes")
     if end == "dies without index":
         (folder / "kv-shm").unlink()

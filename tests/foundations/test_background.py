@@ -1,12 +1,11 @@
 """Clean-up that nobody waits for."""
 
-import subprocess
-import sys
 from threading import Event, get_ident
 
 import pytest
 
 from graveler.process import Inline, OneThread
+from tests.harness.programs import FORKS, output_of
 
 
 def fails():
@@ -67,36 +66,8 @@ def test_it_takes_work_again_after_it_was_closed():
 
 
 def test_what_is_handed_over_as_the_program_ends_is_done_at_once():
-    program = """
-import atexit
-from graveler.process import OneThread
-
-background = OneThread()
-background.run(lambda: print("early"))
-atexit.register(background.close)
-atexit.register(background.run, lambda: print("late"))
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (ended.stdout, ended.stderr, ended.returncode) == ("early\nlate\n", "", 0)
+    assert output_of("foundations.programs.work_at_exit") == "early\nlate\n"
 
 
 def test_a_child_process_has_a_thread_of_its_own():
-    # a program of its own: from Python 3.12 on a fork beside threads is worth a warning
-    program = """
-import os
-from graveler.process import OneThread
-
-background = OneThread()
-background.run(lambda: None)
-background.close()
-background.run(lambda: None)
-child = os.fork()
-if child == 0:
-    background.run(lambda: os.write(1, b"done"))
-    background.close()
-    os._exit(0)
-background.close()
-raise SystemExit(os.waitpid(child, 0)[1])
-"""
-    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert (ended.stdout, ended.returncode) == (b"done", 0)
+    assert output_of("foundations.programs.background_in_child", warnings=FORKS) == "done"

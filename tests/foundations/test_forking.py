@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from threading import Event, Thread
 
@@ -11,6 +9,7 @@ import pytest
 
 from graveler import process
 from graveler.process import held_off
+from tests.harness.programs import FORKS, output_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
@@ -141,60 +140,9 @@ def test_a_fork_does_not_wait_for_itself(caller: tuple[Thread, Event]) -> None:
     assert called == [True]
 
 
-INTERRUPTED = """
-import os, random, signal, sys, threading
-from graveler import process
-
-class Told:
-    yes = False
-    def after_fork_in_child(self):
-        self.yes = True
-
-def raise_it(*_):
-    raise TimeoutError
-
-def call():
-    with process.held_off:
-        passed.append(True)
-
-told, memory, lost, draw = Told(), bytearray(100 << 20), [], random.Random(7)
-process.watch(told)
-sys.unraisablehook = lambda hook: lost.append(hook.exc_value)
-signal.signal(signal.SIGALRM, raise_it)
-rounds, parent = 0, os.getpid()
-while len(lost) < 25 and rounds < 3000:
-    rounds += 1
-    try:
-        signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0001, 0.006))
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if told.yes else 1)
-        threading.Event().wait(0.01)
-    except TimeoutError:
-        if os.getpid() != parent:
-            os._exit(0 if told.yes else 1)
-    try:
-        assert os.waitpid(-1, 0)[1] == 0
-    except ChildProcessError:
-        continue  # the signal came before the fork
-    passed = []
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    thread.join(15)  # less than what a call waits before it goes on in spite of a fork
-    assert passed, lost
-print("hooks cut short" if lost else "no hook was cut short", flush=True)
-os._exit(0)
-"""
-
-
 def test_a_signal_handler_that_raises_during_a_fork_stops_nobody() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", INTERRUPTED],
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-    assert (done.stdout, done.stderr, done.returncode) == ("hooks cut short\n", "", 0)
+    output = output_of("foundations.programs.interrupted_forks", warnings=FORKS, timeout=250)
+    assert output == "hooks cut short\n"
 
 
 def test_a_fork_within_a_call_of_its_thread_works_on_both_sides() -> None:

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +15,7 @@ from graveler.errors import GateFailedError, InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.isolation.pickling import path_of, pickled
 from tests.gates import samples
+from tests.harness.programs import start_program
 
 # ruff: noqa: TID251 - real processes take real time
 
@@ -143,18 +142,7 @@ def test_one_that_warns_does_not_refuse(disk):
 
 
 def test_it_ends_when_its_publisher_is_killed(tmp_path):
-    program = (
-        "import graveler, os, sys, time\n"
-        "def waits(candidate):\n"
-        "    print(os.getpid(), flush=True)\n"
-        "    time.sleep(600)\n"
-        "repo = graveler.open(sys.argv[1], create=True).create_repository('flights')\n"
-        "with repo.run('hour', gates=[graveler.gate(isolated=True)(waits)]) as run:\n"
-        "    run.put('a', b'1')\n"
-    )
-    publisher = subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path / "lake")], stdout=subprocess.PIPE, text=True
-    )
+    publisher = start_program("gates.programs.waiting_gate", tmp_path / "lake")
     with publisher:
         assert publisher.stdout
         pid = int(publisher.stdout.readline())

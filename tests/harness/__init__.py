@@ -4,6 +4,7 @@
   another process at each point of an operation.
 * ``gc_lakes``, ``histories``, ``disk``: lakes with garbage, with a history, on a failing disk.
 * ``counting``: a key-value store that counts its calls.
+* ``programs``: programs in processes of their own, from the folders of that name.
 * ``workers``, ``kv_jobs``: processes that work on a key-value store beside the test.
 * ``commands``: the command line, called in the process of the test.
 * ``servers``: PostgreSQL, MariaDB, S3 and DynamoDB servers, started on first use.

@@ -1,6 +1,5 @@
 """The kit lets good pipelines pass and finds wrong ones out, at the call where they go wrong."""
 
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -14,6 +13,7 @@ from graveler.kv.memory import MemoryKVStore
 from graveler.testing import SimulationError, simulate
 from graveler.testing.faults import ProcessDied
 from graveler.testing.process import Process, WatchedKV
+from tests.harness.programs import output_of
 
 HOUR = "input/2013/01/01/05:00"
 
@@ -333,23 +333,5 @@ def test_files_by_their_addresses_are_simulated_too():
     simulate(pipeline, most=40)
 
 
-FIRST_LOADED_INSIDE = """
-import sys
-from graveler.testing import simulate
-
-def pipeline(repo):
-    from graveler.fs import GravelerFileSystem, storage_options, url
-
-    with repo.run("hour 05") as run:
-        GravelerFileSystem(**storage_options(run)).pipe(url(run, "a"), b"one")
-
-assert "fsspec" not in sys.modules
-simulate(pipeline, most=10)
-"""
-
-
 def test_the_filesystem_may_be_loaded_by_the_pipeline_itself():
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_LOADED_INSIDE], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    output_of("kit.programs.filesystem_in_pipeline")

@@ -1,11 +1,10 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from graveler.errors import InvalidInputError
 from graveler.kv import KVStore, open_kv
+from tests.harness.programs import output_of
 
 
 def _written(store: KVStore) -> KVStore:
@@ -80,27 +79,9 @@ def test_what_follows_the_scheme_must_fit_it(uri: str) -> None:
     ],
 )
 def test_a_missing_extra_is_named(uri: str, module: str, message: str) -> None:
-    script = (
-        f"import sys; sys.modules[{module!r}] = None\n"
-        "from graveler.errors import MissingDependencyError\n"
-        "from graveler.kv import open_kv\n"
-        f"try: open_kv({uri!r})\n"
-        "except MissingDependencyError as error: print(error)"
-    )
-    command = [sys.executable, "-W", "error", "-c", script]
-    output = subprocess.run(
-        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
-    ).stdout
+    output = output_of("kv.programs.missing_extra", uri, module)
     assert output == message.format(module, 'pip install "graveler') + '"\n'
 
 
 def test_a_driver_is_loaded_when_it_is_asked_for() -> None:
-    script = (
-        "import sys, graveler.kv\n"
-        "heavy = {'sqlite3', 'rocksdict', 'sqlalchemy', 'psycopg', 'pymysql', 'boto3'}\n"
-        "print(heavy & set(sys.modules))"
-    )
-    output = subprocess.check_output(
-        [sys.executable, "-c", script], cwd=Path(__file__).parents[2], text=True
-    )
-    assert output == "set()\n"
+    assert output_of("kv.programs.no_driver") == "[]\n"

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -7,25 +5,13 @@ import pytest
 from graveler.errors import CorruptionError, InvalidInputError, LakeLockedError, StateError
 from graveler.kv.rocksdb import RocksDBKVStore
 from graveler.kv.store import ABSENT
+from tests.harness.programs import output_of
 from tests.harness.workers import StartWorker
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "kv"
-
-
-def _write_and_die(folder: Path, script: str) -> None:
-    """Run `script` with a store in a process that ends without closing it."""
-    script = (
-        "import os, sys\nfrom graveler.kv.rocksdb import RocksDBKVStore\n"
-        f"store = RocksDBKVStore(sys.argv[1])\n{script}\nos._exit(0)"
-    )
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, str(folder)],
-        cwd=Path(__file__).parents[2],
-        check=True,
-    )
 
 
 def test_stores_on_one_folder_share_it(folder: Path) -> None:
@@ -74,7 +60,7 @@ def test_a_failed_opening_leaves_nothing_behind(folder: Path, start_worker: Star
 
 
 def test_a_write_cut_short_is_left_out(folder: Path) -> None:
-    _write_and_die(folder, "for n in range(100): store.set('p', b'%03d' % n, b'v' * 100)")
+    output_of("kv.programs.unclosed_rocksdb", folder)
     (log,) = folder.glob("*.log")
     log.write_bytes(log.read_bytes()[:-7])
     with RocksDBKVStore(folder) as store:
@@ -82,7 +68,7 @@ def test_a_write_cut_short_is_left_out(folder: Path) -> None:
 
 
 def test_damage_amid_the_log_is_told(folder: Path) -> None:
-    _write_and_die(folder, "for n in range(100): store.set('p', b'%03d' % n, b'v' * 100)")
+    output_of("kv.programs.unclosed_rocksdb", folder)
     (log,) = folder.glob("*.log")
     content = bytearray(log.read_bytes())
     content[len(content) // 2] ^= 0xFF

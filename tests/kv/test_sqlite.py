@@ -1,6 +1,4 @@
 import sqlite3
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
@@ -20,6 +18,7 @@ from graveler.errors import (
 from graveler.kv.sqlite import SQLiteKVStore
 from graveler.kv.store import ABSENT
 from graveler.testing.clock import FakeClock
+from tests.harness.programs import output_of
 
 ITEMS = [(b"%06d" % number, b"v" * 100) for number in range(2000)]
 
@@ -103,30 +102,12 @@ def test_a_file_that_may_not_be_written_is_read_and_told(path: Path) -> None:
         store.set("p", b"k", b"kept")
     path.chmod(0o444)
     path.parent.chmod(0o555)
-    # Root may write to everything, so the script becomes somebody else.
-    script = (
-        "import os, sys\n"
-        "from graveler.errors import ReadOnlyError\n"
-        "from graveler.kv.sqlite import SQLiteKVStore\n"
-        "if os.geteuid() == 0: os.setuid(65534)\n"
-        "store = SQLiteKVStore(sys.argv[1])\n"
-        "print(store.get('p', b'k').value)\n"
-        "try: store.set('p', b'k', b'v')\n"
-        "except ReadOnlyError as error: print(error)\n"
-        "store.close()"
-    )
     # Its folders are private to the user who runs the tests.
     private = [folder for folder in path.parents if folder.stat().st_mode & 0o077 == 0]
     for folder in private:
         folder.chmod(0o755)
     try:
-        output = subprocess.run(
-            [sys.executable, "-W", "error", "-c", script, str(path)],
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        output = output_of("kv.programs.read_only_sqlite", path)
     finally:
         path.parent.chmod(0o755)
         for folder in private:

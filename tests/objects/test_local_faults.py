@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -29,6 +27,7 @@ from graveler.objects.local import LocalStore
 from graveler.objects.local_files import exclusive
 from graveler.objects.store import PIECE_BYTES
 from graveler.testing.clock import FakeClock
+from tests.harness.programs import start_program
 
 CALLS = ("write", "fsync", "utime", "mkdir", "rename", "replace", "link")
 LONG = bytes(range(256)) * (PIECE_BYTES // 256 * 2)  # two pieces, so two writes at least
@@ -128,30 +127,8 @@ def refuse(error_number):
     return refused
 
 
-def run(script, *args, **kwargs):
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, args)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        **kwargs,
-    )
-
-
-ONE_OF_MANY = """
-import sys
-from pathlib import Path
-from graveler.objects.local import LocalStore
-store = LocalStore(Path(sys.argv[1]))
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(50):
-    print(number, store.put_if_absent(f"f{number}/a", sys.argv[2].encode() * 1000), flush=True)
-"""
-
-
 def test_of_many_processes_exactly_one_stores_each_key(tmp_path):
-    children = [run(ONE_OF_MANY, tmp_path, name) for name in "abcd"]
+    children = [start_program("objects.programs.put_if_absent", tmp_path, name) for name in "abcd"]
     for child in children:
         assert child.stdout.readline() == "ready\n"
     for child in children:
@@ -160,9 +137,9 @@ def test_of_many_processes_exactly_one_stores_each_key(tmp_path):
     winners = {}
     wins = Counter[str]()
     for name, child in zip("abcd", children, strict=True):
-        said, _ = child.communicate(timeout=60)
+        output, _ = child.communicate(timeout=60)
         assert child.returncode == 0
-        for line in said.splitlines():
+        for line in output.splitlines():
             number, won = line.split()
             wins[number] += won == "True"
             if won == "True":
@@ -173,28 +150,10 @@ def test_of_many_processes_exactly_one_stores_each_key(tmp_path):
         assert store.get(f"f{number}/a") == name.encode() * 1000
 
 
-INCREMENTS = """
-import sys
-from pathlib import Path
-from graveler.errors import PreconditionFailedError
-from graveler.objects.local import LocalStore
-store = LocalStore(Path(sys.argv[1]))
-done = 0
-while done < 25:
-    etag = store.head("n").etag
-    value = int(store.get("n"))
-    try:
-        store.put_if_match("n", str(value + 1).encode(), etag)
-    except PreconditionFailedError:
-        continue
-    done += 1
-"""
-
-
 def test_no_increment_by_many_processes_is_lost(tmp_path):
     store = LocalStore(tmp_path)
     store.put("n", b"0")
-    children = [run(INCREMENTS, tmp_path) for _ in range(4)]
+    children = [start_program("objects.programs.increments", tmp_path) for _ in range(4)]
     for child in children:
         child.communicate(timeout=60)
         assert child.returncode == 0
@@ -202,7 +161,7 @@ def test_no_increment_by_many_processes_is_lost(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["put", "put_if_match", "delete"])
-def test_what_takes_a_name_waits_for_who_looks_at_it(tmp_path, change):
+def test_a_call_that_takes_a_name_waits_for_the_lock(tmp_path, change):
     store = LocalStore(tmp_path)
     etag = store.put("a", b"old").etag
     calls: dict[str, Callable[[], object]] = {
@@ -216,47 +175,21 @@ def test_what_takes_a_name_waits_for_who_looks_at_it(tmp_path, change):
             done, _ = wait([changing], timeout=0.2)
             assert not done
             assert store.get("a") == b"old"
-            (tmp_path / "a").write_bytes(b"somebody else's")
+            (tmp_path / "a").write_bytes(b"another writer's")
         if change == "put_if_match":
             with pytest.raises(PreconditionFailedError):
                 changing.result(timeout=60)
-            assert store.get("a") == b"somebody else's"
+            assert store.get("a") == b"another writer's"
         else:
             changing.result(timeout=60)
 
 
-COMES_AND_GOES = """
-import sys
-from pathlib import Path
-from graveler.objects.local import LocalStore
-store = LocalStore(Path(sys.argv[1]))
-for number in range(150):
-    store.put(f"folder/deep/{sys.argv[2]}", b"x")
-    assert store.get(f"folder/deep/{sys.argv[2]}") == b"x"
-    store.delete(f"folder/deep/{sys.argv[2]}")
-"""
-
-
 def test_folders_that_others_remove_as_empty_do_not_break_a_put(tmp_path):
-    children = [run(COMES_AND_GOES, tmp_path, name) for name in "ab"]
+    children = [start_program("objects.programs.puts_and_deletes", tmp_path, name) for name in "ab"]
     for child in children:
         child.communicate(timeout=60)
         assert child.returncode == 0
     assert left_in(tmp_path) == set()
-
-
-HALF_A_PUT = """
-import sys
-from pathlib import Path
-from graveler.objects.local import LocalStore
-
-class Endless:
-    def read(self, size):
-        print("reading", flush=True)
-        return b"x" * size
-
-getattr(LocalStore(Path(sys.argv[1])), sys.argv[2])("a/b", Endless())
-"""
 
 
 @pytest.mark.crash
@@ -264,7 +197,7 @@ getattr(LocalStore(Path(sys.argv[1])), sys.argv[2])("a/b", Endless())
 def test_a_process_killed_in_a_put_leaves_no_object(tmp_path, verb):
     store = LocalStore(tmp_path)
     store.put("a/old", b"old")
-    child = run(HALF_A_PUT, tmp_path, verb)
+    child = start_program("objects.programs.endless_put", tmp_path, verb)
     for _ in range(3):
         assert child.stdout.readline() == "reading\n"
     child.kill()

@@ -1,7 +1,6 @@
 import io
+import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -20,6 +19,7 @@ from graveler.objects.s3_client import S3Settings
 from graveler.objects.s3_write import PART_BYTES, part_bytes
 from graveler.testing.objects_suite import ObjectStoreSuite
 from graveler.testing.s3_server import moto_s3
+from tests.harness.programs import FORKS, output_of
 
 MEBIBYTE = 1 << 20
 SMALLEST_PART = 5 * MEBIBYTE  # that S3 takes
@@ -196,42 +196,17 @@ def test_credentials_come_from_the_usual_places(monkeypatch, s3_bucket, s3_endpo
 
 
 def test_a_forked_child_opens_connections_of_its_own(s3_bucket, s3_options):
-    script = f"""
-import os
-from graveler.objects import open_store
-store = open_store("s3://{s3_bucket}/p", {s3_options!r})
-store.put("parent", b"1")
-child = os.fork()
-if not child:
-    parents = store._client._client
-    store.put("child", store.get("parent"))
-    os._exit(7 if store._client._client is not parents else 8)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-assert store.get("child") == b"1"
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    output_of(
+        "objects.programs.s3_in_child",
+        f"s3://{s3_bucket}/p",
+        json.dumps(s3_options),
+        warnings=FORKS,
+    )
 
 
 def test_a_child_that_cannot_connect_spares_the_parents_sockets(s3_bucket, s3_options):
-    script = f"""
-import os
-import boto3
-from graveler.objects import open_store
-store = open_store("s3://{s3_bucket}/p", {s3_options!r})
-connect = boto3.client
-child = os.fork()
-if not child:
-    parents = store._client._client
-    boto3.client = None
-    try:
-        store.put("child", b"1")
-    except TypeError:
-        boto3.client = connect
-    store.put("child", b"1")
-    os._exit(7 if store._client._client is not parents else 8)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    uri = f"s3://{s3_bucket}/p"
+    output_of("objects.programs.s3_refused_in_child", uri, json.dumps(s3_options), warnings=FORKS)
 
 
 @pytest.mark.parametrize(

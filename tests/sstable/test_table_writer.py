@@ -1,7 +1,5 @@
 import errno
 import os
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +17,7 @@ from graveler.errors import (
 )
 from graveler.sstable import TableReader, TableWriter
 from graveler.sstable.writer import COMPRESSIONS
+from tests.harness.programs import output_of
 from tests.sstable.tables import IDENTITY, some_records, written
 
 SESSION = "rocksdb.creating.session.identity"
@@ -77,21 +76,11 @@ def test_equal_records_give_equal_bytes(compression):
 
 
 def test_equal_records_give_equal_bytes_in_other_processes(tmp_path):
-    program = (
-        "import sys; from hashlib import sha256; "
-        "from tests.sstable.tables import some_records, written; "
-        "print(sha256(written(some_records(500), properties={'a': '1', 'b': '2'})).hexdigest())"
-    )
-    root = Path(__file__).parents[2]
     hashes = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            check=True,
-            capture_output=True,
-            text=True,
-            cwd=root,
+        output_of(
+            "sstable.programs.table_digest",
             env={"PYTHONHASHSEED": seed, "TMPDIR": str(tmp_path), "PATH": "/bin"},
-        ).stdout.strip()
+        ).strip()
         for seed in ("1", "2")
     }
     here = written(some_records(500), properties={"b": "2", "a": "1"})
@@ -226,29 +215,7 @@ def test_a_table_left_without_finish_is_removed(tmp_path):
 
 
 def test_a_disk_that_fills_while_adding_records_leaves_nothing(tmp_path):
-    program = """
-import resource, signal, sys
-from pathlib import Path
-from graveler.errors import StorageFullError
-from graveler.sstable import TableWriter
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-try:
-    with TableWriter(Path(sys.argv[1]), compression="none") as table:
-        for number in range(100_000):
-            table.add(b"%08d" % number, bytes(100))
-except StorageFullError as error:
-    print(error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "t.sst")],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-    assert "no space left" in done.stdout
+    assert "no space left" in output_of("sstable.programs.full_disk", tmp_path / "t.sst")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,0 +1,15 @@
+"""Opens all ranges of a tree through one cache, without end: ``OBJECTS CACHE TREE``."""
+
+import sys
+from pathlib import Path
+
+from graveler.committed import metarange
+from graveler.committed.range_store import RangeCache, RangeStore
+from graveler.objects.local import LocalStore
+
+objects, folder, tree = sys.argv[1:]
+while True:
+    store = RangeStore(LocalStore(Path(objects)), RangeCache(Path(folder), 40_000))
+    for info in metarange.read(store, tree):
+        store.open(info.id)
+        print("opened", flush=True)

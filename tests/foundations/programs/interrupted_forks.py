@@ -1,0 +1,65 @@
+"""Forks while a signal handler raises, until 25 hooks of a fork were cut short."""
+
+import os
+import random
+import signal
+import sys
+import threading
+
+from graveler import process
+
+
+class Watcher:
+    notified = False
+
+    def after_fork_in_child(self):
+        self.notified = True
+
+
+def interrupt(*_):
+    raise TimeoutError
+
+
+def call(passed):
+    with process.held_off:
+        passed.append(True)
+
+
+def forked(seconds):
+    """Fork within an alarm that comes after `seconds`; return whether there is a child."""
+    parent = os.getpid()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if watcher.notified else 1)
+        threading.Event().wait(0.01)
+    except TimeoutError:
+        if os.getpid() != parent:
+            os._exit(0 if watcher.notified else 1)
+    try:
+        assert os.waitpid(-1, 0)[1] == 0
+    except ChildProcessError:  # the signal came before the fork
+        return False
+    return True
+
+
+watcher = Watcher()
+memory = bytearray(100 << 20)  # so that a fork takes its time
+lost: list[BaseException | None] = []
+draw = random.Random(7)
+process.watch(watcher)
+sys.unraisablehook = lambda hook: lost.append(hook.exc_value)
+signal.signal(signal.SIGALRM, interrupt)
+rounds = 0
+while len(lost) < 25 and rounds < 3000:
+    rounds += 1
+    if not forked(draw.uniform(0.0001, 0.006)):
+        continue
+    passed: list[bool] = []
+    thread = threading.Thread(target=call, args=(passed,), daemon=True)
+    thread.start()
+    thread.join(15)  # less than what a call waits before it continues in spite of a fork
+    assert passed, lost
+print("hooks cut short" if lost else "no hook was cut short", flush=True)
+os._exit(0)

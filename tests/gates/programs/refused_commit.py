@@ -1,0 +1,13 @@
+"""Commits a file that a required gate refuses, and prints the error: ``LAKE``."""
+
+import sys
+
+import graveler
+from graveler.errors import GateFailedError
+
+main = graveler.open(sys.argv[1]).repository("flights").branch("main")
+main.put("bad/1", b"1")
+try:
+    main.commit("bad")
+except GateFailedError as error:
+    print(error)

@@ -1,0 +1,27 @@
+"""A forked child that cannot connect at first does not use its parent's sockets: ``URI OPTIONS``."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import boto3
+
+from graveler.objects import open_store
+from graveler.objects.s3 import S3Store
+
+store = open_store(sys.argv[1], json.loads(sys.argv[2]))
+assert isinstance(store, S3Store)
+module: Any = boto3
+connect = module.client
+child = os.fork()
+if not child:
+    parents = store._client._client
+    module.client = None
+    try:
+        store.put("child", b"1")
+    except TypeError:
+        module.client = connect
+    store.put("child", b"1")
+    os._exit(7 if store._client._client is not parents else 8)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

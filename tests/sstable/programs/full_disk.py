@@ -1,0 +1,18 @@
+"""Writes a table larger than the system allows, and prints the error: ``FILE``."""
+
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from graveler.errors import StorageFullError
+from graveler.sstable import TableWriter
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+try:
+    with TableWriter(Path(sys.argv[1]), compression="none") as table:
+        for number in range(100_000):
+            table.add(b"%08d" % number, bytes(100))
+except StorageFullError as error:
+    print(error)
