@@ -139,6 +139,11 @@ def hour_folder(hour: datetime) -> str:
     return f"{hour.astimezone(UTC):%Y/%m/%d/%H:%M}"
 
 
+def hour_text(moment: datetime) -> str:
+    """Return a time as metadata of commits hold it, in UTC: ``2013-01-01T05:00Z``."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+
+
 def read_hour(text: str) -> datetime | None:
     """Return the time, in UTC, that a text says, None where it says none.
 

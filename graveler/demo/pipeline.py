@@ -23,6 +23,7 @@ from graveler.demo.gates import GATES
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import Gate
 from graveler.lake import Branch, PublishResult, Repository
+from graveler.names import hour_text
 from graveler.spark import read, write
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def run_hour(
         GateFailedError: A gate refused the hour; the target did not move.
         ObjectNotFoundError: The hour has not landed.
     """
-    metadata = {"hour": f"{utc_hour(hour):%Y-%m-%dT%H:%MZ}"}
+    metadata = {"hour": hour_text(utc_hour(hour))}
     with repository.run(run_key(hour), into=into, gates=gates, metadata=metadata) as run:
         with run.step("ingest") as step:
             ingest(step, hour, landing)

@@ -7,13 +7,13 @@ from typing import Final
 
 from graveler.errors import InvalidInputError
 from graveler.model import Change, Commit
-from graveler.names import read_hour
+from graveler.names import hour_text, read_hour
 
 _FOLDER: Final = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/")
 _MOST_LATE: Final = 1000
 
 
-def hour_text(given: datetime | str | None, now: datetime) -> str:
+def tick_hour(given: datetime | str | None, now: datetime) -> str:
     """Return an hour as it is kept: ``2013-01-01T05:00Z``.
 
     Args:
@@ -33,8 +33,7 @@ def hour_text(given: datetime | str | None, now: datetime) -> str:
             raise InvalidInputError(
                 f"hour {given!r} is no time: give it as 2013-01-01T05:00Z"
             ) from None
-    exact = given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
-    return f"{exact:%Y-%m-%dT%H:%MZ}"
+    return hour_text(given.replace(tzinfo=UTC) if given.tzinfo is None else given)
 
 
 def path_hour(path: str) -> str | None:
@@ -46,7 +45,7 @@ def path_hour(path: str) -> str | None:
         hour = datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]  # five numbers
     except ValueError:
         return None
-    return hour_text(hour, hour)
+    return hour_text(hour)
 
 
 def late_hours(changes: Iterable[Change], hour: str) -> tuple[str, ...]:
@@ -60,9 +59,7 @@ def late_hours(changes: Iterable[Change], hour: str) -> tuple[str, ...]:
 
 def commit_hour(commit: Commit) -> str:
     """Return the hour a commit was made for, or in which it was made where nobody says."""
-    return commit.metadata.get("hour") or hour_text(
-        commit.created.replace(minute=0), commit.created
-    )
+    return commit.metadata.get("hour") or hour_text(commit.created.replace(minute=0))
 
 
 def hours_of(commits: Iterable[Commit]) -> tuple[str, ...]:

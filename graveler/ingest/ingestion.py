@@ -18,7 +18,7 @@ from graveler.arguments import (
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, as_gates
 from graveler.gates.answer import Check
-from graveler.ingest.hours import commit_hour, hour_text
+from graveler.ingest.hours import commit_hour, tick_hour
 from graveler.ingest.line import published_by
 from graveler.ingest.publishing import Publisher
 from graveler.ingest.quarantining import Quarantines
@@ -124,7 +124,7 @@ class Ingestion:
         hour = None if hour is None else hour_name(hour)
         check_pairs(metadata, "metadata")
         self._ensure()
-        name = hour_text(hour, self._stores.clock.now())
+        name = tick_hour(hour, self._stores.clock.now())
         pairs = check_caller_pairs(f"tick {name}", metadata or {})
         self._ticker.tick(name, pairs, self._publisher(self._gates))
         told = self._told(self._records.hour(name) or HourRecord(name))
@@ -133,7 +133,7 @@ class Ingestion:
     def hour(self, hour: datetime | str) -> Hour | None:
         """Return where an hour stands, None where no tick has been called for it."""
         hour = hour_name(hour)
-        record = self._records.hour(hour_text(hour, self._stores.clock.now()))
+        record = self._records.hour(tick_hour(hour, self._stores.clock.now()))
         return None if record is None else self._told(record)
 
     def pending(self) -> tuple[Hour, ...]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Thread
 from typing import Final
@@ -74,15 +74,19 @@ class Attempt:
             self.renew(reads, early=False)
 
     @contextmanager
-    def renewing(self) -> Iterator[None]:
-        """Renew the lease from a thread until the block ends."""
+    def renewing(
+        self, reads: Reads | None = None, until: Callable[[], bool] | None = None
+    ) -> Iterator[None]:
+        """Renew the lease from a thread until the block ends or `until` returns True."""
         process, over = os.getpid(), Event()
         pause = self.known.lease.total_seconds() / 3
 
         def beat() -> None:
             while not over.wait(pause):
                 try:
-                    self.renew(early=False)
+                    if until is not None and until():
+                        return
+                    self.renew(reads, early=False)
                 except FencedError as error:
                     _log.warning("the lease is no longer renewed: %s", error)
                     return
@@ -211,9 +215,15 @@ class RunBranch(Branch):
         """
         return self._attempt.renew(self._reads)
 
-    def renewing(self) -> AbstractContextManager[None]:
-        """Renew the lease from a thread during a ``with`` block, for example around a Spark job."""
-        return self._attempt.renewing()
+    def renewing(self, until: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
+        """Renew the lease from a thread during a ``with`` block, for example around a Spark job.
+
+        What was read since the last renewal is recorded with it.
+
+        Args:
+            until: Called before each renewal, in the thread; True ends the renewals.
+        """
+        return self._attempt.renewing(self._reads, until)
 
     def view(self, ref: str | Commit | RefLike | None = None) -> RunView:
         """Return a read-only view, whose reads are recorded as inputs of the run.

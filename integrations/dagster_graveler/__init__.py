@@ -6,7 +6,7 @@ no Dagster.
 
 from typing import TYPE_CHECKING
 
-from graveler_common.lazy import lazy_names
+from graveler_common import lazy_names
 
 if TYPE_CHECKING:
     from dagster_graveler.commit_sensor import build_commit_sensor as build_commit_sensor

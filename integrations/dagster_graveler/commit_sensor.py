@@ -12,8 +12,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,  # the result of `define_asset_job`; it has no public name
 )
 
+from dagster_graveler.context import keys_of_window, read_window
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.run.window import keys_of_window, read_window
 from graveler.errors import NotFoundError, RunNotFoundError
 from graveler.ingest import INGEST, hours_told
 from graveler.lake import Repository

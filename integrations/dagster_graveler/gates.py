@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.display.metadata import final_failure
+from dagster_graveler.context import step_of
+from dagster_graveler.display import final_failure
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.run.context import step_of
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.answer import Check

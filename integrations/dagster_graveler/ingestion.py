@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_graveler.display.metadata import change_metadata, final_failure
+from dagster_graveler.context import step_metadata
+from dagster_graveler.display import change_metadata, final_failure
 from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.run.context import step_metadata
 from graveler.gates import Gate
 from graveler.gates.answer import Check
 from graveler.ingest import HourState, Tick
-from graveler_common.changes import changes_of
-from graveler_common.rows import tick_row
+from graveler_common.history import changes_of, tick_row
 
 if TYPE_CHECKING:
     from dagster._core.definitions.partitions.partitioned_schedule import (

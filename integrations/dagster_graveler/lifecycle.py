@@ -11,13 +11,13 @@ from typing import Final
 
 import dagster as dg
 
+from dagster_graveler.guards import check_written
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.run.publish_guard import check_written
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
 from graveler.gates import Gate
 from graveler.gates.answer import Check
 from graveler.lake import Run, RunState
-from graveler_common.rows import reaped_row
+from graveler_common.history import reaped_row
 
 _REAPED: Final = 200
 

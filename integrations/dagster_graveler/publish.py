@@ -5,20 +5,20 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.display.metadata import (
+from dagster_graveler.context import step_of
+from dagster_graveler.display import (
     change_metadata,
     error_metadata,
     final_failure,
     verdict_table,
 )
+from dagster_graveler.guards import check_written
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.run.context import step_of
-from dagster_graveler.run.publish_guard import check_written
 from graveler.errors import GateFailedError, MergeConflictError, RunStateError
 from graveler.gates import Gate, as_gates
 from graveler.gates.answer import Check
 from graveler.lake import PublishResult, Run
-from graveler_common.changes import changes_of
+from graveler_common.history import changes_of
 
 PUBLISH_POOL: Final = "graveler_publish"
 """Dagster's pool of all publishing assets. Without a limit it has no effect; with a limit of 1,

@@ -1,14 +1,17 @@
 """The repository as a Dagster resource: from any context to the graveler run of its Dagster run."""
 
+import atexit
+import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any
+from threading import Lock
+from typing import Any, Final
 
 import dagster as dg
 from dagster import DagsterRun, OutputContext
 
-from dagster_graveler.pipes import pack
-from dagster_graveler.run.context import (
+from dagster_graveler.context import (
     RunContext,
     StepContext,
     output_name,
@@ -17,14 +20,18 @@ from dagster_graveler.run.context import (
     run_of,
     step_metadata,
     step_of,
+    window_metadata,
 )
-from dagster_graveler.run.leases import shared_run
-from dagster_graveler.run.resume_check import check_resume
-from dagster_graveler.run.steps import start_step
-from dagster_graveler.run.window import window_metadata
+from dagster_graveler.guards import check_resume
+from dagster_graveler.pipes import pack, start_step
 from graveler.errors import RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 from graveler_common.lakes import shared_lake
+
+_MOST_RUNS: Final = 64
+_log = logging.getLogger(__name__)
+_runs: Final[dict[str, tuple[Run, ExitStack]]] = {}
+_lock: Final = Lock()
 
 
 class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it has no value but itself
@@ -78,13 +85,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         run = self._attached(context)
         if isinstance(context, DagsterRun):
             return run  # a sensor does not work in the run
-        instance, run_id = step_of(context).instance, run_of(context).run_id
-
-        def is_finished() -> bool:
-            found = instance.get_run_by_id(run_id)
-            return found is None or found.is_finished
-
-        return shared_run(run, is_finished)
+        return _shared_run(run, step_of(context).instance, run_of(context).run_id)
 
     def _attached(self, context: RunContext) -> Run:
         run = run_of(context)
@@ -192,3 +193,42 @@ def _step_name(context: StepContext | OutputContext, name: str) -> str:
     key = step_of(context).step.key
     full = f"{key}.{name}" if name else key
     return f"{full}:{output_name(context)}" if isinstance(context, OutputContext) else full
+
+
+def _shared_run(run: Run, instance: dg.DagsterInstance, run_id: str) -> Run:
+    """Return this process's object for the same attempt, and keep its lease renewed.
+
+    Dagster calls IO managers and assets one after the other, each with a context of its own. What
+    they read is stored with the run by the next write, so all of them share one run object. Its
+    lease is renewed until Dagster considers its own run finished: an asset may compute for hours
+    before it writes.
+    """
+
+    def is_finished() -> bool:
+        try:
+            dagster_run = instance.get_run_by_id(run_id)
+        except Exception:  # noqa: BLE001 - a storage of Dagster may raise anything
+            _log.exception("run %s: Dagster cannot tell whether its run is over", run.key)
+            return True
+        return dagster_run is None or dagster_run.is_finished
+
+    fence = run.handle.fence
+    with _lock:
+        if fence not in _runs:
+            while len(_runs) >= _MOST_RUNS:
+                _runs.pop(next(iter(_runs)))[1].close()
+            renewals = ExitStack()
+            renewals.enter_context(run.renewing(until=is_finished))
+            _runs[fence] = run, renewals
+        return _runs[fence][0]
+
+
+def forget_runs() -> None:
+    """Stop renewing all leases."""
+    with _lock:
+        for _, renewals in _runs.values():
+            renewals.close()
+        _runs.clear()
+
+
+atexit.register(forget_runs)

@@ -5,12 +5,12 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_graveler.display.metadata import change_metadata, error_metadata, reader_table
+from dagster_graveler.display import change_metadata, error_metadata, reader_table
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import GravelerError
 from graveler.lake import Rollback, RunRecord
-from graveler_common.changes import changes_of
-from graveler_common.error_policy import is_final
+from graveler_common.history import changes_of
+from graveler_common.lakes import is_final
 
 
 class RollbackConfig(dg.Config):

@@ -11,7 +11,7 @@ Names are loaded when they are first used: Airflow imports this package for its
 
 from typing import TYPE_CHECKING
 
-from graveler_common.lazy import lazy_names
+from graveler_common import lazy_names
 
 if TYPE_CHECKING:
     from graveler_airflow.assets import graveler_asset as graveler_asset
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from graveler_airflow.assets import hourly as hourly
     from graveler_airflow.dag.handles import TaskStep as TaskStep
     from graveler_airflow.decorators import graveler_task as graveler_task
-    from graveler_airflow.gates import TaskGate as TaskGate
-    from graveler_airflow.gates import graveler_gate as graveler_gate
     from graveler_airflow.hook import GravelerHook as GravelerHook
     from graveler_airflow.notifier import GravelerNotifier as GravelerNotifier
     from graveler_airflow.operators import GravelerCloseRunOperator as GravelerCloseRunOperator
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
     from graveler_airflow.operators import GravelerRevertOperator as GravelerRevertOperator
     from graveler_airflow.operators import GravelerRollbackOperator as GravelerRollbackOperator
     from graveler_airflow.operators import GravelerTagOperator as GravelerTagOperator
+    from graveler_airflow.operators.gates import TaskGate as TaskGate
+    from graveler_airflow.operators.gates import graveler_gate as graveler_gate
     from graveler_airflow.run import graveler_run as graveler_run
     from graveler_airflow.sensors import GravelerCommitSensor as GravelerCommitSensor
     from graveler_airflow.sensors import GravelerIngestSensor as GravelerIngestSensor
@@ -58,7 +58,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "assets": ("graveler_asset", "graveler_partitions", "hourly"),
         "dag.handles": ("TaskStep",),
         "decorators": ("graveler_task",),
-        "gates": ("TaskGate", "graveler_gate"),
+        "operators.gates": ("TaskGate", "graveler_gate"),
         "hook": ("GravelerHook",),
         "notifier": ("GravelerNotifier",),
         "operators": (

@@ -1,5 +1,10 @@
-"""What a DAG can be scheduled on: assets, ``grav://repository/ref/prefix``, and hours."""
+"""Addresses of a lake in Airflow: assets and hours to schedule on, and files as paths.
 
+``grav://repository/ref/prefix`` is an asset, and ``ObjectStoragePath("grav://repository/ref/path")``
+a file. ``grav://connection@repository/…`` uses another connection than the default.
+"""
+
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -12,6 +17,10 @@ from graveler_airflow.hook import GravelerHook
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
+    from graveler.fs import GravelerFileSystem
+
+schemes: Final = ["grav"]
+"""What Airflow's ``ObjectStoragePath`` opens by `get_fs`."""
 
 _BY_PARTITION: Final = "by=partition"
 _PLAIN: Final = "/:=,+@-_.~"
@@ -146,3 +155,20 @@ def hourly() -> CronPartitionTimetable:
     return CronPartitionTimetable(
         "0 * * * *", timezone="UTC", run_offset=-1, key_format="%Y-%m-%dT%H:%M"
     )
+
+
+def get_fs(
+    conn_id: str | None, storage_options: Mapping[str, Any] | None = None
+) -> "GravelerFileSystem":
+    """Return the filesystem of a connection's lake; Airflow calls it.
+
+    Args:
+        conn_id: The connection; the default one if not given.
+        storage_options: Options of the filesystem; ``lake`` in it replaces the connection.
+    """
+    from graveler.fs import GravelerFileSystem  # noqa: PLC0415 - fsspec, only where it is used
+
+    options = dict(storage_options or {})
+    if not options.get("lake"):
+        options["lake"] = GravelerHook(conn_id or GravelerHook.default_conn_name).location
+    return GravelerFileSystem(**options)

@@ -76,7 +76,7 @@ def runs(args: "Namespace") -> None:
 
 def reap(args: "Namespace") -> None:
     """Reap, or list what would be reaped."""
-    from graveler_common.rows import reaped_row  # noqa: PLC0415
+    from graveler_common.history import reaped_row  # noqa: PLC0415
 
     with _repository(args) as repository:
         rows = [reaped_row(reaped) for reaped in repository.runs.reap(dry_run=not args.apply)]

@@ -9,9 +9,9 @@ from airflow.sdk import Context
 from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from graveler_airflow.dag.error_policy import final_failures
 from graveler_airflow.dag.handles import TaskStep, connection_of, find_handle, working_step
-from graveler_airflow.dag.xcom_state import push_joined
+from graveler_airflow.dag.task_states import push_joined
+from graveler_airflow.hook import final_failures
 from graveler_airflow.links import LINKS, point_to
 
 if TYPE_CHECKING:

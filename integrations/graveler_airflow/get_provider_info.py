@@ -16,7 +16,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [_modules("graveler_airflow.operators")],
         "sensors": [_modules("graveler_airflow.sensors")],
         "triggers": [_modules("graveler_airflow.triggers")],
-        "filesystems": ["graveler_airflow.filesystem"],
+        "filesystems": ["graveler_airflow.assets"],
         "asset-uris": [
             {
                 "schemes": ["grav"],
@@ -56,7 +56,10 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "task-decorators": [
             {"name": "graveler", "class-name": "graveler_airflow.decorators.graveler_task"},
-            {"name": "graveler_gate", "class-name": "graveler_airflow.gates.graveler_gate"},
+            {
+                "name": "graveler_gate",
+                "class-name": "graveler_airflow.operators.gates.graveler_gate",
+            },
         ],
         "extra-links": [
             "graveler_airflow.links.GravelerCommitLink",

@@ -1,4 +1,4 @@
-"""The connection: the lake's location and the default terms of its runs."""
+"""The connection: the lake, the default terms of its runs, the errors that fail a task for good."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,11 +8,12 @@ from functools import cached_property
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException
 
 from graveler.config import lake_path
-from graveler.errors import InvalidInputError
+from graveler.errors import GravelerError, InvalidInputError
 from graveler.lake import Lake, Repository
-from graveler_common.lakes import open_lake
+from graveler_common.lakes import is_final, open_lake
 
 
 class GravelerHook(BaseHook):
@@ -153,3 +154,14 @@ def _check_readable(repository: Repository) -> None:
     """Read from the key-value store and from the object store."""
     next(repository.branches(), None)
     next(iter(repository.stores.objects.list("data/")), None)
+
+
+@contextmanager
+def final_failures() -> Iterator[None]:
+    """Turn errors that a retry cannot mend into failures without a retry."""
+    try:
+        yield
+    except GravelerError as error:
+        if not is_final(error):
+            raise
+        raise AirflowFailException(f"{error.code}: {error}") from error

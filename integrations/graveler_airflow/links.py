@@ -1,7 +1,7 @@
 """Links from a task to the plugin's pages on its commit, the commit's changes, and its run.
 
-Airflow asks a link for its address in the task's own process, when the task has ended: the
-task keeps the addresses on its operator. Without the setting ``[api] base_url`` there are no
+Airflow calls a link for its address in the process of the task, when the task has ended: the
+addresses are attributes of the operator. Without the setting ``[api] base_url`` there are no
 links.
 """
 
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperatorLink
 
 from graveler.model import Commit
-from graveler_airflow.pages import commit_page, diff_page, run_page
+from graveler_airflow.dag.context import commit_page, diff_page, run_page
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
-
 
 _ADDRESSES: Final = "graveler_addresses"
 
@@ -34,7 +33,7 @@ class _CommitLink(BaseOperatorLink):
     """A link to the task's commit, or no link for a task without one."""
 
     def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
-        """Return the address that the task has kept, or ""."""
+        """Return the address that `point_to` stored, or ""."""
         addresses: dict[Any, str] = getattr(operator, _ADDRESSES, {})
         return addresses.get(type(self), "")
 

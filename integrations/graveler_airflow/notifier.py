@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowException
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.ingest import Ingestion
 from graveler.lake import Repository, RunRecord, RunState
+from graveler_airflow.dag.context import dag_run_page
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.operators.ingestion import GravelerIngestOperator
-from graveler_airflow.pages import dag_run_page
 
 _TIMEOUT = 30
 

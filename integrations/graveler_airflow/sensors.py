@@ -1,21 +1,95 @@
 """Sensors: tasks that wait for commits, for files, or for an hour of an ingestion branch."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
-from airflow.sdk import Context
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
+from airflow.sdk.configuration import conf
 
-from graveler.errors import InvalidInputError
-from graveler.lake import Repository
+from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
 from graveler_airflow.dag.context import run_hour
-from graveler_airflow.hook import GravelerHook
-from graveler_airflow.waiting.commits import commits_since, starting_point
-from graveler_airflow.waiting.files import find_files, published_hour
-from graveler_airflow.waiting.sensor import LakeSensor
+from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_airflow.triggers import (
+    GravelerCommitTrigger,
+    GravelerIngestTrigger,
+    GravelerObjectTrigger,
+    LakeTrigger,
+)
 
-if TYPE_CHECKING:
-    from airflow.triggers.base import BaseTrigger
+
+class LakeSensor(BaseSensorOperator):
+    """Waits in a worker, in a worker by turns (``mode="reschedule"``), or in the triggerer.
+
+    It keeps no state between two pokes, and every mode calls the same trigger, so that all modes
+    return the same.
+
+    Args:
+        repo: The repository; it need not exist yet.
+        ref: A branch, or any ref expression.
+        deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
+        graveler_conn_id: The connection of the lake.
+        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
+    """
+
+    ui_color = "#e0ecf4"
+
+    def __init__(
+        self,
+        *,
+        repo: str,
+        ref: str = "main",
+        deferrable: bool | None = None,
+        graveler_conn_id: str = GravelerHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.repo = repo
+        self.ref = ref
+        self.graveler_conn_id = graveler_conn_id
+        self.deferrable = (
+            conf.getboolean("operators", "default_deferrable", fallback=False)
+            if deferrable is None
+            else deferrable
+        )
+
+    @abstractmethod
+    def trigger(self, context: Context) -> LakeTrigger:
+        """Return the trigger that waits for the same."""
+
+    @property
+    def polling(self) -> dict[str, Any]:
+        """The arguments that all triggers share."""
+        return {"poll_interval": self.poke_interval, "graveler_conn_id": self.graveler_conn_id}
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Look once."""
+        row = None
+        with final_failures():
+            try:
+                with GravelerHook(self.graveler_conn_id).repository(self.repo) as repository:
+                    row = self.trigger(context).look(repository)
+            except (RefNotFoundError, RepositoryNotFoundError) as error:
+                self.log.info("It does not exist yet: %s", error)
+        return PokeReturnValue(is_done=row is not None, xcom_value=row)
+
+    def execute(self, context: Context) -> Any:
+        """Wait, and return what has arrived."""
+        if not self.deferrable:
+            return super().execute(context)
+        result = self.poke(context)
+        if not result.is_done:
+            self.defer(
+                trigger=self.trigger(context),
+                method_name="execute_complete",
+                timeout=timedelta(seconds=self.timeout),
+            )
+        return result.xcom_value
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Return what the trigger reported."""
+        return event
 
 
 class GravelerCommitSensor(LakeSensor):
@@ -26,127 +100,66 @@ class GravelerCommitSensor(LakeSensor):
     next ``since``. It follows first parents: a published run is one commit.
 
     Args:
-        repo: The repository; it need not exist yet.
-        ref: A branch, or any ref expression.
         prefix: Only commits that changed something below it.
         since: A ref expression, preferably a commit id: commits after it count. Without it,
             commits after the start of the DAG run, by the branch's log: a sensor that starts
             late or is rescheduled misses none.
-        deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
-        graveler_conn_id: The connection of the lake.
-        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
+        **kwargs: ``repo``, ``ref`` and the other arguments of `LakeSensor`.
     """
 
     template_fields: Sequence[str] = ("repo", "ref", "prefix", "since")
 
-    def __init__(
-        self,
-        *,
-        repo: str,
-        ref: str = "main",
-        prefix: str = "",
-        since: str = "",
-        deferrable: bool | None = None,
-        graveler_conn_id: str = GravelerHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            repo=repo,
-            ref=ref,
-            deferrable=deferrable,
-            graveler_conn_id=graveler_conn_id,
-            **kwargs,
-        )
+    def __init__(self, *, prefix: str = "", since: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.prefix = prefix
         self.since = since
 
-    def look(self, repository: Repository, context: Context) -> dict[str, Any] | None:
-        """Return the range, or None if there is no new commit."""
-        since = starting_point(repository, self.ref, since=self.since, at=self._begun(context))
-        found = commits_since(repository, self.ref, since, prefix=self.prefix)
-        return found.row(self.repo, self.ref, self.prefix) if found.commits else None
-
-    def trigger(self, context: Context) -> "BaseTrigger":
+    def trigger(self, context: Context) -> LakeTrigger:
         """Return a trigger that starts from the same commit."""
-        from graveler_airflow.triggers import GravelerCommitTrigger  # noqa: PLC0415 - late
-
+        run = context["dag_run"]
         return GravelerCommitTrigger(
             self.repo,
             self.ref,
             prefix=self.prefix,
             since=self.since,
-            begun=self._begun(context).isoformat(),
+            begun=(run.start_date or run.run_after).isoformat(),
             once=True,
-            poll_interval=self.poke_interval,
-            graveler_conn_id=self.graveler_conn_id,
+            **self.polling,
         )
-
-    def _begun(self, context: Context) -> datetime:
-        run = context["dag_run"]
-        return run.start_date or run.run_after
 
 
 class GravelerObjectSensor(LakeSensor):
     """Waits until a ref has files below a prefix, and returns their paths and the commit.
 
-    Read from that commit (``repo.ref(found["commit"])``): it does not show later changes.
+    Read from that commit (``repo.ref(found["commit"])``): it does not show later changes. Of a
+    branch, committed files count.
 
     Args:
-        repo: The repository; it need not exist yet.
         prefix: The beginning of their paths; a whole path is one, too.
-        ref: A branch, whose committed files count, or any ref expression.
         since: A ref expression: only files added or changed since then count.
         at_least: The number of files to wait for.
-        deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
-        graveler_conn_id: The connection of the lake.
-        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
+        **kwargs: ``repo``, ``ref`` and the other arguments of `LakeSensor`.
     """
 
     template_fields: Sequence[str] = ("repo", "ref", "prefix", "since")
 
-    def __init__(  # noqa: PLR0913 - all but two have a default
-        self,
-        *,
-        repo: str,
-        prefix: str,
-        ref: str = "main",
-        since: str = "",
-        at_least: int = 1,
-        deferrable: bool | None = None,
-        graveler_conn_id: str = GravelerHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            repo=repo,
-            ref=ref,
-            deferrable=deferrable,
-            graveler_conn_id=graveler_conn_id,
-            **kwargs,
-        )
+    def __init__(self, *, prefix: str, since: str = "", at_least: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         if at_least < 1:
             raise InvalidInputError(f"at_least {at_least}: wait for one file or more")
         self.prefix = prefix
         self.since = since
         self.at_least = at_least
 
-    def look(self, repository: Repository, context: Context) -> dict[str, Any] | None:
-        """Return the files, or None if there are too few."""
-        return find_files(
-            repository, self.ref, self.prefix, since=self.since, at_least=self.at_least
-        )
-
-    def trigger(self, context: Context) -> "BaseTrigger":
-        """Return a trigger that looks for the same."""
-        from graveler_airflow.triggers import GravelerObjectTrigger  # noqa: PLC0415 - late
-
+    def trigger(self, context: Context) -> LakeTrigger:
+        """Return a trigger that waits for the same files."""
         return GravelerObjectTrigger(
             self.repo,
             self.prefix,
             ref=self.ref,
             since=self.since,
             at_least=self.at_least,
-            poll_interval=self.poke_interval,
-            graveler_conn_id=self.graveler_conn_id,
+            **self.polling,
         )
 
 
@@ -157,54 +170,27 @@ class GravelerIngestSensor(LakeSensor):
     an earlier one. The sensor waits for an hour that is held or in quarantine.
 
     Args:
-        repo: The repository; it need not exist yet.
         branch: The ingestion branch.
         into: The branch it is published to.
         hour: A time; the hour of the DAG run if not given.
-        deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
-        graveler_conn_id: The connection of the lake.
-        **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
+        **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
     template_fields: Sequence[str] = ("repo", "ref", "branch", "hour")
 
     def __init__(
-        self,
-        *,
-        repo: str,
-        branch: str = "ingest",
-        into: str = "main",
-        hour: str = "",
-        deferrable: bool | None = None,
-        graveler_conn_id: str = GravelerHook.default_conn_name,
-        **kwargs: Any,
+        self, *, branch: str = "ingest", into: str = "main", hour: str = "", **kwargs: Any
     ) -> None:
-        super().__init__(
-            repo=repo,
-            ref=into,
-            deferrable=deferrable,
-            graveler_conn_id=graveler_conn_id,
-            **kwargs,
-        )
+        super().__init__(ref=into, **kwargs)
         self.branch = branch
         self.hour = hour
 
-    def look(self, repository: Repository, context: Context) -> dict[str, Any] | None:
-        """Return the hour and the commit, or None until it is published."""
-        return published_hour(repository, self.branch, self.ref, self._wanted(context))
-
-    def trigger(self, context: Context) -> "BaseTrigger":
+    def trigger(self, context: Context) -> LakeTrigger:
         """Return a trigger that waits for the same hour."""
-        from graveler_airflow.triggers import GravelerIngestTrigger  # noqa: PLC0415 - late
-
         return GravelerIngestTrigger(
             self.repo,
-            self._wanted(context),
+            self.hour or run_hour(context).isoformat(),
             branch=self.branch,
             into=self.ref,
-            poll_interval=self.poke_interval,
-            graveler_conn_id=self.graveler_conn_id,
+            **self.polling,
         )
-
-    def _wanted(self, context: Context) -> str:
-        return self.hour or run_hour(context).isoformat()

@@ -1,30 +1,120 @@
-"""Triggers: they report to Airflow, without a worker, that a lake has changed."""
+"""Triggers: they report to Airflow, without a worker, what arrives in a lake."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
-from typing import Any, Final
+from inspect import signature
+from typing import Any, Final, TypeVar
 
-from airflow.triggers.base import TriggerEvent
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from graveler.clock import SystemClock
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
 from graveler.lake import Repository
-from graveler_airflow.hook import GravelerHook
-from graveler_airflow.waiting.commits import (
+from graveler_airflow.arrivals import (
     MOST,
     CommitRange,
     commit_row,
     commits_since,
+    find_files,
+    published_hour,
     starting_point,
 )
-from graveler_airflow.waiting.files import find_files, published_hour
-from graveler_airflow.waiting.trigger import LakeTrigger, event_of
+from graveler_airflow.hook import GravelerHook
+from graveler_common.lakes import open_lake
 
 _SETTLING: Final = 5.0  # seconds after which an event is out of the triggerer's hands
+_DOUBLINGS: Final = 20  # the pause has reached its maximum by then
+_LONGEST_PAUSE: Final = 300.0
+
+_Result = TypeVar("_Result")
 
 
-class GravelerCommitTrigger(LakeTrigger[CommitRange]):
+class LakeTrigger(BaseEventTrigger):
+    """Polls a repository until something has arrived, and survives every error.
+
+    An error may be transient: it is logged, and the pauses grow. If it were raised, Airflow would
+    restart the trigger at once, without any pause.
+
+    A subclass keeps each of its arguments in an attribute of the same name.
+    """
+
+    def __init__(self, repo: str, ref: str, *, poll_interval: float, graveler_conn_id: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.repo = repo
+        self.ref = ref
+        self.poll_interval = float(poll_interval)
+        self.graveler_conn_id = graveler_conn_id
+        self._location = ""
+        self._failures = 0
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and the arguments that recreate this trigger."""
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    @abstractmethod
+    def look(self, repository: Repository) -> dict[str, Any] | None:
+        """Return what has arrived, or None if the trigger has to wait."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event when `look` returns something, and end."""
+        while True:
+            row = await self.poll(self.look, final=(InvalidInputError,))
+            if row is not None:
+                yield _event_of(row)
+                return
+            await self.pause()
+
+    async def prepare(self) -> None:
+        """Get ready for the first poll; called before each one."""
+
+    async def poll(
+        self,
+        look: Callable[[Repository], _Result],
+        *,
+        final: tuple[type[Exception], ...] = (),
+    ) -> _Result | None:
+        """Call `look` in a thread; return None if the ref does not exist or the lake is unreadable.
+
+        Args:
+            look: Reads the repository.
+            final: Errors that a later call would meet as well; they are raised.
+        """
+        try:
+            await self.prepare()
+            if not self._location:
+                self._location = await GravelerHook(self.graveler_conn_id).aget_location()
+            result = await asyncio.to_thread(self._call, look)
+        except final:
+            raise
+        except Exception as error:  # noqa: BLE001 - drivers and Airflow raise errors of their own
+            self._failures += 1
+            self._location = ""  # the connection may have been corrected
+            self.log.warning(
+                "Cannot look at %s of repository %s (%d times in a row): %s: %s",
+                *(self.ref, self.repo, self._failures, type(error).__name__, error),
+            )
+            return None
+        self._failures = 0
+        return result
+
+    def _call(self, look: Callable[[Repository], _Result]) -> _Result | None:
+        with open_lake(self._location) as lake:
+            try:
+                return look(lake.repository(self.repo))
+            except (RefNotFoundError, RepositoryNotFoundError):
+                return None  # it may be created later
+
+    async def pause(self) -> None:
+        """Wait for the next poll; each failure doubles the pause."""
+        longest = max(_LONGEST_PAUSE, self.poll_interval)
+        times = 2 ** min(self._failures, _DOUBLINGS)
+        await asyncio.sleep(min(self.poll_interval * times, longest))
+
+
+class GravelerCommitTrigger(LakeTrigger):
     """Reports every commit that a ref gains, each by an event of its own, oldest first.
 
     It follows first parents: a published run is one commit. As the watcher of an asset it
@@ -43,10 +133,10 @@ class GravelerCommitTrigger(LakeTrigger[CommitRange]):
         since: A ref expression: report commits after it, if no position is stored. Without it,
             commits after the start of the trigger.
         begun: Instead of `since`: report commits after this time, in ISO 8601.
-        once: End with one event for all commits found, for a task that waits.
+        once: End with one event for all new commits, for a task that waits.
         asset: Name of the asset that is watched. Airflow merges triggers with equal arguments,
             and a trigger shared by two assets cannot store its position.
-        poll_interval: Seconds between two looks; a look costs one read of the branch's record.
+        poll_interval: Seconds between two polls; a poll costs one read of the branch's record.
         graveler_conn_id: The connection of the lake.
     """
 
@@ -63,58 +153,60 @@ class GravelerCommitTrigger(LakeTrigger[CommitRange]):
         poll_interval: float = 30.0,
         graveler_conn_id: str = GravelerHook.default_conn_name,
     ) -> None:
-        super().__init__(
-            repo=repo,
-            ref=ref,
-            poll_interval=poll_interval,
-            graveler_conn_id=graveler_conn_id,
-            prefix=prefix,
-            since=since,
-            begun=begun,
-            once=once,
-            asset=asset,
-        )
+        super().__init__(repo, ref, poll_interval=poll_interval, graveler_conn_id=graveler_conn_id)
         self.prefix = prefix
         self.since = since
+        self.begun = begun
         self.once = once
-        self._begun = datetime.fromisoformat(begun) if begun else SystemClock().now()
+        self.asset = asset
+        self._start = datetime.fromisoformat(begun) if begun else SystemClock().now()
         self._cursor: str | None = None
-        self._kept: str | None = None
+        self._stored: str | None = None
         self._loaded = False
-        self._news: list[dict[str, Any]] = []
+        self._rows: list[dict[str, Any]] = []
+
+    def look(self, repository: Repository) -> dict[str, Any] | None:
+        """Return the commits that the ref gained since the start, or None if there is none."""
+        gained = self._gained(repository, self._starting_point(repository))
+        return gained.row(self.repo, self.ref, self.prefix) if gained.commits else None
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield an event for each commit; with `once`, one for all that were found, and end."""
-        final = (InvalidInputError,) if self.once else ()
+        """Yield an event for each commit; with `once`, one for all of them, and end."""
+        if self.once:
+            async for event in super().run():
+                yield event
+            return
         while True:
-            range_ = await self.found(final=final)
-            if self.once and range_ is not None and range_.commits:
-                yield event_of(range_.row(self.repo, self.ref, self.prefix))
-                return
-            if range_ is not None and not self.once:
-                for news in self._news:
-                    yield event_of(news)
-                self._cursor = range_.to
-                await self._keep(settle=bool(self._news))
-                if len(range_.commits) == MOST:
+            gained = await self.poll(self._advance)
+            if gained is not None:
+                for row in self._rows:
+                    yield _event_of(row)
+                self._cursor = gained.to
+                await self._store(settle=bool(self._rows))
+                if len(gained.commits) == MOST:
                     continue  # the ref has more
             await self.pause()
 
-    def look(self, repository: Repository) -> CommitRange:
-        """Return the commits that the ref gained."""
+    def _starting_point(self, repository: Repository) -> str:
+        return starting_point(repository, self.ref, since=self.since, at=self._start)
+
+    def _gained(self, repository: Repository, since: str) -> CommitRange:
+        return commits_since(repository, self.ref, since, prefix=self.prefix)
+
+    def _advance(self, repository: Repository) -> CommitRange:
+        """Return the commits after the cursor, and prepare their events."""
         since = self._cursor
         if since is None:
-            since = starting_point(repository, self.ref, since=self.since, at=self._begun)
-        found = commits_since(repository, self.ref, since, prefix=self.prefix)
-        self._news = [self._payload(commit_row(commit)) for commit in found.commits]
-        if found.rewound:
-            if not self._news:
-                self._news.append(self._payload(commit_row(repository.commit(found.to))))
-            self._news[0]["rewound_from"] = since
-        return found
-
-    def _payload(self, row: dict[str, Any]) -> dict[str, Any]:
-        return {"repository": self.repo, "ref": self.ref, "prefix": self.prefix, **row}
+            since = self._starting_point(repository)
+        gained = self._gained(repository, since)
+        commits = gained.commits
+        if gained.rewound and not commits:
+            commits = (repository.commit(gained.to),)
+        place = {"repository": self.repo, "ref": self.ref, "prefix": self.prefix}
+        self._rows = [{**place, **commit_row(commit)} for commit in commits]
+        if gained.rewound:
+            self._rows[0]["rewound_from"] = since
+        return gained
 
     @property
     def _key(self) -> str:
@@ -126,7 +218,7 @@ class GravelerCommitTrigger(LakeTrigger[CommitRange]):
         if self._loaded or store is None:
             return
         try:
-            kept = await store.aget(self._key)
+            stored = await store.aget(self._key)
         except ValueError as error:
             self.log.warning(
                 "No cursor can be stored: commits made while no triggerer runs are missed: %s",
@@ -135,25 +227,25 @@ class GravelerCommitTrigger(LakeTrigger[CommitRange]):
             self.asset_state_store = None
             return
         self._loaded = True
-        if isinstance(kept, str):
-            self._cursor = self._kept = kept
+        if isinstance(stored, str):
+            self._cursor = self._stored = stored
 
-    async def _keep(self, *, settle: bool) -> None:
+    async def _store(self, *, settle: bool) -> None:
         """Store the position, once the events have left the triggerer."""
         store, cursor = self.asset_state_store, self._cursor
-        if store is None or cursor == self._kept:
+        if store is None or cursor == self._stored:
             return
         if settle:
             await asyncio.sleep(min(_SETTLING, self.poll_interval))
         try:
             await store.aset(self._key, cursor)
-        except Exception as error:  # noqa: BLE001 - of Airflow; the next look tries again
+        except Exception as error:  # noqa: BLE001 - of Airflow; the next poll tries again
             self.log.warning("Cannot store the cursor %s: %s", cursor, error)
         else:
-            self._kept = cursor
+            self._stored = cursor
 
 
-class GravelerObjectTrigger(LakeTrigger[dict[str, Any] | None]):
+class GravelerObjectTrigger(LakeTrigger):
     """Ends with one event when a ref has enough files below a prefix.
 
     Args:
@@ -162,7 +254,7 @@ class GravelerObjectTrigger(LakeTrigger[dict[str, Any] | None]):
         prefix: The beginning of their paths; a whole path is one, too.
         since: Only files added or changed since this commit.
         at_least: The number of files to wait for.
-        poll_interval: Seconds between two looks.
+        poll_interval: Seconds between two polls.
         graveler_conn_id: The connection of the lake.
     """
 
@@ -177,27 +269,10 @@ class GravelerObjectTrigger(LakeTrigger[dict[str, Any] | None]):
         poll_interval: float = 30.0,
         graveler_conn_id: str = GravelerHook.default_conn_name,
     ) -> None:
-        super().__init__(
-            repo=repo,
-            ref=ref,
-            poll_interval=poll_interval,
-            graveler_conn_id=graveler_conn_id,
-            prefix=prefix,
-            since=since,
-            at_least=at_least,
-        )
+        super().__init__(repo, ref, poll_interval=poll_interval, graveler_conn_id=graveler_conn_id)
         self.prefix = prefix
         self.since = since
         self.at_least = at_least
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event when the files have arrived."""
-        while True:
-            found = await self.found(final=(InvalidInputError,))
-            if found is not None:
-                yield event_of(found)
-                return
-            await self.pause()
 
     def look(self, repository: Repository) -> dict[str, Any] | None:
         """Return the files, or None if there are too few."""
@@ -206,7 +281,7 @@ class GravelerObjectTrigger(LakeTrigger[dict[str, Any] | None]):
         )
 
 
-class GravelerIngestTrigger(LakeTrigger[dict[str, Any] | None]):
+class GravelerIngestTrigger(LakeTrigger):
     """Ends with one event when an hour of an ingestion branch is published.
 
     Args:
@@ -214,7 +289,7 @@ class GravelerIngestTrigger(LakeTrigger[dict[str, Any] | None]):
         hour: A time.
         branch: The ingestion branch.
         into: The branch it is published to.
-        poll_interval: Seconds between two looks.
+        poll_interval: Seconds between two polls.
         graveler_conn_id: The connection of the lake.
     """
 
@@ -228,30 +303,15 @@ class GravelerIngestTrigger(LakeTrigger[dict[str, Any] | None]):
         poll_interval: float = 30.0,
         graveler_conn_id: str = GravelerHook.default_conn_name,
     ) -> None:
-        super().__init__(
-            repo=repo,
-            ref=into,
-            poll_interval=poll_interval,
-            graveler_conn_id=graveler_conn_id,
-        )
+        super().__init__(repo, into, poll_interval=poll_interval, graveler_conn_id=graveler_conn_id)
         self.hour = hour
         self.branch = branch
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and the arguments that recreate this trigger."""
-        name, arguments = super().serialize()
-        into = arguments.pop("ref")
-        return name, {**arguments, "into": into, "hour": self.hour, "branch": self.branch}
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event when the hour is published."""
-        while True:
-            found = await self.found(final=(InvalidInputError,))
-            if found is not None:
-                yield event_of(found)
-                return
-            await self.pause()
+        self.into = into
 
     def look(self, repository: Repository) -> dict[str, Any] | None:
         """Return the hour and the commit, or None until it is published."""
-        return published_hour(repository, self.branch, self.ref, self.hour)
+        return published_hour(repository, self.branch, self.into, self.hour)
+
+
+def _event_of(payload: dict[str, Any]) -> TriggerEvent:
+    return TriggerEvent(payload)  # type: ignore[no-untyped-call]

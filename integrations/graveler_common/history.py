@@ -1,10 +1,17 @@
-"""The commits that a branch gains, along first parents."""
+"""The history of a repository as plain values: commits, their changes, runs, verdicts, ticks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from graveler.errors import NotFoundError, RefNotFoundError
-from graveler.lake import Repository
-from graveler.model import Commit
+from graveler.gates import Verdict
+from graveler.ingest import Tick
+from graveler.lake import Reaped, Repository
+from graveler.model import Change, ChangeKind, Commit
+
+_COUNTED: Final = 20_000
+_LISTED: Final = 200
 
 
 def commits_after(repository: Repository, head: Commit, since: Commit | None) -> Iterator[Commit]:
@@ -46,3 +53,154 @@ def has_changed(repository: Repository, commit: Commit, prefix: str) -> bool:
         return any(True for _ in changes)
     except NotFoundError:
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One file that differs.
+
+    Attributes:
+        path: Its path.
+        kind: ``added``, ``changed`` or ``removed``.
+        before: Its size in bytes before, None if it did not exist.
+        after: Its size in bytes now, None if it is removed.
+    """
+
+    path: str
+    kind: str
+    before: int | None
+    after: int | None
+
+
+@dataclass(slots=True)
+class Folder:
+    """What differs in one folder.
+
+    Attributes:
+        path: The folder.
+        added: Number of files added.
+        changed: Number of files changed.
+        removed: Number of files removed.
+        gained: Bytes of the files added or changed, as they are now.
+        lost: Bytes of the files changed or removed, as they were.
+    """
+
+    path: str
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    gained: int = 0
+    lost: int = 0
+
+    def count(self, change: Change) -> None:
+        """Add a file."""
+        if change.kind is ChangeKind.ADDED:
+            self.added += 1
+        elif change.kind is ChangeKind.CHANGED:
+            self.changed += 1
+        else:
+            self.removed += 1
+        self.gained += change.after.size if change.after else 0
+        self.lost += change.before.size if change.before else 0
+
+    @property
+    def files(self) -> int:
+        """Number of files that differ."""
+        return self.added + self.changed + self.removed
+
+
+@dataclass(slots=True)
+class Changes:
+    """What differs from one commit to another, of bounded size.
+
+    Attributes:
+        left: Id of the first commit.
+        right: Id of the second commit.
+        total: The counts over all folders.
+        folders: The counts of each folder, in path order.
+        paths: The first files, in path order.
+        complete: Whether all differences were counted.
+        trouble: Why the commits cannot be compared; "" if they can.
+    """
+
+    left: str
+    right: str
+    total: Folder = field(default_factory=lambda: Folder(""))
+    folders: list[Folder] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    complete: bool = True
+    trouble: str = ""
+
+
+def changes_of(repository: Repository, commit: Commit) -> Changes | None:
+    """Return what a commit changed against its first parent; None for the first commit."""
+    if not commit.parents:
+        return None
+    return changes_between(repository, commit.parents[0], commit.id)
+
+
+def changes_between(repository: Repository, left: str, right: str) -> Changes:
+    """Return what differs from the commit `left` to the commit `right`."""
+    changes = Changes(left, right)
+    try:
+        _count(changes, repository.diff(left, right))
+    except NotFoundError as error:
+        changes.trouble = str(error)  # a commit was collected
+    return changes
+
+
+def _count(changes: Changes, differences: Iterable[Change]) -> None:
+    folders: dict[str, Folder] = {}
+    for number, change in enumerate(differences):
+        if number == _COUNTED:
+            changes.complete = False
+            break
+        name = change.path.rpartition("/")[0]
+        folders.setdefault(name, Folder(name)).count(change)
+        changes.total.count(change)
+        if number < _LISTED:
+            before = change.before.size if change.before else None
+            after = change.after.size if change.after else None
+            changes.paths.append(Path(change.path, str(change.kind), before, after))
+    changes.folders = list(folders.values())
+
+
+def reaped_row(reaped: Reaped) -> dict[str, str]:
+    """Return what the reaper did to one run."""
+    return {
+        "key": reaped.key,
+        "branch": reaped.branch,
+        "from": str(reaped.from_state),
+        "to": str(reaped.to_state),
+        "reason": reaped.reason,
+    }
+
+
+def verdict_row(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict; ``died`` is a gate that gave no answer."""
+    return {
+        "gate": verdict.gate,
+        "passed": verdict.passed,
+        "severity": verdict.severity,
+        "reason": verdict.reason,
+        "died": verdict.died,
+        "seconds": round(verdict.seconds, 3),
+    }
+
+
+def refusal_text(verdicts: Iterable[Verdict]) -> str:
+    """Return which gates refuse and why, "" if none does."""
+    return "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in verdicts if verdict.refuses)
+
+
+def tick_row(tick: Tick) -> dict[str, Any]:
+    """Return the result of an hour's tick."""
+    return {
+        "hour": tick.hour,
+        "state": str(tick.state),
+        "commit": tick.commit and tick.commit.id,
+        "published": tick.published and tick.published.id,
+        "late": list(tick.late),
+        "quarantined": list(tick.quarantined),
+        "refused": tick.refused and tick.refused.reason,
+    }

@@ -3,12 +3,32 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import graveler
 from graveler.config import locate_lake
-from graveler.errors import BackendUnavailableError, NotFoundError
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    InternalError,
+    LakeLockedError,
+    NotFoundError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    RetryableError,
+    StorageFullError,
+)
 from graveler.lake import Lake
 from graveler.lake.shared import lake_at
+
+_TRANSIENT: Final = (
+    InternalError,
+    LakeLockedError,  # another process holds the lake
+    ObjectNotFoundError,  # the file may arrive later
+    OutcomeUnknownError,
+    RetryableError,
+    StorageFullError,
+)
 
 
 def open_lake(location: str | Path) -> Lake:
@@ -30,6 +50,12 @@ def shared_lake(location: str) -> Lake:
     with _absence_is_unavailability():
         # it is located each time: the volume under an open lake may disappear
         return lake_at(locate_lake(location))
+
+
+def is_final(error: GravelerError) -> bool:
+    """Return whether a retry of the same work would meet the same error."""
+    # a plain NotFoundError is about a lake or a local file, which may come back
+    return not isinstance(error, _TRANSIENT) and type(error) is not NotFoundError
 
 
 @contextmanager

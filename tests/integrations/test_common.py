@@ -1,19 +1,20 @@
 """What the integrations share, without an orchestrator."""
 
 import sys
-from datetime import datetime, timedelta, timezone
 from types import ModuleType
 
 import pytest
 
 import graveler
 from graveler import errors
-from graveler_common.changes import changes_between, changes_of
-from graveler_common.error_policy import is_final
-from graveler_common.history import commits_after, has_changed
-from graveler_common.lakes import open_lake, shared_lake
-from graveler_common.lazy import lazy_names
-from graveler_common.rows import hour_text
+from graveler_common import lazy_names
+from graveler_common.history import (
+    changes_between,
+    changes_of,
+    commits_after,
+    has_changed,
+)
+from graveler_common.lakes import is_final, open_lake, shared_lake
 
 
 @pytest.fixture
@@ -94,11 +95,6 @@ def test_a_missing_lake_is_unavailable_and_not_created(tmp_path, opens):
 )
 def test_errors_that_may_pass_are_not_final(error, final):
     assert is_final(error) is final
-
-
-def test_hours_are_in_utc():
-    moment = datetime(2013, 1, 1, 7, tzinfo=timezone(timedelta(hours=2)))
-    assert hour_text(moment) == "2013-01-01T05:00Z"
 
 
 def test_lazy_names_load_on_first_use(monkeypatch):

@@ -151,6 +151,18 @@ def test_a_thread_renews_the_lease_while_a_long_job_runs(tmp_path):
             beat.join()  # it gives up by itself: there is nothing more to renew
 
 
+def test_renewals_end_when_their_owner_is_done(tmp_path):
+    with graveler.open(tmp_path, create=True) as lake:
+        run = lake.create_repository("flights").runs.open(KEY, lease=timedelta(seconds=0.3))
+        first = run.record.lease_until
+        answers = iter([False, True])
+        with run.renewing(until=lambda: next(answers)):
+            (beat,) = [one for one in threading.enumerate() if one.name.startswith("lease of")]
+            beat.join()
+        assert run.record.lease_until > first
+        assert next(answers, None) is None
+
+
 @pytest.mark.parametrize(
     "terms",
     [

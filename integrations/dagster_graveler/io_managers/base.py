@@ -1,13 +1,14 @@
 """Assets as folders of the lake: written in a step of the run, read from the run's branch."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args, get_origin
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Self, get_args, get_origin
 
 import dagster as dg
 
-from dagster_graveler.io_managers.partition_rows import PartitionRows
+from dagster_graveler.context import output_name, partition_folder
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.run.context import output_name, partition_folder
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Branch, Ref, Run, Step
 
@@ -15,6 +16,51 @@ _FILE: Final = "data"
 _SHOWN: Final = 20
 _MISSING: Final = "allow_missing_partitions"
 _COLUMN: Final = "partition_expr"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """The rows of a partition: those whose column holds its key, or a time in its window.
+
+    Attributes:
+        key: The partition key.
+        start: The start of its window of time; None for partitions that are not times.
+        end: The end of the window, which belongs to the next one.
+    """
+
+    key: str
+    start: datetime | None = None
+    end: datetime | None = None
+
+    @classmethod
+    def of(cls, definition: dg.PartitionsDefinition[str], key: str) -> Self:
+        """Return the rows of a partition key."""
+        if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            window = definition.time_window_for_partition_key(key)
+            return cls(key, window.start, window.end)
+        if isinstance(definition, dg.MultiPartitionsDefinition):
+            raise InvalidInputError(
+                "a frame is split by one column, and the partitions have several dimensions: "
+                "return a mapping by partition key"
+            )
+        return cls(key)
+
+    def window(self, column: str) -> tuple[datetime, datetime]:
+        """Return the window of time, or raise InvalidInputError if the partition is not a time."""
+        if self.start is None or self.end is None:
+            raise InvalidInputError(
+                f"column {column!r} holds times, and partition {self.key!r} is not a time"
+            )
+        return self.start, self.end
+
+
+def refuse_other_rows(column: str, count: int | None = None) -> None:
+    """Raise InvalidInputError: rows belong to none of the run's partitions."""
+    rows = "rows" if count is None else f"{count} rows"
+    raise InvalidInputError(
+        f"{rows} belong to none of the partitions of this run by their column {column!r}: "
+        "filter them out, or run their partitions too"
+    )
 
 
 class BaseGravelerIOManager(dg.ConfigurableIOManager):

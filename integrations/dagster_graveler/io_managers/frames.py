@@ -7,8 +7,7 @@ from typing import Any, BinaryIO
 
 import dagster as dg
 
-from dagster_graveler.io_managers.base import GravelerIOManager, value_type
-from dagster_graveler.io_managers.partition_rows import PartitionRows
+from dagster_graveler.io_managers.base import GravelerIOManager, PartitionRows, value_type
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Ref, Run, Step
 

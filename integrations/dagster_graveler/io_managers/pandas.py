@@ -6,8 +6,8 @@ from typing import Any, BinaryIO
 
 import pandas as pd
 
+from dagster_graveler.io_managers.base import PartitionRows, refuse_other_rows
 from dagster_graveler.io_managers.frames import FrameIOManager
-from dagster_graveler.io_managers.partition_rows import PartitionRows, refuse_other_rows
 
 
 class GravelerPandasIOManager(FrameIOManager):

@@ -7,9 +7,8 @@ from typing import Any, BinaryIO
 import dagster as dg
 import polars as pl
 
-from dagster_graveler.io_managers.base import value_type
+from dagster_graveler.io_managers.base import PartitionRows, refuse_other_rows, value_type
 from dagster_graveler.io_managers.frames import FrameIOManager
-from dagster_graveler.io_managers.partition_rows import PartitionRows, refuse_other_rows
 from graveler.lake import Ref, Run
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
+from dagster_graveler.io_managers.base import PartitionRows, refuse_other_rows
 from dagster_graveler.io_managers.frames import FrameIOManager
-from dagster_graveler.io_managers.partition_rows import PartitionRows, refuse_other_rows
 from graveler.lake import Ref, Run, Step
 
 if TYPE_CHECKING:

@@ -1,11 +1,24 @@
-"""Which tasks of a DAG run count as done, take no part, or have yet to run."""
+"""Which tasks of a DAG run count as done, and the agreement of the run with them.
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Final
+A run holds the work of the tasks that Airflow calls done, and of no others. Airflow stores which
+tasks have succeeded, the run which steps have joined it, and the two can differ: a branch is
+dropped while its finished tasks stay finished, or a task that wrote in an earlier attempt is
+skipped in this one. Each task pushes the commit by which it joined as an XCom. From these and from
+the states of the tasks, opening and publishing the run restore the agreement.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from graveler.errors import RunStateError
+from graveler.lake import Run, RunHandle, RunState, Step
+from graveler.runs.steps.history import joined_steps, lost_steps
+from graveler_airflow.dag.context import step_name, task_metadata
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_JOINED: Final = "graveler_joined"
 
 DONE: Final = ("success",)
 """The work of these tasks must be in what is published."""
@@ -60,8 +73,84 @@ class TaskStates:
 
     def _states(self, task_ids: list[str] | None = None) -> Mapping[str, str | None]:
         run = self._run
-        states = self._ti.get_task_states(
+        by_run: Mapping[str, Mapping[str, str | None]] = self._ti.get_task_states(
             dag_id=run.dag_id, task_ids=task_ids, run_ids=[run.run_id]
         )
-        found: Mapping[str, str | None] = states.get(run.run_id, {})
-        return found
+        return by_run.get(run.run_id, {})
+
+
+def push_joined(context: "Context", steps: Iterable[Step]) -> None:
+    """Push the commits by which the steps of this task joined; nothing if they changed nothing."""
+    commits = [[*_place(step.run), step.result.id] for step in steps if step.result is not None]
+    if commits:
+        value = {"step": step_name(context), "commits": commits}
+        context["ti"].xcom_push(key=_JOINED, value=value)
+
+
+def pushes_joined(task: Any) -> bool:
+    """Return whether a task of a DAG, mapped or not, works in steps and pushes their commits."""
+    return bool(getattr(getattr(task, "operator_class", task), "works_in_steps", False))
+
+
+def undo_stale(context: "Context", run: Run) -> list[str]:
+    """Undo the steps of tasks that run again or take no part; return their names.
+
+    What the tasks read is then the work of those that have succeeded. Steps that no task of this
+    DAG made are left alone.
+    """
+    return _undo(context, run, (*TO_RUN, *NO_PART))
+
+
+def agree_to_publish(context: "Context", run: Run) -> list[str]:
+    """Bring the run into agreement with the DAG run; return the names of the steps undone.
+
+    Raises:
+        RunStateError: The work of a task that Airflow calls done is missing from the run.
+    """
+    _check_nothing_lost(context, run)
+    return _undo(context, run, NO_PART)
+
+
+def _undo(context: "Context", run: Run, states: Collection[str | None]) -> list[str]:
+    tasks = TaskStates(context)
+    stale = [
+        step
+        for step, joined in joined_steps(run.repository, run.record).items()
+        if joined.changed and tasks.made_by(states, step, joined.commit.metadata)
+    ]
+    for step in stale:
+        run.take_back(step, metadata=task_metadata(context))
+    return stale
+
+
+def _check_nothing_lost(context: "Context", run: Run) -> None:
+    record = run.record
+    if record.fence != run.handle.fence or record.state not in (
+        RunState.OPEN,
+        RunState.PUBLISHING,
+    ):
+        return  # publishing reports that the attempt is over
+    lost = lost_steps(run.repository, record, dict(_joined_by_done_tasks(context, run)))
+    if lost:
+        raise RunStateError(
+            f"run {run.key!r}: the work of {', '.join(lost)} is gone, and Airflow does not repeat "
+            "it by itself: its branch was dropped, or its publish was rolled back. Nothing is "
+            f"published without it, {record.into!r} has not moved: clear the whole DAG run"
+        )
+
+
+def _joined_by_done_tasks(context: "Context", run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the steps of the run whose tasks succeeded, each with the commit by which it joined."""
+    states = TaskStates(context)
+    for task in filter(pushes_joined, context["dag"].tasks):
+        # one call for all instances of a mapped task
+        for value in context["ti"].xcom_pull(task_ids=[task.task_id], key=_JOINED) or ():
+            if value is None or not states.is_in(DONE, task.task_id, value["step"]):
+                continue
+            for *place, commit in value["commits"]:
+                if place == _place(run.handle):
+                    yield value["step"], commit
+
+
+def _place(handle: RunHandle) -> list[str]:
+    return [handle.location, handle.repository, handle.key]

@@ -8,15 +8,16 @@ from graveler_airflow.operators.branches import (
 )
 from graveler_airflow.operators.commits import GravelerCommitOperator, GravelerRevertOperator
 from graveler_airflow.operators.files import GravelerDeleteOperator, GravelerLinkOperator
-from graveler_airflow.operators.gate import GravelerGateOperator
+from graveler_airflow.operators.gates import GravelerGateOperator
 from graveler_airflow.operators.ingestion import GravelerIngestOperator, GravelerReleaseOperator
 from graveler_airflow.operators.partitions import GravelerPartitionsOperator
-from graveler_airflow.operators.run import (
+from graveler_airflow.operators.runs import (
     GravelerCloseRunOperator,
     GravelerOpenRunOperator,
     GravelerPublishRunOperator,
+    GravelerReapOperator,
+    GravelerRollbackOperator,
 )
-from graveler_airflow.operators.runs import GravelerReapOperator, GravelerRollbackOperator
 
 __all__ = [
     "GravelerCloseRunOperator",

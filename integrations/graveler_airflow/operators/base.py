@@ -1,20 +1,23 @@
-"""The base of the operators that act on a repository."""
+"""The bases of the operators: on a repository, on an open run, and those that write files."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any, ClassVar, Final
 
 from airflow.sdk import BaseOperator, Context
 
 from graveler.errors import InvalidInputError, NoChangesError
-from graveler.lake import Branch, Repository
+from graveler.lake import Branch, Repository, Run
 from graveler.model import Commit
-from graveler_airflow.dag.error_policy import final_failures
-from graveler_airflow.dag.handles import connection_of, working_step
-from graveler_airflow.dag.xcom_state import push_joined
-from graveler_airflow.hook import GravelerHook
+from graveler_airflow.dag.context import task_metadata
+from graveler_airflow.dag.handles import attached, connection_of, working_step
+from graveler_airflow.dag.task_states import push_joined
+from graveler_airflow.hook import GravelerHook, final_failures
 from graveler_airflow.links import LINKS, point_to
-from graveler_airflow.operators.own_commits import commit_once
+
+_IDENTITY: Final = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
+_READ: Final = 1000
 
 
 class GravelerOperator(BaseOperator):
@@ -55,6 +58,31 @@ class GravelerOperator(BaseOperator):
     @abstractmethod
     def act(self, repository: Repository, context: Context) -> Any:
         """Act, and return the commit or another value for the task's XCom."""
+
+
+class GravelerRunOperator(BaseOperator):
+    """Does one thing to an open run.
+
+    Args:
+        run: What ``graveler_run`` gives, or `GravelerOpenRunOperator` returned.
+        **kwargs: The arguments of any operator.
+    """
+
+    template_fields: Sequence[str] = ("run",)
+    operator_extra_links = LINKS
+
+    def __init__(self, *, run: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+
+    def execute(self, context: Context) -> Any:
+        """Attach to the run and act; return the value for the task's XCom."""
+        with final_failures(), attached(self.run) as run:
+            return self.act(run, context)
+
+    @abstractmethod
+    def act(self, run: Run, context: Context) -> Any:
+        """Act, and return the value for the task's XCom."""
 
 
 class GravelerWritingOperator(GravelerOperator):
@@ -107,16 +135,11 @@ class GravelerWritingOperator(GravelerOperator):
 
     def act(self, repository: Repository, context: Context) -> Commit | None:
         """Write on the branch and commit."""
-        done = self.write(repository.branch(self.branch))
-        self.log.info("%s, on %s", done, self.branch)
+        change = self.write(repository.branch(self.branch))
+        self.log.info("%s, on %s", change, self.branch)
+        metadata = {**self.metadata, **task_metadata(context)}
         try:
-            return commit_once(
-                repository,
-                self.branch,
-                context,
-                message=self.message or done,
-                metadata=self.metadata,
-            )
+            return commit_once(repository, self.branch, self.message or change, metadata)
         except NoChangesError:
             self.log.info("Nothing changed: no commit")
             return None
@@ -124,3 +147,39 @@ class GravelerWritingOperator(GravelerOperator):
     @abstractmethod
     def write(self, target: Branch) -> str:
         """Stage the change on `target`, and return a short description of it."""
+
+
+def commit_once(
+    repository: Repository, branch: str, message: str, metadata: Mapping[str, str]
+) -> Commit:
+    """Commit what is staged on `branch`, or return the commit that an earlier try made.
+
+    Args:
+        repository: The repository.
+        branch: The branch.
+        message: The commit's message.
+        metadata: Pairs for the commit, with those of the task.
+
+    Raises:
+        NoChangesError: Nothing is staged, and no try of the task has committed.
+    """
+    try:
+        return repository.branch(branch).commit(message, metadata=metadata)
+    except NoChangesError:
+        earlier = earlier_commit(repository, branch, metadata)
+        if earlier is None:
+            raise
+        return earlier
+
+
+def earlier_commit(
+    repository: Repository, branch: str, metadata: Mapping[str, str]
+) -> Commit | None:
+    """Return the latest commit on `branch` that any try of the same task made, or None.
+
+    A try that died after its commit has done its work: the next try finds that commit here.
+    """
+    for commit in islice(repository.log(branch, first_parent=True), _READ):
+        if all(commit.metadata.get(name) == metadata.get(name) for name in _IDENTITY):
+            return commit
+    return None

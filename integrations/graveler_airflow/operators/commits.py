@@ -10,8 +10,7 @@ from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_airflow.dag.context import task_metadata
-from graveler_airflow.operators.base import GravelerOperator
-from graveler_airflow.operators.own_commits import commit_once, own_commit
+from graveler_airflow.operators.base import GravelerOperator, commit_once, earlier_commit
 
 _ON_EMPTY = ("fail", "skip", "commit")
 
@@ -51,17 +50,16 @@ class GravelerCommitOperator(GravelerOperator):
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Commit."""
+        metadata = {**self.metadata, **task_metadata(context)}
         try:
-            return commit_once(
-                repository, self.branch, context, message=self.message, metadata=self.metadata
-            )
+            return commit_once(repository, self.branch, self.message, metadata)
         except NoChangesError as error:
             if self.on_empty == "skip":
                 raise AirflowSkipException(str(error)) from error
             if self.on_empty == "fail":
                 raise
         return repository.branch(self.branch).commit(
-            self.message, metadata={**self.metadata, **task_metadata(context)}, allow_empty=True
+            self.message, metadata=metadata, allow_empty=True
         )
 
 
@@ -104,8 +102,9 @@ class GravelerRevertOperator(GravelerOperator):
     def act(self, repository: Repository, context: Context) -> Commit:
         """Revert, unless an earlier try has."""
         target = repository.commit(self.commit)
+        metadata = {**self.metadata, **task_metadata(context)}
         if context["ti"].try_number > 1:
-            earlier = own_commit(repository, self.on, context)
+            earlier = earlier_commit(repository, self.on, metadata)
             if earlier is not None and earlier.metadata.get("graveler.revert") == target.id:
                 return earlier
         return repository.revert(
@@ -114,5 +113,5 @@ class GravelerRevertOperator(GravelerOperator):
             parent=self.parent,
             strategy=self.strategy,
             message=self.message or None,
-            metadata={**self.metadata, **task_metadata(context)},
+            metadata=metadata,
         )

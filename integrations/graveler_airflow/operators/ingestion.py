@@ -18,7 +18,7 @@ from graveler.lake import Repository
 from graveler_airflow.dag.context import run_hour, task_metadata
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator
-from graveler_common.rows import tick_row
+from graveler_common.history import tick_row
 
 
 class GravelerIngestOperator(GravelerOperator):

@@ -7,7 +7,7 @@ from airflow.sdk import Asset, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from graveler.errors import InvalidInputError
-from graveler_airflow.waiting.commits import partitions_of
+from graveler_airflow.arrivals import partitions_of
 
 
 class GravelerPartitionsOperator(BaseOperator):

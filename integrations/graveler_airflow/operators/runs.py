@@ -1,15 +1,245 @@
-"""Operators on runs that have ended: rolling one back, reaping those that nobody ended."""
+"""Operators on runs: open, publish, close, roll back, reap."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final
 
-from airflow.sdk import Context
+from airflow.sdk import BaseOperator, Context
 
-from graveler.lake import Repository
+from graveler.errors import InvalidInputError
+from graveler.gates import as_gates
+from graveler.gates.answer import Check
+from graveler.gates.gate import Gate
+from graveler.lake import Repository, Run, RunState
 from graveler.model import Commit
-from graveler_airflow.dag.context import task_metadata
-from graveler_airflow.operators.base import GravelerOperator
-from graveler_common.rows import reaped_row
+from graveler_airflow.dag.context import run_key, run_metadata, task_metadata
+from graveler_airflow.dag.handles import connection_of, pack
+from graveler_airflow.dag.task_order import check_failures_show, check_waited_for
+from graveler_airflow.dag.task_states import TaskStates, agree_to_publish, undo_stale
+from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_airflow.links import LINKS, point_to
+from graveler_airflow.operators.base import GravelerOperator, GravelerRunOperator
+from graveler_airflow.operators.gates import REFUSAL
+from graveler_common.history import reaped_row
+
+_ON_FAILURE: Final = ("park", "drop")
+
+
+class GravelerOpenRunOperator(BaseOperator):
+    """Opens the graveler run of a DAG run; its XCom is the handle that the other tasks take.
+
+    A parked run resumes from what is committed on its branch; every earlier attempt is fenced.
+    The work of tasks that have succeeded stays; the work of tasks that run again or take no part
+    is undone first.
+
+    Args:
+        repo: The repository; the connection's if not given.
+        into: The branch that the run publishes to.
+        name: Which run, for a DAG that has several in one repository.
+        on_failure: ``park`` keeps the commits of a run that is not published, for the next
+            attempt and for inspection; ``drop`` removes them.
+        lease: How long the run may be silent before it counts as dead. By default it is the
+            connection's, or that of the section ``[graveler]``.
+        ttl: How long it is kept once it is parked; same default.
+        graveler_conn_id: The connection of the lake.
+        **kwargs: The arguments of any operator.
+    """
+
+    template_fields: Sequence[str] = ("repo", "into")
+    operator_extra_links = LINKS
+    ui_color = "#e8f0e4"
+
+    def __init__(  # noqa: PLR0913 - the terms of a run
+        self,
+        *,
+        repo: str = "",
+        into: str = "main",
+        name: str = "",
+        on_failure: str = "park",
+        lease: timedelta | None = None,
+        ttl: timedelta | None = None,
+        graveler_conn_id: str = GravelerHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if on_failure not in _ON_FAILURE:
+            raise InvalidInputError(f"on_failure {on_failure!r}: give one of {_ON_FAILURE}")
+        self.repo = repo
+        self.into = into
+        self.name = name
+        self.on_failure = on_failure
+        self.lease = lease
+        self.ttl = ttl
+        self.graveler_conn_id = graveler_conn_id
+
+    def execute(self, context: Context) -> dict[str, str]:
+        """Open the run and return its handle."""
+        hook = GravelerHook(self.graveler_conn_id)
+        with final_failures(), hook.repository(self.repo) as repo:
+            self._check_alone(context, hook, repo.name)
+            run = repo.runs.open(
+                run_key(context, self.name),
+                into=self.into,
+                metadata=run_metadata(context),
+                on_failure=self.on_failure,
+                lease=self.lease or hook.lease,
+                ttl=self.ttl or hook.ttl,
+            )
+            self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
+            for step in undo_stale(context, run):
+                self.log.info("Undone, of an earlier attempt: %s", step)
+            return pack(run.handle, self.graveler_conn_id, self.task_id)
+
+    def _check_alone(self, context: Context, hook: GravelerHook, repo: str) -> None:
+        """Raise InvalidInputError if another task of the DAG opens the same run.
+
+        It cannot be checked when the DAG is parsed: connections are not known then.
+        """
+        dag = self.get_dag()
+        for other in dag.tasks if dag is not None else ():
+            if not isinstance(other, GravelerOpenRunOperator) or other.task_id == self.task_id:
+                continue
+            theirs = GravelerHook(other.graveler_conn_id)
+            if (
+                other.name == self.name
+                and (self.render_template(other.repo, context) or theirs.default_repository) == repo
+                and theirs.location == hook.location
+            ):
+                raise InvalidInputError(
+                    f"{other.task_id} opens run {run_key(context, self.name)!r} of repository "
+                    f"{repo!r} as well, and one would fence the other: give one of the two a "
+                    "group_id of its own, which becomes part of its key"
+                )
+
+
+class GravelerPublishRunOperator(GravelerRunOperator):
+    """Publishes a run: builds what the target would become, runs the gates, moves the target.
+
+    It is idempotent: for a published run it returns the commit. A refusal of a gate and a
+    conflict are failures without a retry. So is missing work of a finished task: half of a run
+    is never published. What skipped tasks wrote in an earlier attempt is undone. The event of
+    every asset in its ``outlets`` names the commit.
+
+    Args:
+        gates: Checks on what the target would become.
+        strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
+        **kwargs: ``run`` and the other arguments of `GravelerRunOperator`.
+    """
+
+    ui_color = "#d5e8d4"
+
+    def __init__(
+        self,
+        *,
+        gates: Iterable[Gate | Check] = (),
+        strategy: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.gates = list(as_gates(gates))
+        self.strategy = strategy
+
+    def act(self, run: Run, context: Context) -> str:
+        """Publish the run and return the id of the commit that the target has it in."""
+        for step in agree_to_publish(context, run):
+            self.log.info("Undone, its task takes no part: %s", step)
+        result = run.publish(self.gates, strategy=self.strategy)
+        for verdict in result.verdicts:
+            outcome = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
+            self.log.info("Gate %s: %s", verdict.gate, outcome)
+        how = "holds it already" if result.already else "moved"
+        self.log.info("%s %s: %s", run.into, how, result.commit.id)
+        self._point_to(context, run, result.commit)
+        return result.commit.id
+
+    def _point_to(self, context: Context, run: Run, commit: Commit) -> None:
+        """Let the task's links and the events of its assets name the commit."""
+        repo = run.handle.repository
+        point_to(self, conn_id=connection_of(self.run), repo=repo, commit=commit)
+        for asset in self.outlets:
+            context["outlet_events"][asset].extra = {
+                "repository": repo,
+                "ref": run.into,
+                "commit": commit.id,
+                "previous": commit.parents[0] if commit.parents else "",
+                "run": run.key,
+                "hour": run_metadata(context).get("hour", ""),
+            }
+
+
+class GravelerCloseRunOperator(GravelerRunOperator):
+    """Ends a run, as the teardown of its opening: a run that is not published is parked.
+
+    Args:
+        **kwargs: ``run`` and the other arguments of `GravelerRunOperator`.
+    """
+
+    ui_color = "#f0e8e4"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._opened = self._merge = ""
+        self._gates: tuple[str, ...] = ()
+
+    def watch(self, opened: BaseOperator, merge: BaseOperator, gates: Iterable[Any]) -> None:
+        """Refuse the DAG, once it is complete, if it could lose work or hide that `merge` failed.
+
+        Args:
+            opened: The task that opens the run.
+            merge: The task that publishes the run.
+            gates: The gates that are tasks: the refusal of one becomes the run's reason.
+        """
+        self._opened, self._merge = opened.task_id, merge.task_id
+        self._gates = tuple(gate.task_id for gate in gates)
+
+    def prepare_template(self) -> None:
+        """Check the whole DAG: Airflow calls this when it has parsed the file."""
+        if self.dag.has_task(self._opened) and self.dag.has_task(self._merge):
+            merge = self.dag.get_task(self._merge)
+            check_waited_for(self.dag.get_task(self._opened), merge)
+            check_failures_show(merge)
+
+    @property
+    def on_failure_fail_dagrun(self) -> bool:
+        """Always False: a teardown that can fail the DAG run also decides that it succeeded."""
+        return False
+
+    @on_failure_fail_dagrun.setter
+    def on_failure_fail_dagrun(self, value: bool) -> None:
+        if value:
+            raise InvalidInputError(
+                f"{self.task_id}: with on_failure_fail_dagrun the teardown alone would decide the "
+                "state of the DAG run, and failed runs would succeed: leave it off"
+            )
+
+    def act(self, run: Run, context: Context) -> str:
+        """Park an unpublished run, and return the state of the run."""
+        record = run.close(self._reason(context))
+        if record.attempt != run.attempt:
+            self.log.info(
+                "Run %r is at attempt %d, which another DAG run opened", run.key, record.attempt
+            )
+        elif record.state is not RunState.PUBLISHED:
+            self.log.warning(
+                "Run %r is %s on branch %s (%s): %s did not move",
+                *(record.key, record.state, record.branch, record.reason, record.into),
+            )
+        return str(record.state)
+
+    def _reason(self, context: Context) -> str:
+        """Return which tasks of the DAG run did not succeed."""
+        unsuccessful = [
+            f"{task_id} {state}{self._refusal(context, task_id)}"
+            for task_id, state in TaskStates(context).unsuccessful().items()
+        ]
+        tasks = ", ".join(unsuccessful) or "ended before it was published"
+        return f"Airflow run {context['dag_run'].run_id}: {tasks}"
+
+    def _refusal(self, context: Context, task_id: str) -> str:
+        if task_id not in self._gates:
+            return ""
+        reason = context["ti"].xcom_pull(task_ids=task_id, key=REFUSAL)
+        return f" ({reason})" if reason else ""
 
 
 class GravelerRollbackOperator(GravelerOperator):

@@ -28,7 +28,7 @@ class GravelerPlugin(AirflowPlugin):
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # built on first use
         """The pages, which require a token as Airflow's own do."""
-        from graveler_airflow.plugin.app import build_app  # noqa: PLC0415 - the web server alone
+        from graveler_airflow.plugin.pages import build_app  # noqa: PLC0415 - the web server alone
 
         return [{"app": build_app(), "url_prefix": "/graveler", "name": "graveler"}]
 

@@ -1,21 +1,27 @@
-"""From the content of a page to HTML and JSON; the templates escape all values."""
+"""The web application that Airflow mounts at ``/graveler``: pages as HTML and as JSON.
 
-from collections.abc import Mapping
+The templates escape all values.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 from airflow.api_fastapi.app import API_ROOT_PATH
-from fastapi import Response
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
+from fastapi import Depends, FastAPI, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from graveler.clock import SystemClock
 from graveler.runs import RunRecord
+from graveler_airflow.plugin.views import commit_view, diff_view, lakes_view, runs_view
 
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -26,6 +32,37 @@ _INTERNAL: Final = ("fence", "nonce", "owner", "owners")
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 _THOUSAND: Final = 1000
 _SPANS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+_View = Callable[..., dict[str, Any]]
+
+
+def build_app() -> FastAPI:
+    """Return the application; every route requires a token."""
+    app = FastAPI(
+        title="graveler",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(get_user)],
+    )
+    may_see_runs = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
+    _add(app, "lakes", lakes_view, path="/")
+    _add(app, "runs", runs_view, [may_see_runs])
+    _add(app, "commit", commit_view)
+    _add(app, "diff", diff_view)
+    return app
+
+
+def _add(
+    app: FastAPI, name: str, view: _View, guards: Sequence[Any] = (), *, path: str = ""
+) -> None:
+    @app.get(path or f"/{name}", dependencies=guards)
+    def page(content: Annotated[dict[str, Any], Depends(view)]) -> Response:
+        return as_page(name, content)
+
+    @app.get(f"/{name}.json", dependencies=guards)
+    def data(content: Annotated[dict[str, Any], Depends(view)]) -> Response:
+        return as_json(content)
 
 
 def as_json(content: Mapping[str, Any]) -> Response:

@@ -1,4 +1,4 @@
-"""The content of each page, for readers who may see it."""
+"""The content of each page, and who may see it, as Airflow's auth manager decides."""
 
 import logging
 from collections import Counter
@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import (
+    ConnectionDetails,
+    DagAccessEntity,
+    DagDetails,
+)
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.models.connection import Connection
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from fastapi import HTTPException, Query, status
@@ -18,10 +26,15 @@ from graveler.errors import GravelerError, InvalidInputError, NotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_airflow.dag.context import run_key
-from graveler_airflow.plugin.access import may_see_connection, may_see_run, refuse, visible_dags
-from graveler_airflow.plugin.places import Place, known_places, place_of
-from graveler_airflow.plugin.runs import RunView, recent_runs, runs_of
-from graveler_common.changes import changes_between, changes_of
+from graveler_airflow.plugin.runs import (
+    Place,
+    RunView,
+    known_places,
+    place_of,
+    recent_runs,
+    runs_of,
+)
+from graveler_common.history import changes_between, changes_of
 from graveler_common.lakes import open_lake
 
 _log = logging.getLogger(__name__)
@@ -171,3 +184,36 @@ def _why(place: Place, user: Any, trouble: str) -> str:
     if may_see_connection(user, place.conn_id):
         return trouble
     return "it cannot be read: the log of the API server says why"
+
+
+def may_see_run(user: Any, dag_id: str) -> bool:
+    """Return whether a user may read the runs of a DAG."""
+    return bool(
+        get_auth_manager().is_authorized_dag(
+            method="GET",
+            access_entity=DagAccessEntity.RUN,
+            details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
+            user=user,
+        )
+    )
+
+
+def may_see_connection(user: Any, conn_id: str) -> bool:
+    """Return whether a user may read a connection, and with it everything in its lake."""
+    return bool(
+        get_auth_manager().is_authorized_connection(
+            method="GET",
+            details=ConnectionDetails(conn_id=conn_id, team_name=Connection.get_team_name(conn_id)),
+            user=user,
+        )
+    )
+
+
+def visible_dags(user: Any) -> set[str]:
+    """Return the ids of the DAGs that a user may read."""
+    return set(get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
+
+
+def refuse() -> HTTPException:
+    """Return the error for a user who may not see a page."""
+    return HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")

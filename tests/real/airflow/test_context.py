@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler_airflow import pages
+from graveler_airflow.dag import context as pages
 from graveler_airflow.dag.context import run_hour, run_key, run_metadata, step_name, task_metadata
 
 RUN = SimpleNamespace(

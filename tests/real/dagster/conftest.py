@@ -5,7 +5,7 @@ import pytest
 
 import graveler
 from dagster_graveler import GravelerResource
-from dagster_graveler.run.leases import forget_runs
+from dagster_graveler.resource import forget_runs
 from graveler.lake.shared import close_lakes
 
 

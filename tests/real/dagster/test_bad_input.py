@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
-from dagster_graveler.run.leases import forget_runs
+from dagster_graveler.resource import forget_runs
 from graveler.errors import (
     BackendUnavailableError,
     FencedError,

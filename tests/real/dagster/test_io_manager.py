@@ -9,7 +9,7 @@ from dagster_graveler import (
     build_publish_asset,
     graveler_definitions,
 )
-from dagster_graveler.run.context import partition_folder
+from dagster_graveler.context import partition_folder
 from graveler.errors import InvalidInputError
 from graveler.spark import read, write
 

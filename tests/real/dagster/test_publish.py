@@ -14,11 +14,10 @@ from dagster_graveler import (
     build_publish_asset,
     graveler_gates,
 )
-from dagster_graveler.display.metadata import change_metadata
-from dagster_graveler.display.plot import plot
+from dagster_graveler.display import change_metadata, plot
 from graveler.errors import InvalidInputError
 from graveler.gates import gate
-from graveler_common.changes import Folder, changes_of
+from graveler_common.history import Folder, changes_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

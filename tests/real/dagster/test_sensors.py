@@ -1,5 +1,6 @@
 """Sensors: of commits, of endings, and of runs that nobody ends."""
 
+import threading
 from datetime import timedelta
 
 import dagster as dg
@@ -13,7 +14,7 @@ from dagster_graveler import (
     build_publish_asset,
     build_reaper_sensor,
 )
-from dagster_graveler.run.leases import renew_until
+from dagster_graveler.resource import _shared_run
 from graveler.config import load_config
 from graveler.gates import gate
 from graveler.lake.factory import connect
@@ -435,46 +436,46 @@ def test_the_reaper_parks_a_run_whose_machine_is_gone(repo, look, lake):
     assert list(repo.ref("main").entries()) == []
 
 
-class Waits:
-    """Waits no time at all, so many times."""
-
-    def __init__(self, times):
-        self.left = times
-        self.pauses = []
-
-    def __call__(self, seconds):
-        self.pauses.append(seconds)
-        self.left -= 1
-        return self.left < 0
+def lease_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("lease of")]
 
 
-def test_a_lease_is_renewed_as_long_as_dagster_has_the_run(repo):
-    run = repo.runs.open("long", lease=timedelta(minutes=9))
-    before = run.record.lease_until
-    finished = iter([False, False, True])
-    waits = Waits(9)
-    renew_until(run, 180.0, lambda: next(finished), waits)
-    assert waits.pauses == [180.0] * 3
-    assert run.record.lease_until > before
+def open_and_wait(resource, instance):
+    """Let a Dagster step open its run, and return the thread that renews the lease."""
+
+    @dg.op
+    def opens(context: dg.OpExecutionContext, graveler: GravelerResource) -> None:
+        graveler.run(context)
+
+    @dg.job(resource_defs={"graveler": resource})
+    def job():
+        opens()
+
+    assert job.execute_in_process(instance=instance).success
+    (renewals,) = lease_threads()
+    return renewals
 
 
-def test_a_lease_is_not_renewed_once_the_attempt_is_over(repo):
-    run = repo.runs.open("long")
-    run.park("failed")
-    waits = Waits(9)
-    renew_until(run, 1.0, lambda: False, waits)
-    assert len(waits.pauses) == 1
+def test_a_lease_is_not_renewed_after_the_dagster_run(lake, repo, instance):
+    short = GravelerResource(lake=lake, repository="flights", lease_seconds=0.3)
+    open_and_wait(short, instance).join(10)
+    assert lease_threads() == []
+    (record,) = repo.runs.list()
+    assert record.state == "OPEN"
 
 
-def test_a_lease_is_not_renewed_where_dagster_cannot_be_asked(repo, caplog):
-    run = repo.runs.open("long")
-    waits = Waits(9)
-
-    def lost():
+def test_a_lease_is_not_renewed_if_dagster_gives_no_answer(
+    repo, resource, instance, monkeypatch, caplog
+):
+    def lost(run_id):
         raise ConnectionError("no instance")
 
-    renew_until(run, 1.0, lost, waits)
-    assert len(waits.pauses) == 1
+    run = repo.runs.open("long", lease=timedelta(seconds=0.3))
+    monkeypatch.setattr(instance, "get_run_by_id", lost)
+    _shared_run(run, instance, "none")
+    (renewals,) = lease_threads()
+    renewals.join(10)
+    assert lease_threads() == []
     assert "cannot tell whether its run is over" in caplog.text
 
 

@@ -19,7 +19,7 @@ from graveler_airflow import (
     GravelerPublishRunOperator,
     graveler_task,
 )
-from graveler_airflow.dag.xcom_state import pushes_joined
+from graveler_airflow.dag.task_states import pushes_joined
 
 AT = datetime(2013, 1, 1, tzinfo=UTC)
 folder = tempfile.mkdtemp()

@@ -8,7 +8,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.serde import deserialize, serialize
 
 import graveler
-from graveler_airflow.filesystem import get_fs
+from graveler_airflow.assets import get_fs
 
 
 def main(folder: str):

@@ -24,8 +24,8 @@ from graveler_airflow import (
     graveler_run,
     graveler_task,
 )
-from graveler_airflow.dag.error_policy import final_failures
 from graveler_airflow.dag.handles import pack
+from graveler_airflow.hook import final_failures
 
 states = {"r1": {"a": "failed", "b": "success"}}
 ti = SimpleNamespace(

@@ -16,9 +16,8 @@ import graveler
 from graveler.clock import SystemClock
 from graveler.errors import InvalidInputError
 from graveler.lake import Lake, Repository
-from graveler_airflow import triggers
+from graveler_airflow import arrivals, triggers
 from graveler_airflow.triggers import GravelerCommitTrigger, GravelerObjectTrigger
-from graveler_airflow.waiting import commits
 
 FAST = 0.02
 QUIET = 0.2  # seconds, in which nothing more may be told
@@ -200,9 +199,9 @@ async def outages(flights: Repository, folder: Path):
 
 async def backlogs(flights: Repository):
     """More commits than are told of at once."""
-    start, most = flights.commit("main").id, commits.MOST
+    start, most = flights.commit("main").id, arrivals.MOST
     made = [commit(flights, f"many/{n}") for n in range(8)]
-    defaults = cast("dict[str, Any]", commits.commits_since.__kwdefaults__)
+    defaults = cast("dict[str, Any]", arrivals.commits_since.__kwdefaults__)
     vars(triggers)["MOST"] = defaults["limit"] = 3
     yield "many", [made, await ids(watcher(since=start), 8)]
     vars(triggers)["MOST"] = defaults["limit"] = most

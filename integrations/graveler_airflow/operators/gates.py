@@ -1,19 +1,62 @@
-"""``@task.graveler_gate``: a gate that is a task as well."""
+"""Gates that are tasks: the operator, and the decorator ``@task.graveler_gate``."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Self, overload
 
-from airflow.sdk import XComArg
+from airflow.sdk import Context, XComArg
 
-from graveler.gates import Candidate
+from graveler.errors import GateFailedError
+from graveler.gates import Candidate, as_gates
 from graveler.gates.answer import Check
 from graveler.gates.gate import Gate
-from graveler_airflow.operators.gate import GravelerGateOperator
+from graveler.lake import Run
+from graveler_airflow.operators.base import GravelerRunOperator
+from graveler_common.history import refusal_text
 
 _GATE_OPTIONS: Final = {field.name for field in fields(Gate)} - {"name", "check"}
 _NOT_IN_ID: Final = re.compile(r"[^\w.-]+", re.ASCII)
+
+REFUSAL: Final = "graveler_refusal"
+"""The XCom in which a gate that refuses leaves its reason, for the end of the run."""
+
+
+class GravelerGateOperator(GravelerRunOperator):
+    """Judges gates as if the run published now; nothing moves.
+
+    A refusal fails the task, without a retry; one of severity ``warn`` is logged. The merge
+    judges the same gates again, on exactly what it publishes: this task only shows the verdict
+    earlier, in a square of its own. Verdicts whose inputs are unchanged are not computed again.
+
+    Args:
+        gates: Checks on what the target would become.
+        **kwargs: ``run`` and the other arguments of `GravelerRunOperator`.
+    """
+
+    ui_color = "#f2ecd6"
+
+    def __init__(self, *, gates: Iterable[Gate | Check], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.gates = list(as_gates(gates))
+
+    def act(self, run: Run, context: Context) -> list[dict[str, Any]]:
+        """Judge; return the verdict of each gate."""
+        verdicts = run.judge(self.gates)
+        if not verdicts:
+            self.log.info("The run has changed nothing: there is nothing to judge")
+        for verdict in verdicts:
+            if verdict.passed:
+                self.log.info("Gate %s: passed", verdict.gate)
+            else:
+                self.log.warning("Gate %s: %s", verdict.gate, verdict.reason)
+        if reason := refusal_text(verdicts):
+            context["ti"].xcom_push(key=REFUSAL, value=reason)
+            raise GateFailedError(f"run {run.key!r} would be refused: {reason}", verdicts)
+        return [
+            {"gate": verdict.gate, "passed": verdict.passed, "reason": verdict.reason}
+            for verdict in verdicts
+        ]
 
 
 @dataclass(frozen=True, slots=True)

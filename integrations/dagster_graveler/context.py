@@ -1,6 +1,8 @@
-"""From Dagster's contexts to runs: the key, the partition, the metadata of commits."""
+"""From Dagster's contexts to runs: the key, partitions and their windows, metadata of commits."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
@@ -16,8 +18,7 @@ from dagster import (
 
 from graveler.errors import InvalidInputError
 from graveler.lake import Origin
-from graveler.names import hour_folder
-from graveler_common.rows import hour_text
+from graveler.names import hour_folder, hour_text
 
 StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionContext
 """The context of a function of an asset, an op or a check."""
@@ -34,6 +35,7 @@ RANGE_TAGS: Final = (
 LOCATION: Final = "code.location"
 """In a run's metadata: the code location, unless everything runs in one process."""
 
+_WINDOW: Final = "dagster.window"
 _PARTITION: Final = "dagster/partition"
 _IMPLICIT: Final = "__ASSET_JOB"
 _EPHEMERAL: Final = "__ephemeral_asset_job__"
@@ -174,3 +176,37 @@ def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
     if key in ("", ".", "..") or "/" in key:
         raise InvalidInputError(f"partition key {key!r} cannot be a folder: choose another key")
     return f"{key}/"
+
+
+def window_metadata(context: RunContext) -> dict[str, str]:
+    """Return the pair with the window of the run's partitions; none if they are not times.
+
+    The window is an ISO 8601 interval: ``2013-01-01T05:00Z/2013-01-01T06:00Z``.
+    """
+    window = window_of(context)
+    return {_WINDOW: f"{hour_text(window.start)}/{hour_text(window.end)}"} if window else {}
+
+
+def read_window(metadata: Mapping[str, str]) -> tuple[datetime, datetime] | None:
+    """Return the start and end of the window in the metadata of a commit or run, or None."""
+    start, _, end = metadata.get(_WINDOW, "").partition("/")
+    with suppress(ValueError):
+        return datetime.fromisoformat(start), datetime.fromisoformat(end)
+    return None
+
+
+def keys_of_window(
+    definition: dg.TimeWindowPartitionsDefinition, start: datetime, end: datetime
+) -> Sequence[str]:
+    """Return the partitions that overlap a window; the two may differ in length."""
+    start = max(start, definition.start)
+    if start >= end:
+        return []
+    key = definition.get_partition_key_for_timestamp(start.timestamp())
+    first = definition.start_time_for_partition_key(key)
+    keys = definition.get_partition_keys_in_time_window(dg.TimeWindow(first, end))
+    return [
+        key
+        for key in keys
+        if definition.has_partition_key(key) and definition.end_time_for_partition_key(key) > start
+    ]

@@ -1,19 +1,13 @@
-"""Whether a Dagster run may resume the graveler run of its key."""
+"""What a Dagster run may resume, and what it may publish."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import dagster as dg
 
-from dagster_graveler.run.context import (
-    LOCATION,
-    RunContext,
-    run_key,
-    run_metadata,
-    run_of,
-    step_of,
-)
-from graveler.errors import RunStateError
-from graveler.lake import RunRecord, RunState
+from dagster_graveler.context import LOCATION, RunContext, run_key, run_metadata, run_of, step_of
+from graveler.errors import RefNotFoundError, RunStateError
+from graveler.lake import Repository, Run, RunRecord, RunState
+from graveler.model import Commit
 
 _ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
 
@@ -84,3 +78,41 @@ def _parents(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.Da
     while parent:
         yield parent
         parent = parent.parent_run_id and instance.get_run_by_id(parent.parent_run_id)
+
+
+def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetKey]) -> None:
+    """Refuse to publish the work of other assets: it would reach the target without their gates.
+
+    The work of ops, which belongs to no asset, is not refused.
+
+    Args:
+        repository: The repository of the run.
+        run: The run, before it is published.
+        assets: The assets that may be published.
+
+    Raises:
+        RunStateError: Another asset wrote on the run's branch.
+    """
+    names = {key.to_user_string() for key in assets}
+    for commit in _commits(repository, run):
+        writers = commit.metadata.get("dagster.asset", "")
+        if writers and names.isdisjoint(writers.split(",")):
+            raise RunStateError(
+                f"run {run.key!r} holds what {writers} wrote, in {commit.id[:12]}, and here only "
+                f"{', '.join(sorted(names))} may be published: publish {writers} with its own "
+                f"pipeline, or make it a dependency of the publishing asset; if an earlier Dagster "
+                f"run left it, `graveler run abandon {run.key!r}` and launch all assets again"
+            )
+
+
+def _commits(repository: Repository, run: Run) -> Iterator[Commit]:
+    """Yield the commits that the run has made on its branch, newest first."""
+    try:
+        for commit in repository.log(run.branch, first_parent=True):
+            if commit.metadata.get("graveler.run") != run.key:
+                return
+            if "graveler.published" in commit.metadata:
+                return
+            yield commit
+    except RefNotFoundError:
+        return  # the run is published or abandoned

@@ -1,0 +1,172 @@
+"""Commits, verdicts, conflicts and runs as Dagster's metadata, of bounded size."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any, Final
+
+import dagster as dg
+
+from graveler.errors import GateFailedError, MergeConflictError
+from graveler.gates import Verdict
+from graveler.lake import RunRecord
+from graveler_common.history import Changes, Folder, Path, verdict_row
+
+_LISTED: Final = 50
+
+_ROWS: Final = 12
+_NAME: Final = 44
+_LEFT, _WIDE, _ROW, _TOP = 330, 300, 22, 30
+_COLORS: Final = {"added": "#2e9e5b", "changed": "#d9a514", "removed": "#cf4b3f"}
+_FONT: Final = "font-family='ui-monospace,Menlo,monospace' font-size='12'"
+
+
+def change_metadata(changes: Changes | None) -> Mapping[str, Any]:
+    """Return counts, a plot by folder and a table of the first paths; None is no change."""
+    changes = changes or Changes("", "")
+    total = changes.total
+    counts = f"{total.added} added, {total.changed} changed, {total.removed} removed"
+    totals = {
+        "graveler/changes": counts if changes.complete else f"more than {counts}",
+        "graveler/files": total.files,
+        "graveler/bytes": total.gained,
+    }
+    if not changes.paths:
+        return totals
+    folders = sorted(changes.folders, key=lambda folder: folder.path)
+    return {
+        "graveler/plot": dg.MetadataValue.md(plot(folders, more=not changes.complete)),
+        "graveler/diff": _path_table(changes.paths[:_LISTED]),
+        **totals,
+    }
+
+
+def _path_table(paths: Iterable[Path]) -> dg.TableMetadataValue:
+    return _table(
+        (
+            {"path": path.path, "what": path.kind, "before": path.before, "after": path.after}
+            for path in paths
+        ),
+        dg.TableColumn("path"),
+        dg.TableColumn("what"),
+        dg.TableColumn("before", "int", description="bytes"),
+        dg.TableColumn("after", "int", description="bytes"),
+    )
+
+
+def verdict_table(verdicts: Iterable[Verdict]) -> dg.TableMetadataValue:
+    """Return verdicts as a table."""
+    return _table(
+        map(verdict_row, verdicts),
+        dg.TableColumn("gate"),
+        dg.TableColumn("passed", "bool"),
+        dg.TableColumn("severity"),
+        dg.TableColumn("reason"),
+        dg.TableColumn("died", "bool", description="the gate gave no answer"),
+        dg.TableColumn("seconds", "float"),
+    )
+
+
+def reader_table(readers: Iterable[RunRecord]) -> dg.TableMetadataValue:
+    """Return the runs that have read something as a table."""
+    return _table(
+        ({"run": reader.key, "state": str(reader.state)} for reader in readers),
+        dg.TableColumn("run"),
+        dg.TableColumn("state"),
+    )
+
+
+def _table(rows: Iterable[Mapping[str, Any]], *columns: dg.TableColumn) -> dg.TableMetadataValue:
+    records = [dg.TableRecord(dict(row)) for row in rows]
+    return dg.MetadataValue.table(records, schema=dg.TableSchema(list(columns)))
+
+
+def error_metadata(error: Exception) -> Mapping[str, Any]:
+    """Return the verdicts of a refusal or the paths of a conflict."""
+    if isinstance(error, GateFailedError):
+        return {"graveler/verdicts": verdict_table(error.verdicts)}
+    if isinstance(error, MergeConflictError):
+        paths = [conflict.path for conflict in error.conflicts[:_LISTED]]
+        return {"graveler/conflicts": dg.MetadataValue.json(paths)}
+    return {}
+
+
+def final_failure(description: str, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
+    """Return a failure that Dagster does not retry: a retry would fail again."""
+    return dg.Failure(description=description, metadata=metadata, allow_retries=False)
+
+
+def plot(folders: Sequence[Folder], *, more: bool = False) -> str:
+    """Return Markdown with an image: one bar for each of the largest folders, coloured by kind.
+
+    Args:
+        folders: The folders, in the order of their bars.
+        more: Whether some files were not counted.
+    """
+    drawing = _draw(_largest(folders), more=more).encode()
+    return f"![files changed, by folder](data:image/svg+xml;base64,{b64encode(drawing).decode()})"
+
+
+def _largest(folders: Sequence[Folder]) -> list[Folder]:
+    """Return the folders with the most files, and the sum of all others as one."""
+    if len(folders) <= _ROWS:
+        return list(folders)
+    by_size = sorted(folders, key=lambda folder: -folder.files)
+    largest = {folder.path for folder in by_size[: _ROWS - 1]}
+    rest = [folder for folder in folders if folder.path not in largest]
+    return [
+        *(folder for folder in folders if folder.path in largest),
+        Folder(
+            f"{len(rest)} other folders",
+            sum(folder.added for folder in rest),
+            sum(folder.changed for folder in rest),
+            sum(folder.removed for folder in rest),
+        ),
+    ]
+
+
+def _draw(folders: Sequence[Folder], *, more: bool) -> str:
+    longest = max((folder.files for folder in folders), default=1) or 1
+    height = _TOP + _ROW * len(folders) + (20 if more else 6)
+    parts = [
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_LEFT + _WIDE + 60}' height='{height}'>",
+        "<rect width='100%' height='100%' fill='#ffffff'/>",
+        *_legend(),
+    ]
+    for number, folder in enumerate(folders):
+        parts.extend(_row(folder, _TOP + number * _ROW, longest))
+    if more:
+        parts.append(_text(8, height - 6, "… and more that were not counted"))
+    return "".join((*parts, "</svg>"))
+
+
+def _legend() -> list[str]:
+    parts = []
+    for number, (kind, color) in enumerate(_COLORS.items()):
+        left = _LEFT + number * 96
+        parts.append(f"<rect x='{left}' y='8' width='10' height='10' fill='{color}'/>")
+        parts.append(_text(left + 15, 17, kind))
+    return parts
+
+
+def _row(folder: Folder, top: int, longest: int) -> list[str]:
+    name = folder.path or "/"
+    short = name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"
+    parts = [_text(_LEFT - 8, top + 13, short, anchor="end")]
+    left = float(_LEFT)
+    for kind, color in _COLORS.items():
+        wide = _WIDE * getattr(folder, kind) / longest
+        if wide:
+            parts.append(
+                f"<rect x='{left:.1f}' y='{top + 2}' width='{max(wide, 1.5):.1f}' "
+                f"height='{_ROW - 7}' fill='{color}'/>"
+            )
+        left += wide
+    parts.append(_text(round(left) + 6, top + 13, str(folder.files)))
+    return parts
+
+
+def _text(x: int, y: int, text: str, *, anchor: str = "start") -> str:
+    return (
+        f"<text x='{x}' y='{y}' text-anchor='{anchor}' fill='#333333' {_FONT}>{escape(text)}</text>"
+    )

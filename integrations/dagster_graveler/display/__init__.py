@@ -1,1 +1,0 @@
-"""What Dagster shows of a commit."""

@@ -1,1 +1,0 @@
-"""The graveler run of a Dagster run: its key, its steps, what may resume and publish it."""

@@ -1,1 +1,0 @@
-"""What sensors and triggers wait for."""
