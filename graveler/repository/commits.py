@@ -34,7 +34,7 @@ from graveler.model import BranchRecord, Commit, Summary
 from graveler.records import staged_changes
 from graveler.refs import move
 from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
-from graveler.repository.links.borrowed import Borrowed
+from graveler.repository.links.borrowed import Row, borrowed_row, confirm
 from graveler.repository.stores import Stores
 from graveler.repository.writes import check_fence, owned
 from graveler.staging import is_laid
@@ -199,7 +199,7 @@ class _Committer:
         self._tokens: tuple[str, ...] = ()
         self._other: Commit | None = None
         self._built: _Built | None = None
-        self._borrowed = Borrowed(stores)
+        self._borrowed: dict[Row, None] = {}  # what is read of the tokens and not confirmed yet
 
     def run(self) -> Commit:
         """Return the commit, ours or the one that has taken our writes along."""
@@ -287,7 +287,7 @@ class _Committer:
             now = self._stores.refs.branches.get(self._name)
             if overlap(tokens, now.sealed_tokens) != tokens:
                 raise LookAgain
-            self._borrowed.check(tokens)
+            self._confirm(tokens)
         self._built = _Built(parent, tokens, applied)
         return applied
 
@@ -312,9 +312,17 @@ class _Committer:
         )
 
     def _changes(self, staged: Iterable[tuple[bytes, bytes]]) -> Iterator[StagedChange]:
-        changes = staged_changes(staged, self._borrowed.note)
+        changes = staged_changes(staged, self._note)
         keep = self._wish.keep
         return keeping(self._stores.ranges, keep, changes) if keep else changes
+
+    def _note(self, key: bytes, write: bytes) -> None:
+        self._borrowed[borrowed_row(key, write)] = None
+
+    def _confirm(self, tokens: tuple[str, ...]) -> None:
+        rows, self._borrowed = self._borrowed, {}
+        if rows:
+            confirm(self._stores, tokens, rows)
 
     def _only_ours_since(self, built: _Built, parent: Commit, tokens: tuple[str, ...]) -> bool:
         """Return whether the head has changed by nothing but tokens that the tree holds too."""

@@ -170,7 +170,7 @@ def link_entries(stores: Stores, name: str, entries: Iterable[Entry], *, fence: 
         looked_up, epoch = linked(stores, group)
         for rows in batches(rows_of(looked_up, epoch), _CHUNK):
             token = stage(stores, name, fence, [(row.key, row.value) for row in rows])
-            confirm(stores, token, rows, epoch)
+            confirm(stores, [token], rows)
             count += len(rows)
     return count
 
@@ -190,7 +190,7 @@ def link_one(  # noqa: PLR0913 - what a link has
     wanted = Entry(path, address, size or 0, checksum or "")
     entries, epoch = linked(stores, [wanted], sized=size is not None)
     rows = rows_of(entries, epoch)
-    confirm(stores, stage(stores, name, fence, [rows[0][:2]]), rows, epoch)
+    confirm(stores, [stage(stores, name, fence, [rows[0][:2]])], rows)
     return entries[0]
 
 
@@ -219,7 +219,7 @@ def held_forms(
     tombstones = {path_key(path): TOMBSTONE for path in deleted}
     looked_up, epoch = linked(stores, entries)
     rows = rows_of(looked_up, epoch)
-    with held(stores, rows, epoch):
+    with held(stores, rows):
         yield {row.key: row.value for row in rows} | tombstones
 
 

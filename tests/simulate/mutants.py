@@ -462,7 +462,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a branch may name a commit that is condemned",
-        "refs.expired:ExpiredCommits.check_nameable",
+        "refs.commits:ExpiredCommits.check_nameable",
         "found = ",
         "return\n        found = ",
         "sweep-branch",
@@ -473,12 +473,12 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 "repository.links.borrowed:confirm",
-                "lost = _lost(stores, {row.borrowed: epoch.number for row in rows if row.borrowed})",
+                "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed})",
                 "lost = set()",
             ),
             Edit(
                 "repository.commits:_Committer._applied",
-                "self._borrowed.check(tokens)",
+                "self._confirm(tokens)",
                 "pass",
             ),
         ),
@@ -487,13 +487,13 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a borrower does not read the epoch again",
         "repository.links.borrowed:confirm",
-        "lost = _lost(stores, {row.borrowed: epoch.number for row in rows if row.borrowed})",
+        "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed})",
         "lost = set()",
         "sweep-borrow",
         "sweep-patch",
     ),
     _one(
-        "a borrower trusts a sweep that is under way",
+        "a borrower trusts a running sweep",
         "repository.links.borrowed:_lost",
         "if not now.sweeping and not changed:",
         "if not changed:",
@@ -502,8 +502,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a borrower trusts a sweep that is over",
         "repository.links.borrowed:_lost",
-        "if key not in there}",
-        "if key in doomed}",
+        "return doomed | (changed - look_up(stores.objects, changed - doomed).keys())",
+        "return doomed",
         "sweep-borrow",
     ),
     _one(
@@ -548,7 +548,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a commit does not check what its rows borrow",
         "repository.commits:_Committer._applied",
-        "self._borrowed.check(tokens)",
+        "self._confirm(tokens)",
         "pass",
         "sweep-borrow-commit+1",
         "sweep-borrow-commit",

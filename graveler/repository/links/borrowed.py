@@ -47,14 +47,16 @@ class Row(NamedTuple):
     """A staged write.
 
     Attributes:
-        key: Of its path.
+        key: The key of its path.
         value: Its staged form.
         borrowed: The key of the bytes in the repository's storage that it borrows, else "".
+        epoch: Number of the epoch under which these bytes were looked up.
     """
 
     key: bytes
     value: bytes
     borrowed: str = ""
+    epoch: int = 0
 
 
 def rows_of(entries: Iterable[Entry], epoch: Epoch) -> list[Row]:
@@ -62,38 +64,50 @@ def rows_of(entries: Iterable[Entry], epoch: Epoch) -> list[Row]:
     rows = []
     for entry in entries:
         key = entry.path.encode()
-        own = is_own(entry.address)
-        value = stage_entry(key, entry, epoch=epoch.number if own else None)
-        rows.append(Row(key, value, entry.address if own else ""))
+        if is_own(entry.address):
+            value = stage_entry(key, entry, epoch=epoch.number)
+            rows.append(Row(key, value, entry.address, epoch.number))
+        else:
+            rows.append(Row(key, stage_entry(key, entry)))
     return rows
 
 
-def confirm(stores: Stores, token: str, rows: Sequence[Row], epoch: Epoch) -> None:
-    """Return if every sweep to come sees what the rows borrow; else withdraw those it does not.
+def borrowed_row(key: bytes, write: bytes) -> Row:
+    """Return the row of a staged write that borrows bytes."""
+    entry = decode_entry(key, staged_value(write) or b"")
+    return Row(key, write, entry.address, staged_epoch(write) or 0)
+
+
+def confirm(stores: Stores, tokens: Collection[str], rows: Iterable[Row]) -> None:
+    """Return if every later sweep sees what the rows borrow; else withdraw those it does not see.
+
+    The rows must be visible to surveys from before this call until a branch names their bytes.
 
     Args:
         stores: The repository.
-        token: Under which the rows are staged.
-        rows: What is staged.
-        epoch: Read before the objects were looked up.
+        tokens: The tokens under which the rows are staged.
+        rows: Staged writes, those that borrow nothing included.
 
     Raises:
-        ExpiredError: A sweep has deleted some of the bytes meanwhile.
+        ExpiredError: A sweep has deleted some of the bytes, so whatever staged them failed or
+            ended before it could confirm them. The next commit commits the rest.
     """
-    lost = _lost(stores, {row.borrowed: epoch.number for row in rows if row.borrowed})
+    borrowed = [row for row in rows if row.borrowed]
+    lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed})
     if not lost:
         return
-    gone = [row for row in rows if row.borrowed in lost]
-    for row in gone:
-        stores.staging.withdraw(token, row.key, row.value)
-    raise _collected([(row.key, row.borrowed) for row in gone])
+    expired = [row for row in borrowed if row.borrowed in lost]
+    for row in expired:
+        for token in tokens:
+            stores.staging.withdraw(token, row.key, row.value)
+    raise _collected(expired)
 
 
 @contextmanager
-def held(stores: Stores, rows: Sequence[Row], epoch: Epoch) -> Iterator[None]:
+def held(stores: Stores, rows: Sequence[Row]) -> Iterator[None]:
     """Keep what the rows borrow while a block commits them without staging them on a branch.
 
-    They are staged under a token of their own, which no branch names and which looks see.
+    They are staged under a token of their own, which no branch names and which surveys see.
 
     Raises:
         ExpiredError: A sweep has deleted some of the bytes meanwhile.
@@ -105,7 +119,7 @@ def held(stores: Stores, rows: Sequence[Row], epoch: Epoch) -> Iterator[None]:
     token = HOLD + stores.ids.unique()
     stores.staging.set_many(token, [(row.key, row.value) for row in borrowed])
     try:
-        confirm(stores, token, borrowed, epoch)
+        confirm(stores, [token], borrowed)
         yield
     except (OutcomeUnknownError, BackendUnavailableError):
         raise  # the commit may land yet: collection removes what is held a window later
@@ -115,51 +129,13 @@ def held(stores: Stores, rows: Sequence[Row], epoch: Epoch) -> Iterator[None]:
     stores.staging.drop(token)
 
 
-class Borrowed:
-    """What the staged rows of one commit borrow, noted while they are read."""
-
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-        self._rows: dict[Row, int] = {}
-
-    def note(self, key: bytes, write: bytes) -> None:
-        """Note a staged write that borrows bytes."""
-        epoch = staged_epoch(write)
-        if epoch is not None:
-            entry = decode_entry(key, staged_value(write) or b"")
-            self._rows[Row(key, write, entry.address)] = epoch
-
-    def check(self, tokens: Collection[str]) -> None:
-        """Return if every sweep to come sees what was noted; call it before the branch moves.
-
-        The rows must be visible to looks from before this call until the branch has moved.
-        What was checked once is not checked again.
-
-        Raises:
-            ExpiredError: A sweep has deleted some of the bytes, so whoever staged them was told
-                that it failed, or died before. They are withdrawn; committing again commits
-                the rest.
-        """
-        rows, self._rows = self._rows, {}
-        if not rows:
-            return
-        lost = _lost(self._stores, {row.borrowed: epoch for row, epoch in rows.items()})
-        if not lost:
-            return
-        gone = [row for row in rows if row.borrowed in lost]
-        for row in gone:
-            for token in tokens:
-                self._stores.staging.withdraw(token, row.key, row.value)
-        raise _collected([(row.key, row.borrowed) for row in gone])
-
-
 def _lost(stores: Stores, keys: Mapping[str, int]) -> set[str]:
     """Return which of the keys sweeps have deleted, or will although rows name them.
 
     Args:
         stores: The repository.
-        keys: Objects that rows name which looks can see, each with the number of an epoch under
-            which it was looked up and was there.
+        keys: Objects that rows visible to surveys name, each with the number of an epoch under
+            which it was looked up and existed.
     """
     if not keys:
         return set()
@@ -179,24 +155,23 @@ def _lost(stores: Stores, keys: Mapping[str, int]) -> set[str]:
         if doomed is None:
             backoff(stores.clock, stores.ids, attempt)
             continue
-        there = look_up(stores.objects, changed - doomed)
-        return doomed | {key for key in changed if key not in there}
+        return doomed | (changed - look_up(stores.objects, changed - doomed).keys())
     raise ThrottledError(f"sweeps began or ended during each of {_ATTEMPTS} looks; try again")
 
 
 def _doomed(stores: Stores, now: Epoch, keys: Collection[str]) -> set[str] | None:
-    """Return which of the keys the sweep that is under way deletes; None: it went on meanwhile."""
+    """Return which of the keys the running sweep deletes; None: it has advanced meanwhile."""
     listed = _listed(stores, f"{now.names}{CONDEMNED}", now.pages, keys)
     if not listed:
         return listed
-    if now.spared is None:  # it may have looked before the rows were there
+    if now.spared is None:  # its survey may have missed the rows
         return None if stores.refs.epochs.look_again(now) is None else set()
     return listed - _listed(stores, f"{now.names}{SPARED}", now.spared, listed)
 
 
 def _listed(stores: Stores, pages: str, count: int, keys: Collection[str]) -> set[str]:
     wanted, last = set(keys), max(keys, key=str.encode).encode()
-    found: set[str] = set()
+    listed: set[str] = set()
     for number in range(count):
         name = f"{pages}-{number:06}"
         page = decode_json(stores.objects.get(name), f"page {name}")
@@ -204,14 +179,14 @@ def _listed(stores: Stores, pages: str, count: int, keys: Collection[str]) -> se
             names = [str(key) for key, _ in page]
         except (TypeError, ValueError) as error:
             raise CorruptionError(f"page {name} is no list of names and sizes") from error
-        found.update(wanted.intersection(names))
+        listed.update(wanted.intersection(names))
         if names and names[-1].encode() >= last:
             break
-    return found
+    return listed
 
 
-def _collected(lost: Sequence[tuple[bytes, str]]) -> ExpiredError:
-    shown = ", ".join(f"{key.decode()!r} ({address})" for key, address in lost[:_SHOWN])
+def _collected(lost: Sequence[Row]) -> ExpiredError:
+    shown = ", ".join(f"{row.key.decode()!r} ({row.borrowed})" for row in lost[:_SHOWN])
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     return ExpiredError(
         f"garbage collection has removed the bytes of {shown}{more}, which nothing else named: "
