@@ -14,8 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 from graveler.committed import metarange
 from graveler.committed.diff import pieces, same_content, same_ranges
 from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting
+from graveler.committed.range_writer import RangeWriter, Splitting
 from graveler.committed.table import Record
 from graveler.errors import UnsortedKeysError
 from graveler.identity import record_id

@@ -37,8 +37,7 @@ from graveler.committed.diff import (
     same_ranges,
 )
 from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting
+from graveler.committed.range_writer import RangeWriter, Splitting
 from graveler.committed.table import Record
 from graveler.errors import InvalidInputError
 from graveler.identity import record_id

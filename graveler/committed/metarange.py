@@ -1,7 +1,7 @@
 """A tree: the list of its ranges, stored as a table of its own.
 
-Key = last key of a range, value = the range's record; the id follows from both as a
-range's does from its entries. The empty tree has an id and no file.
+The key is the last key of a range, the value is the record of the range. The id of a metarange follows
+from its records as the id of a range does. The empty tree has an id and no file.
 """
 
 from bisect import bisect_left
@@ -26,7 +26,7 @@ _min_key = attrgetter("min_key")
 
 @lru_cache(maxsize=1 << 15)
 def _record(info: RangeInfo) -> tuple[bytes, bytes]:
-    """Return record id and value of a range; most ranges of a new tree are an older one's."""
+    """Return record id and value of a range; most ranges of a new tree are those of an older one."""
     value = encode_range_info(info)
     return record_id(info.max_key, value), value
 
@@ -47,14 +47,9 @@ def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
         with TableWriter(file.path) as table:
             for info, (_, value) in zip(infos, records, strict=True):
                 table.add(info.max_key, value)
-            properties = table_properties(
-                TableKind.METARANGE,
-                min_key=infos[0].max_key,
-                max_key=infos[-1].max_key,
-                count=len(infos),
-                size=size,
-            )
-            table.finish(identifier, properties)
+            first, last = infos[0].max_key, infos[-1].max_key
+            whole = RangeInfo(identifier, first, last, len(infos), size)
+            table.finish(identifier, table_properties(TableKind.METARANGE, whole))
         store.publish(TableKind.METARANGE, identifier, file, record_ids)
         store.metaranges.put(identifier.hex(), tuple(infos))
     finally:

@@ -1,15 +1,22 @@
-"""Sorted records in, ranges out: cut by the splitting rule, named by content, published."""
+"""Sorted records in, ranges out: cut by the splitting rule, named by content, published.
+
+The splitting rule decides where a range ends by the key just written and the logical bytes since the
+last break. Two trees that share keys therefore share breaks, regardless of who built them and in how
+many commits, and with the breaks they share range files. The hash is the one that Spark computes
+natively (``xxhash64`` of the binary key), so that a job on a cluster cuts where a single process
+does. Compressed sizes do not count, because they depend on the library that compresses.
+"""
 
 from collections import deque
 from collections.abc import Iterable, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, NoReturn
 
 from xxhash import xxh64_intdigest as xxh64
 
 from graveler.committed.range_store import RangeStore
-from graveler.committed.splitting import HASH_MASK, HASH_SEED, Splitting
 from graveler.committed.table import Record, Scratch, TableFile, TableKind, table_properties
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
@@ -18,7 +25,39 @@ from graveler.model import RangeInfo
 from graveler.records import RECORD_ID_BYTES
 from graveler.sstable.writer import TableWriter
 
+HASH_SEED: Final = 42
+HASH_MASK: Final = (1 << 63) - 1
+_MIB: Final = 1 << 20
 _WAITING_EACH: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """The parameters of the splitting rule; each repository has its own.
+
+    Attributes:
+        min_bytes: Logical bytes (keys and values) below which no range ends by itself.
+        max_bytes: Logical bytes at which a range always ends; it may exceed them by one record.
+        raggedness: Between the two, on average, one key in this many ends its range.
+    """
+
+    min_bytes: int = 0
+    max_bytes: int = 20 * _MIB
+    raggedness: int = 50_000
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_bytes <= self.max_bytes or self.max_bytes < 1 or self.raggedness < 1:
+            raise InvalidInputError(
+                f"splitting of {self.min_bytes} to {self.max_bytes} bytes, raggedness "
+                f"{self.raggedness}: give 0 <= min_bytes <= max_bytes, 1 <= max_bytes and "
+                "1 <= raggedness"
+            )
+
+    def ends_range(self, key: bytes, size: int) -> bool:
+        """Return whether a range of `size` logical bytes ends after its last key, `key`."""
+        return size >= self.min_bytes and (
+            size >= self.max_bytes or (xxh64(key, HASH_SEED) & HASH_MASK) % self.raggedness == 0
+        )
 
 
 class Publisher:
@@ -27,7 +66,7 @@ class Publisher:
     Once a file could not be put, every later call but `abort` raises the same error.
 
     Args:
-        store: Where to.
+        store: Takes the files.
         hold: Publish nothing before `finish`.
     """
 
@@ -40,13 +79,13 @@ class Publisher:
         self._waiting: deque[Future[None]] = deque()
 
     def add(self, identifier: bytes, file: TableFile, record_ids: bytes) -> None:
-        """Take over a finished file; raises what putting an earlier one raised."""
+        """Take a finished file; raises the error of an earlier one."""
         self._kept.append((identifier, file, record_ids))
         if not self._hold and len(self._kept) + len(self._waiting) > 1:
             self._submit()
 
     def finish(self) -> None:
-        """Return when everything is in the store; raises the first error there was."""
+        """Return when all files are in the store; raises the first error."""
         if self._pool is None and len(self._kept) == 1:
             self._put(*self._kept[0])
             self._kept.clear()
@@ -55,7 +94,7 @@ class Publisher:
             self._settle_first()
 
     def abort(self) -> None:
-        """Forget what is not yet in the store, and wait for what is on its way."""
+        """Drop the files that wait, and return when those under way are in the store."""
         self._kept.clear()
         self._waiting.clear()
         if self._pool is not None:
@@ -76,10 +115,10 @@ class Publisher:
                     self._waiting.append(self._pool.submit(self._put, *item))
                 done += 1
         finally:
-            del self._kept[:done]  # what could not be put stays for the next call
+            del self._kept[:done]  # a file that failed stays for the next call
 
     def _settle_first(self) -> None:
-        self._waiting[0].result()  # one that failed stays for the next call
+        self._waiting[0].result()  # a file that failed stays for the next call
         self._waiting.popleft()
 
     def _put(self, identifier: bytes, file: TableFile, record_ids: bytes) -> None:
@@ -90,12 +129,12 @@ class Publisher:
 class RangeWriter:
     """Writes the ranges of one tree, in key order.
 
-    Use it in a ``with``: leaving drops what is not finished.
+    Use it in a ``with``: at its end, unfinished ranges are dropped.
 
     Args:
-        store: Where ranges are published.
-        splitting: Where a range ends.
-        hold: Publish nothing before `finish`: for a tree that may yet be refused.
+        store: Takes the ranges.
+        splitting: Decides where a range ends.
+        hold: Publish nothing before `finish`: for a tree that may still be refused.
     """
 
     def __init__(self, store: RangeStore, splitting: Splitting, *, hold: bool = False) -> None:
@@ -126,7 +165,7 @@ class RangeWriter:
         table, self._table = self._table, None
         try:
             if table is not None:
-                table.__exit__(kind, error, trace)  # turns RocksDB's errors into ours
+                table.__exit__(kind, error, trace)  # translates RocksDB's errors
         finally:
             self.abort()
 
@@ -134,7 +173,7 @@ class RangeWriter:
         """Write one record; `add_all` is the faster way for many.
 
         Raises:
-            UnsortedKeysError: The key does not come after everything added before.
+            UnsortedKeysError: The key does not come after all keys added before.
             InvalidInputError: The key is empty or longer than 1024 bytes.
         """
         self.add_all(((key, record_id, value),))
@@ -143,15 +182,15 @@ class RangeWriter:
         """Write records in key order; raises as `add` does."""
         least, most = self._splitting.min_bytes, self._splitting.max_bytes
         raggedness = self._splitting.raggedness
-        # what raggedness divides is divisible by its power of two: looked at first, because a
-        # bitwise and costs less than a remainder of 63 bits, and nearly all keys fail it
+        # A multiple of raggedness is a multiple of its power of two. That is tested first, because a
+        # bitwise and costs less than a remainder of 63 bits, and nearly all keys fail it.
         low_bits = (raggedness & -raggedness) - 1
         table = None if self._table is None else self._table.records
-        ids = self._ids  # grows in place: what is hashed and kept at the end is one run of bytes
+        ids = self._ids  # grows in place: one run of bytes is hashed and kept at the end
         last, size = self._last, self._size
         try:
-            # one pass of a million turns: everything it touches is a local name, and the
-            # splitting rule is written out (a test holds it to Splitting.ends_range)
+            # A million records may pass here: all names are local, and the splitting rule is written
+            # out. A test compares it with Splitting.ends_range.
             for key, record_id, value in records:
                 length = len(key)
                 if length > PATH_BYTES:
@@ -161,7 +200,7 @@ class RangeWriter:
                         _refuse(key, last)
                     table = self._start(key)
                 try:
-                    table[key] = value  # within a table RocksDB watches the order
+                    table[key] = value  # within a table RocksDB checks the order
                 except Exception as error:
                     if key <= last:  # RocksDB has no error of its own for this
                         _refuse(key, last, error)
@@ -182,11 +221,11 @@ class RangeWriter:
             self._last, self._size = last, size
 
     def add_range(self, info: RangeInfo) -> None:
-        """Take over an existing range; ends the current one."""
+        """Add an existing range; ends the current one."""
         self.add_ranges((info,))
 
     def add_ranges(self, infos: Sequence[RangeInfo]) -> None:
-        """Take over existing ranges that follow each other in one tree."""
+        """Add existing ranges that follow each other in one tree."""
         if not infos:
             return
         if infos[0].min_key <= self._last:
@@ -197,7 +236,7 @@ class RangeWriter:
         self.reused += len(infos)
 
     def finish(self) -> tuple[RangeInfo, ...]:
-        """End the last range, publish what was held, return all ranges in key order."""
+        """End the last range, publish the ranges that were held, return all in key order."""
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
         self._close()
@@ -206,7 +245,7 @@ class RangeWriter:
         return tuple(self._infos)
 
     def abort(self) -> None:
-        """Drop what is not published; after `finish`, nothing."""
+        """Drop the ranges that are not published; does nothing after `finish`."""
         self._finished = True
         self._publisher.abort()  # first: its threads must not outlive an error below
         if self._table is not None:
@@ -233,14 +272,7 @@ class RangeWriter:
             count=len(record_ids) // RECORD_ID_BYTES,
             size=self._size,
         )
-        properties = table_properties(
-            TableKind.RANGE,
-            min_key=info.min_key,
-            max_key=info.max_key,
-            count=info.count,
-            size=info.size,
-        )
-        self._table.finish(info.id, properties)
+        self._table.finish(info.id, table_properties(TableKind.RANGE, info))
         self._table = None
         self._ids.clear()
         self._size = 0

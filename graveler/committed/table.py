@@ -1,12 +1,12 @@
-"""A table of a tree: the file it is written into, and the table opened and checked.
+"""A table of a tree: the file into which it is written, and the table opened and checked.
 
-The checksums of the blocks prove that the bytes are those that were written; only the id proves
-that they are the records the tree names. It is computed again from the records.
+The checksums of the blocks prove that the bytes are those that were written. Only the id proves that
+they are the records that the tree names. It is recomputed from the records.
 
-RocksDB makes each file durable and drops it from the page cache when it closes the file. Both are
-wasted here, because the object store keeps its own durable copy, and they are most of the cost
-of a small table. So a table is written into memory where the system offers files there, a few at
-a time, and into a scratch folder elsewhere.
+RocksDB makes each file durable and drops it from the page cache when it closes the file. Neither
+helps here, because the object store has its own durable copy, and both are most of the cost of a
+small table. So a table is written into memory where the system has files in memory, a few at a time,
+and into a scratch folder elsewhere.
 """
 
 import os
@@ -24,16 +24,16 @@ from graveler.records import FORMAT, RECORD_ID_BYTES, check_format
 from graveler.sstable.reader import TableReader
 
 _MOST_IN_MEMORY: Final = 10
-"""Files at once: as many as are being put and written, see the publisher."""
+"""Files at once: as many as the publisher puts and one writer writes."""
 _LARGEST_IN_MEMORY: Final = 64 << 20
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 class TableFile:
-    """One file; close it when it has been published or given up.
+    """The file of one table; close it when it is published or no longer needed.
 
     Attributes:
-        path: Where a writer writes to.
+        path: Where a writer writes.
         on_disk: Whether it can be moved to another place on its disk.
     """
 
@@ -44,7 +44,7 @@ class TableFile:
 
     @property
     def closed(self) -> bool:
-        """Whether it has given its memory back; a file on disk has none."""
+        """Whether its memory is released; a file on disk has none."""
         return self._descriptor is None
 
     def read(self) -> bytes:
@@ -63,11 +63,11 @@ class TableFile:
 
 
 class Scratch:
-    """Where one writer has its files.
+    """The files of one writer.
 
     Args:
-        folder: Makes the folder for those on disk, when one is needed.
-        largest: Bytes that a file may come to have, about.
+        folder: Makes the folder for files on disk, when the first one is needed.
+        largest: Bytes that a file may have, about.
     """
 
     def __init__(self, folder: Callable[[], Path], *, largest: int) -> None:
@@ -119,25 +119,15 @@ class TableKind(StrEnum):
     METARANGE = "metarange"
 
 
-def table_properties(
-    kind: TableKind, *, min_key: bytes, max_key: bytes, count: int, size: int
-) -> dict[str, str]:
-    """Return the user properties of a table's file.
-
-    Args:
-        kind: Range or metarange.
-        min_key: The table's first key.
-        max_key: The table's last key.
-        count: Records.
-        size: Logical bytes: the sum of key and value lengths.
-    """
+def table_properties(kind: TableKind, info: RangeInfo) -> dict[str, str]:
+    """Return the user properties of the file of a table."""
     return {
         "format": str(FORMAT),
         "type": kind.value,
-        "min_key": min_key.hex(),
-        "max_key": max_key.hex(),
-        "count": str(count),
-        "size": str(size),
+        "min_key": info.min_key.hex(),
+        "max_key": info.max_key.hex(),
+        "count": str(info.count),
+        "size": str(info.size),
     }
 
 
@@ -154,9 +144,9 @@ def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> byte
 
 
 def checked_ids(reader: TableReader, identifier: bytes, kind: TableKind) -> Iterator[bytes]:
-    """Yield the record ids of a table in key order; raise as `check_table` does, at the end.
+    """Yield the record ids of a table in key order; raise as `check_table` does.
 
-    The table is known to be sound only when the iterator has ended.
+    The table is known to be sound only at the end of the iterator.
     """
     what = f"{kind} {identifier.hex()}"
     properties = reader.user_properties
@@ -177,11 +167,11 @@ def checked_ids(reader: TableReader, identifier: bytes, kind: TableKind) -> Iter
         count += 1
     if digest.digest() != identifier:
         raise CorruptionError(f"{what} holds the records of {digest.hexdigest()} ({count} of them)")
-    expected = table_properties(kind, min_key=first, max_key=last, count=count, size=size)
-    for name, says in expected.items():
-        if properties.get(name) != says:
+    expected = table_properties(kind, RangeInfo(identifier, first, last, count, size))
+    for name, value in expected.items():
+        if properties.get(name) != value:
             raise CorruptionError(
-                f"{what}: property {name} is {properties.get(name)!r}, its records say {says!r}"
+                f"{what}: property {name} is {properties.get(name)!r}, its records say {value!r}"
             )
 
 
@@ -205,7 +195,7 @@ class Table:
         self._bounds = stated.get("min_key"), stated.get("max_key"), count
 
     def is_as(self, info: RangeInfo) -> bool:
-        """Return whether its first and last key and the number of its records are as stated."""
+        """Return whether first key, last key and number of records are those of `info`."""
         return self._bounds == (info.min_key.hex(), info.max_key.hex(), info.count)
 
     def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:

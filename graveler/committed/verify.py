@@ -46,14 +46,7 @@ def verify_range(
     if reader is None or info is None:
         return reader
     found = reader.user_properties
-    expected = table_properties(
-        TableKind.RANGE,
-        min_key=info.min_key,
-        max_key=info.max_key,
-        count=info.count,
-        size=info.size,
-    )
-    for name, value in expected.items():
+    for name, value in table_properties(TableKind.RANGE, info).items():
         if found.get(name) != value:
             yield Problem(
                 TableKind.RANGE,

@@ -11,7 +11,7 @@ from graveler.committed.table import TableKind, table_properties
 from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError
 from graveler.identity import record_id
-from graveler.model import Entry
+from graveler.model import Entry, RangeInfo
 from graveler.objects.memory import MemoryStore
 from graveler.records import (
     decode_entry,
@@ -66,14 +66,10 @@ def rewrite(objects, folder, key, kind, altered):
     with TableWriter(path) as table:
         for name, value in altered:
             table.add(name, value)
-        properties = table_properties(
-            kind,
-            min_key=altered[0][0],
-            max_key=altered[-1][0],
-            count=len(altered),
-            size=sum(len(name) + len(value) for name, value in altered),
-        )
-        table.finish(bytes.fromhex(key.rpartition("/")[2]), properties)
+        identifier = bytes.fromhex(key.rpartition("/")[2])
+        size = sum(len(name) + len(value) for name, value in altered)
+        info = RangeInfo(identifier, altered[0][0], altered[-1][0], len(altered), size)
+        table.finish(identifier, table_properties(kind, info))
     objects.put(key, path.read_bytes())
 
 

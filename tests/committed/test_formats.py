@@ -10,7 +10,7 @@ from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import RangeCache, RangeStore
-from graveler.committed.splitting import Splitting
+from graveler.committed.range_writer import Splitting
 from graveler.committed.table import TableKind
 from graveler.identity import entry_identity, record_id
 from graveler.model import Entry

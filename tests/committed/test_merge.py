@@ -8,7 +8,7 @@ from graveler.committed.apply import apply
 from graveler.committed.bases import CONFLICT
 from graveler.committed.merge import Merged, RawConflict, merge
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.splitting import Splitting
+from graveler.committed.range_writer import Splitting
 from graveler.committed.verify import verify_metarange
 from graveler.errors import InvalidInputError
 from tests.committed.trees import CRUMBS, WHOLE, Forest, between, contents, new_store, record, value

@@ -9,8 +9,7 @@ from graveler.committed.apply import apply
 from graveler.committed.merge import merge
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import RangeCache, RangeStore
-from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting
+from graveler.committed.range_writer import RangeWriter, Splitting
 from graveler.errors import BackendUnavailableError
 from graveler.objects.memory import MemoryStore
 from tests.committed.trees import contents, record

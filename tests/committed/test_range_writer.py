@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from graveler.committed.range_store import RangeCache, RangeStore
-from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting
+from graveler.committed.range_writer import RangeWriter, Splitting
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
 from graveler.model import RangeInfo

@@ -1,7 +1,7 @@
 import pytest
 from xxhash import xxh64_intdigest
 
-from graveler.committed.splitting import HASH_MASK, HASH_SEED, Splitting
+from graveler.committed.range_writer import HASH_MASK, HASH_SEED, Splitting
 from graveler.errors import InvalidInputError
 
 # SELECT xxhash64(k) for binary k, Spark 4.3.0

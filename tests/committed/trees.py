@@ -9,8 +9,7 @@ from hashlib import sha256
 
 from graveler.committed import metarange
 from graveler.committed.range_store import RangeCache, RangeStore
-from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting
+from graveler.committed.range_writer import RangeWriter, Splitting
 from graveler.identity import record_id
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore

@@ -20,7 +20,7 @@ from graveler.fsck import fsck
 from graveler.identity import range_id, record_id
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
-from graveler.model import Entry
+from graveler.model import Entry, RangeInfo
 from graveler.names import path_key
 from graveler.objects.local import LocalStore
 from graveler.process import Inline
@@ -219,13 +219,9 @@ def table_of(path, kind, items, identifier, stated):
     with TableWriter(path) as table:
         for key, value in items:
             table.add(key, value)
-        properties = table_properties(
-            kind,
-            min_key=items[0][0],
-            max_key=items[-1][0],
-            count=len(items),
-            size=sum(len(key) + len(value) for key, value in items),
-        )
+        size = sum(len(key) + len(value) for key, value in items)
+        info = RangeInfo(identifier, items[0][0], items[-1][0], len(items), size)
+        properties = table_properties(kind, info)
         del properties["format"]
         table.finish(identifier, properties | ({} if stated is None else {"format": stated}))
     return path.read_bytes()
