@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final, TypeVar
 
 from graveler.errors import InvalidInputError
-from graveler.limits import (
+from graveler.model import (
     ADDRESS_BYTES,
     CHECKSUM_BYTES,
     COMMITTER_BYTES,
@@ -27,8 +27,9 @@ from graveler.limits import (
     METADATA_PAIRS,
     RUN_KEY_BYTES,
     TIMES,
+    Commit,
+    Entry,
 )
-from graveler.model import Commit, Entry
 
 _SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")

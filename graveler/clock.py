@@ -1,10 +1,13 @@
-"""Time, ids and randomness as ports, so that a test owns all three."""
+"""Time, ids and randomness as ports, so that a test owns all three; and time as a number."""
 
 import random
 import time
 import uuid
 from abc import ABC, abstractmethod
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(ABC):
@@ -61,3 +64,15 @@ class RandomIds(IdSource):
     def jitter(self) -> float:
         """Return a random number."""
         return random.random()  # noqa: S311 - spreading retries is no secret
+
+
+def unix_us(moment: datetime) -> int:
+    """Return whole microseconds since 1970-01-01 UTC of an aware `moment`."""
+    # timestamp() is a float and loses the last digits of microseconds
+    whole = int(moment.replace(microsecond=0).timestamp())
+    return whole * 1_000_000 + moment.microsecond
+
+
+def from_unix_us(value: int) -> datetime:
+    """Return the aware UTC time `value` microseconds after 1970."""
+    return _EPOCH + timedelta(microseconds=value)

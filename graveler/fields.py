@@ -8,14 +8,14 @@ from a key-value store, an object store or a file are never believed.
 import re
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from graveler.clock import from_unix_us
 from graveler.errors import CorruptionError
-from graveler.limits import LONGEST_DURATION, TIMES
+from graveler.model import LONGEST_DURATION, TIMES
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST: Final = 2**63 - 1
 _MISSING: Final = object()
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -24,11 +24,6 @@ _brief: Final = reprlib.Repr()
 _brief.maxlevel = 2
 _brief.maxstring = 80
 _E = TypeVar("_E", bound=Enum)
-
-
-def from_unix_us(value: int) -> datetime:
-    """Return the aware UTC time `value` microseconds after 1970."""
-    return _EPOCH + timedelta(microseconds=value)
 
 
 class Fields:

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
 
+from graveler.clock import unix_us
 from graveler.model import Entry
 
 _TEXT = b"t"
@@ -50,13 +51,6 @@ def _pairs(value: Mapping[str, str]) -> bytes:
 def _list(values: Iterable[str]) -> bytes:
     items = [_text(value) for value in values]
     return b"".join([_LIST, len(items).to_bytes(8, "big"), *items])
-
-
-def unix_us(moment: datetime) -> int:
-    """Return whole microseconds since 1970-01-01 UTC of an aware `moment`."""
-    # timestamp() is a float and loses the last digits of microseconds
-    whole = int(moment.replace(microsecond=0).timestamp())
-    return whole * 1_000_000 + moment.microsecond
 
 
 def entry_identity(entry: Entry) -> bytes:

@@ -8,7 +8,7 @@ from typing import Final
 
 from graveler.arguments import pairs as read_pairs
 from graveler.errors import InvalidInputError
-from graveler.limits import PATH_BYTES, REF_CHARACTERS
+from graveler.model import PATH_BYTES, REF_CHARACTERS
 
 _RUNS: Final = "run-"
 _OURS: Final = "graveler."

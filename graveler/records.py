@@ -27,11 +27,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, overload
 
+from graveler.clock import unix_us
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.fields import Fields, row
-from graveler.identity import entry_identity, record_id, unix_us
-from graveler.limits import ENTRY_BYTES, RECORD_BYTES
-from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
+from graveler.identity import entry_identity, record_id
+from graveler.model import ENTRY_BYTES, RECORD_BYTES, BranchRecord, Commit, Entry, Move, RangeInfo
 
 FORMAT: Final = 2
 """Of every record, table and dump written here, and the only one that is read.

@@ -20,8 +20,7 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.table import Record, Scratch, TableFile, TableKind, table_properties
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.identity import range_id
-from graveler.limits import PATH_BYTES
-from graveler.model import RangeInfo
+from graveler.model import PATH_BYTES, RangeInfo
 from graveler.records import RECORD_ID_BYTES
 from graveler.sstable.writer import TableWriter
 

@@ -167,11 +167,11 @@ def checked_ids(reader: TableReader, identifier: bytes, kind: TableKind) -> Iter
         count += 1
     if digest.digest() != identifier:
         raise CorruptionError(f"{what} holds the records of {digest.hexdigest()} ({count} of them)")
-    expected = table_properties(kind, RangeInfo(identifier, first, last, count, size))
-    for name, value in expected.items():
-        if properties.get(name) != value:
+    info = RangeInfo(identifier, first, last, count, size)
+    for name, expected in table_properties(kind, info).items():
+        if properties.get(name) != expected:
             raise CorruptionError(
-                f"{what}: property {name} is {properties.get(name)!r}, its records say {value!r}"
+                f"{what}: property {name} is {properties.get(name)!r}, its records say {expected!r}"
             )
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
+from graveler.clock import unix_us
 from graveler.committed import diff, scan
 from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import CHANGES, HISTORY
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import last_touch
-from graveler.identity import unix_us
 from graveler.names import path_key
 from graveler.records import encode_json
 from graveler.repository.reads.listing import within

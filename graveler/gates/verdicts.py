@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final, Self
 
+from graveler.clock import unix_us
 from graveler.fields import Fields
 from graveler.gates.candidate import Candidate
-from graveler.identity import unix_us
 from graveler.kv.store import KVStore
 from graveler.records import decode_json, encode_json, read_key
 

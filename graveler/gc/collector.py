@@ -7,8 +7,8 @@ from typing import Final
 
 from graveler.arguments import Duration, duration, flag, optional, real, text
 from graveler.arguments import count as whole
+from graveler.clock import from_unix_us, unix_us
 from graveler.errors import InvalidInputError, StateError, ThrottledError
-from graveler.fields import from_unix_us
 from graveler.gc.condemnation import close_lost, condemn, preview, withdraw
 from graveler.gc.lease import LEASE_SECONDS, Lease
 from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState, store_now
@@ -17,7 +17,6 @@ from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.sweep import Sweep
-from graveler.identity import unix_us
 from graveler.process import Progress
 from graveler.repository import Stores
 

@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from graveler.clock import unix_us
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally, store_now
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
-from graveler.identity import unix_us
 from graveler.kv.store import ABSENT
 from graveler.refs.commits import Expired
 from graveler.repository import Stores

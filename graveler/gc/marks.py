@@ -11,13 +11,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from graveler.clock import Clock, IdSource
+from graveler.clock import Clock, IdSource, from_unix_us, unix_us
 from graveler.errors import NotFoundError, ObjectNotFoundError, StateError
-from graveler.fields import Fields, from_unix_us, row
-from graveler.identity import unix_us
+from graveler.fields import Fields, row
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
-from graveler.limits import LONGEST_DURATION
+from graveler.model import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json
 from graveler.repository.links.borrowed import CONDEMNED

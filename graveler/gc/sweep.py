@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
+from graveler.clock import unix_us
 from graveler.errors import ObjectNotFoundError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
-from graveler.identity import unix_us
 from graveler.process import batches
 from graveler.refs.commits import Expired
 from graveler.repository import Stores

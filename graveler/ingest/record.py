@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from graveler.clock import unix_us
 from graveler.fields import Fields
-from graveler.identity import unix_us
 from graveler.records import decode_json, encode_json
 from graveler.runs.record import Refusal
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import BinaryIO, ClassVar, Final
 
-from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.clock import Clock, IdSource, RandomIds, SystemClock, unix_us
 from graveler.errors import (
     BackendUnavailableError,
     InvalidInputError,
@@ -28,7 +28,6 @@ from graveler.errors import (
     OutcomeUnknownError,
     PreconditionFailedError,
 )
-from graveler.identity import unix_us
 from graveler.objects.address import check_key, check_prefix, check_range, folder_of_prefix
 from graveler.objects.local_files import (
     DurableFolders,

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, ClassVar, Final, Self
 
+from graveler.clock import unix_us
 from graveler.errors import InvalidInputError, PreconditionFailedError
-from graveler.identity import unix_us
 
 _ETAG: Final = "etag:"
 _MTIME: Final = "mtime:"

@@ -18,6 +18,7 @@ from datetime import datetime
 from threading import RLock
 from typing import Final
 
+from graveler.clock import from_unix_us, unix_us
 from graveler.errors import (
     CorruptionError,
     ExpiredError,
@@ -25,12 +26,11 @@ from graveler.errors import (
     RefNotFoundError,
     ThrottledError,
 )
-from graveler.fields import Fields, from_unix_us
-from graveler.identity import commit_id, unix_us
+from graveler.fields import Fields
+from graveler.identity import commit_id
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
-from graveler.limits import RECORD_BYTES
-from graveler.model import Commit
+from graveler.model import RECORD_BYTES, Commit
 from graveler.names import check_pairs
 from graveler.records import (
     FORMAT,

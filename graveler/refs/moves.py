@@ -22,11 +22,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.clock import Clock, IdSource
+from graveler.clock import Clock, IdSource, unix_us
 from graveler.config import default_committer
 from graveler.errors import CorruptionError
 from graveler.fields import Fields
-from graveler.identity import unix_us
 from graveler.kv.store import KVStore
 from graveler.model import BranchRecord, Move
 from graveler.names import is_of_run

@@ -6,9 +6,8 @@ from datetime import datetime
 from heapq import merge
 from itertools import groupby
 
+from graveler.clock import from_unix_us, unix_us
 from graveler.errors import RefNotFoundError
-from graveler.fields import from_unix_us
-from graveler.identity import unix_us
 from graveler.model import BranchRecord, Move
 from graveler.refs.moves import DELETED, Life
 from graveler.refs.refs import Refs

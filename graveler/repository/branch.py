@@ -19,8 +19,7 @@ from graveler.arguments import (
     ref_text,
     text,
 )
-from graveler.limits import COMMITTER_BYTES, MESSAGE_BYTES
-from graveler.model import Change, Commit, Entry
+from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
 from graveler.repository import branches, commits, patches, view, writes

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from graveler.clock import from_unix_us, unix_us
 from graveler.errors import CorruptionError
-from graveler.fields import from_unix_us
-from graveler.identity import unix_us
 from graveler.kv.store import KVStore
 from graveler.records import read_key
 from graveler.runs.record import RunRecord

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from graveler.clock import Clock, IdSource
+from graveler.clock import Clock, IdSource, unix_us
 from graveler.errors import (
     FencedError,
     GravelerError,
@@ -14,7 +14,6 @@ from graveler.errors import (
 )
 from graveler.fields import Fields
 from graveler.gates.verdicts import read_verdict
-from graveler.identity import unix_us
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import run_branch

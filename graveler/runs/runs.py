@@ -28,8 +28,7 @@ from graveler.arguments import (
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate, as_gates
 from graveler.gates.answer import Check
-from graveler.limits import MESSAGE_BYTES, RUN_KEY_BYTES
-from graveler.model import Commit
+from graveler.model import MESSAGE_BYTES, RUN_KEY_BYTES, Commit
 from graveler.repository.merge.merges import check_strategy
 from graveler.repository.stores import Stores
 from graveler.runs import lifecycle

@@ -19,7 +19,7 @@ from itertools import pairwise
 from operator import lt
 from typing import Final
 
-from graveler.limits import BLOCK_BYTES, KEY_BYTES
+from graveler.model import BLOCK_BYTES, KEY_BYTES
 from graveler.sstable.format import DamageError, read_varint, varint
 
 KEY_TRAILER_BYTES: Final = 8

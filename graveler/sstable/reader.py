@@ -13,7 +13,7 @@ from typing import Final
 import cramjam
 
 from graveler.errors import CorruptionError
-from graveler.limits import BLOCK_BYTES
+from graveler.model import BLOCK_BYTES
 from graveler.sstable.block import Batch, batches, bounds, entries, run_of
 from graveler.sstable.format import (
     CHECKSUMS,

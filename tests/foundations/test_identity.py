@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.identity import commit_id, entry_identity, range_id, record_id, unix_us
+from graveler.clock import unix_us
+from graveler.identity import commit_id, entry_identity, range_id, record_id
 from graveler.model import Entry
 from graveler.records import encode_entry
 

@@ -10,6 +10,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from graveler.clock import from_unix_us
 from graveler.committed.table import TableKind, check_table
 from graveler.config import load_config
 from graveler.errors import (
@@ -19,7 +20,7 @@ from graveler.errors import (
     NewerFormatError,
     OlderFormatError,
 )
-from graveler.fields import Fields, from_unix_us
+from graveler.fields import Fields
 from graveler.gates import Candidate
 from graveler.gates.named import NamedGate
 from graveler.gates.statistics import Statistics

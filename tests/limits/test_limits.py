@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
+from graveler import model
 from graveler.clock import RandomIds, SystemClock
 from graveler.config import LakeConfig
 from graveler.errors import CorruptionError, InvalidInputError
@@ -17,7 +17,7 @@ from graveler.model import Entry
 from graveler.process import Inline
 from graveler.records import decode_commit, decode_entry, encode_entry, encode_value
 
-PAGE = Path(__file__).parents[2] / "docs" / "formats" / "limits.md"
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "model.md"
 STORES = ["memory", "sqlite", "rocksdb", "postgres", "mysql", "dynamodb"]
 NAMES = count(1)
 QUOTE = '"'  # takes two bytes in a record
@@ -48,9 +48,9 @@ def pairs(size):
 
 def test_an_entry_as_large_as_may_be_is_written_and_read(repo):
     main = repo.branch("main")
-    path = "p" * limits.PATH_BYTES
-    content_type = QUOTE * (limits.CONTENT_TYPE_BYTES // 2)
-    metadata = pairs(limits.METADATA_BYTES)
+    path = "p" * model.PATH_BYTES
+    content_type = QUOTE * (model.CONTENT_TYPE_BYTES // 2)
+    metadata = pairs(model.METADATA_BYTES)
     main.put(path, b"1", content_type=content_type, metadata=metadata)
     assert main.stat(path).metadata == metadata
     main.commit("large")
@@ -59,54 +59,54 @@ def test_an_entry_as_large_as_may_be_is_written_and_read(repo):
 
 
 def test_the_largest_commit_and_run_are_written_and_read(repo):
-    message = "m" * limits.MESSAGE_BYTES
-    metadata = pairs(limits.METADATA_BYTES)
+    message = "m" * model.MESSAGE_BYTES
+    metadata = pairs(model.METADATA_BYTES)
     main = repo.branch("main")
     main.put("a", b"1")
-    main.commit(message, metadata=metadata, committer="c" * limits.COMMITTER_BYTES)
+    main.commit(message, metadata=metadata, committer="c" * model.COMMITTER_BYTES)
     found = repo.commit("main")
     assert (found.message, found.metadata) == (message, metadata)
-    key = "k" * limits.RUN_KEY_BYTES
+    key = "k" * model.RUN_KEY_BYTES
     with repo.run(key, metadata=metadata) as run:
         run.put("b", b"1")
     assert repo.runs.get(key).metadata == metadata
-    name = "b" * limits.REF_CHARACTERS
+    name = "b" * model.REF_CHARACTERS
     assert repo.create_branch(name).name == name
     repo.tags.create(name)
     assert repo.tags.list() == {name: repo.commit("main").id}
 
 
 TOO_LARGE = {
-    "path": lambda repo, main: main.put("p" * (limits.PATH_BYTES + 1), b"1"),
+    "path": lambda repo, main: main.put("p" * (model.PATH_BYTES + 1), b"1"),
     "content_type": lambda repo, main: main.put(
-        "p", b"1", content_type=QUOTE * (limits.CONTENT_TYPE_BYTES // 2) + "x"
+        "p", b"1", content_type=QUOTE * (model.CONTENT_TYPE_BYTES // 2) + "x"
     ),
     "metadata of": lambda repo, main: main.put(
-        "p", b"1", metadata=pairs(limits.METADATA_BYTES + 1)
+        "p", b"1", metadata=pairs(model.METADATA_BYTES + 1)
     ),
     "1001 pairs": lambda repo, main: main.upload(
-        "p", b"1", metadata={str(number): "" for number in range(limits.METADATA_PAIRS + 1)}
+        "p", b"1", metadata={str(number): "" for number in range(model.METADATA_PAIRS + 1)}
     ),
     "address": lambda repo, main: main.link_many(
-        [Entry("p", "data/" + "x" * limits.ADDRESS_BYTES, 1)]
+        [Entry("p", "data/" + "x" * model.ADDRESS_BYTES, 1)]
     ),
     "checksum": lambda repo, main: main.link_many(
-        [Entry("p", "data/x", 1, "x" * (limits.CHECKSUM_BYTES + 1))]
+        [Entry("p", "data/x", 1, "x" * (model.CHECKSUM_BYTES + 1))]
     ),
     "version": lambda repo, main: main.link_many(
-        [Entry("p", "data/x", 1, version="x" * (limits.CHECKSUM_BYTES + 1))]
+        [Entry("p", "data/x", 1, version="x" * (model.CHECKSUM_BYTES + 1))]
     ),
-    "message": lambda repo, main: main.commit("m" * (limits.MESSAGE_BYTES + 1)),
-    "committer": lambda repo, main: main.commit("m", committer="c" * (limits.COMMITTER_BYTES + 1)),
-    "of a commit": lambda repo, main: main.commit("m", metadata=pairs(limits.METADATA_BYTES + 1)),
+    "message": lambda repo, main: main.commit("m" * (model.MESSAGE_BYTES + 1)),
+    "committer": lambda repo, main: main.commit("m", committer="c" * (model.COMMITTER_BYTES + 1)),
+    "of a commit": lambda repo, main: main.commit("m", metadata=pairs(model.METADATA_BYTES + 1)),
     "of a merge": lambda repo, main: repo.merge(
-        "main~1", into="main", metadata=pairs(limits.METADATA_BYTES + 1)
+        "main~1", into="main", metadata=pairs(model.METADATA_BYTES + 1)
     ),
-    "of a run": lambda repo, main: repo.runs.open("k", metadata=pairs(limits.METADATA_BYTES + 1)),
-    "key": lambda repo, main: repo.runs.open("k" * (limits.RUN_KEY_BYTES + 1)),
-    "branch": lambda repo, main: repo.create_branch("b" * (limits.REF_CHARACTERS + 1)),
-    "tag": lambda repo, main: repo.tags.create("b" * (limits.REF_CHARACTERS + 1)),
-    "lease": lambda repo, main: repo.runs.open("k", lease=f"{limits.LONGEST_DURATION.days + 1}d"),
+    "of a run": lambda repo, main: repo.runs.open("k", metadata=pairs(model.METADATA_BYTES + 1)),
+    "key": lambda repo, main: repo.runs.open("k" * (model.RUN_KEY_BYTES + 1)),
+    "branch": lambda repo, main: repo.create_branch("b" * (model.REF_CHARACTERS + 1)),
+    "tag": lambda repo, main: repo.tags.create("b" * (model.REF_CHARACTERS + 1)),
+    "lease": lambda repo, main: repo.runs.open("k", lease=f"{model.LONGEST_DURATION.days + 1}d"),
 }
 
 
@@ -126,18 +126,18 @@ def test_what_is_larger_is_refused_before_anything_is_stored(repo, what):
 
 
 def test_a_reader_takes_no_more_than_a_writer_writes():
-    _, value = encode_entry(Entry("p", "data/x", 1, metadata=pairs(limits.METADATA_BYTES)))
-    assert len(value) < limits.ENTRY_BYTES
+    _, value = encode_entry(Entry("p", "data/x", 1, metadata=pairs(model.METADATA_BYTES)))
+    assert len(value) < model.ENTRY_BYTES
     assert decode_entry(b"p", value).size == 1
-    large = encode_value(b"\0" * 32, b" " * limits.ENTRY_BYTES)
-    with pytest.raises(CorruptionError, match=str(limits.ENTRY_BYTES)):
+    large = encode_value(b"\0" * 32, b" " * model.ENTRY_BYTES)
+    with pytest.raises(CorruptionError, match=str(model.ENTRY_BYTES)):
         decode_entry(b"p", large)
-    with pytest.raises(CorruptionError, match=str(limits.RECORD_BYTES)):
-        decode_commit("0" * 64, b" " * (limits.RECORD_BYTES + 1))
-    fields = 6 * (limits.ADDRESS_BYTES + 2 * limits.CHECKSUM_BYTES + limits.CONTENT_TYPE_BYTES)
-    assert limits.METADATA_BYTES + fields < limits.ENTRY_BYTES  # whatever is in it
-    assert limits.ENTRY_BYTES < limits.BLOCK_BYTES
-    assert limits.RECORD_BYTES + 2 * limits.PATH_BYTES + 3 <= 400 * 1024  # an item of DynamoDB
+    with pytest.raises(CorruptionError, match=str(model.RECORD_BYTES)):
+        decode_commit("0" * 64, b" " * (model.RECORD_BYTES + 1))
+    fields = 6 * (model.ADDRESS_BYTES + 2 * model.CHECKSUM_BYTES + model.CONTENT_TYPE_BYTES)
+    assert model.METADATA_BYTES + fields < model.ENTRY_BYTES  # whatever is in it
+    assert model.ENTRY_BYTES < model.BLOCK_BYTES
+    assert model.RECORD_BYTES + 2 * model.PATH_BYTES + 3 <= 400 * 1024  # an item of DynamoDB
 
 
 def test_the_page_has_every_limit():
@@ -146,7 +146,7 @@ def test_the_page_has_every_limit():
     )
     numbers = {name: int(number.replace(",", "")) for name, number in rows.items()}
     expected = {name: limit for name, limit in vars(limits).items() if isinstance(limit, int)}
-    expected["LONGEST_DURATION"] = limits.LONGEST_DURATION.days
+    expected["LONGEST_DURATION"] = model.LONGEST_DURATION.days
     assert numbers == expected
     assert "9800" in PAGE.read_text("utf-8")
-    assert limits.TIMES[1].year == 9800
+    assert model.TIMES[1].year == 9800

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import pytest
 
+from graveler.clock import from_unix_us
 from graveler.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -14,7 +15,6 @@ from graveler.errors import (
     NotFoundError,
     OlderFormatError,
 )
-from graveler.fields import from_unix_us
 from graveler.identity import commit_id
 from graveler.records import encode_json
 from graveler.refs.dump import read_dump

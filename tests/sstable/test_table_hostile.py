@@ -8,7 +8,7 @@ import cramjam
 import pytest
 
 from graveler.errors import CorruptionError
-from graveler.limits import BLOCK_BYTES
+from graveler.model import BLOCK_BYTES
 from graveler.sstable import TableReader
 from graveler.sstable.block import encode_block
 from graveler.sstable.format import varint

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.limits import BLOCK_BYTES, KEY_BYTES
+from graveler.model import BLOCK_BYTES, KEY_BYTES
 from graveler.sstable import TableReader
 from tests.sstable.tables import rocksdb_read, written
 

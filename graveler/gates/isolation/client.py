@@ -8,13 +8,13 @@ from io import BufferedReader
 from threading import Lock
 from typing import Any, BinaryIO, Final, NoReturn, cast
 
+from graveler.clock import from_unix_us
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
     InvalidInputError,
     ObjectNotFoundError,
 )
-from graveler.fields import from_unix_us
 from graveler.gates.footers import RangedFile
 from graveler.gates.isolation.channel import Message, MessageReader, send
 from graveler.gates.isolation.server import LONGEST_PIECE

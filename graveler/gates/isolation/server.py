@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
+from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.fields import Fields
 from graveler.gates.answer import LONGEST_REASON, Answer
@@ -14,7 +15,6 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.facts import plain, shortened
 from graveler.gates.isolation.channel import Message
 from graveler.gates.statistics import Statistics
-from graveler.identity import unix_us
 from graveler.model import Entry
 from graveler.records import encode_json
 from graveler.repository.view import find_value

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from graveler.clock import unix_us
 from graveler.committed import LEVELS
 from graveler.errors import CorruptionError
-from graveler.identity import unix_us
 from graveler.model import Commit
 from graveler.refs import Refs
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from graveler.clock import unix_us
 from graveler.committed import EMPTY_METARANGE
 from graveler.errors import StateError
 from graveler.gc.marks import FOLDER, Kind, Tally, store_now
@@ -20,7 +21,6 @@ from graveler.gc.reachability.roots import Roots, RunRoots
 from graveler.gc.reachability.scratch import ListedFile, Scratch
 from graveler.gc.reachability.trees import Trees
 from graveler.gc.rules import Keep, Retention
-from graveler.identity import unix_us
 from graveler.objects.address import DATA
 from graveler.objects.store import ObjectInfo
 from graveler.process import Progress, no_progress

@@ -12,8 +12,8 @@ from os.path import commonprefix
 from typing import Final
 
 from graveler.arguments import check_entry, path_text
+from graveler.clock import unix_us
 from graveler.errors import InvalidInputError, ObjectNotFoundError
-from graveler.identity import unix_us
 from graveler.model import Entry
 from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own

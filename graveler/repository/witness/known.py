@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from graveler.clock import unix_us
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -11,7 +12,6 @@ from graveler.errors import (
     StorageMismatchError,
 )
 from graveler.fields import Fields
-from graveler.identity import unix_us
 from graveler.objects.store import ObjectStore
 from graveler.records import decode_json, encode_json
 from graveler.repository.witness.marker import MARKER, Marker, Owner

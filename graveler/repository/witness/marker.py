@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
+from graveler.clock import unix_us
 from graveler.errors import ObjectNotFoundError
 from graveler.fields import Fields
-from graveler.identity import unix_us
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json
 

@@ -27,8 +27,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.identity import record_id
-from graveler.limits import MESSAGE_BYTES
-from graveler.model import BranchRecord, Commit
+from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
 from graveler.records import value_identity
 from graveler.refs import move
