@@ -17,7 +17,7 @@ from graveler.model import Entry
 from graveler.process import Inline
 from graveler.records import decode_commit, decode_entry, encode_entry, encode_value
 
-PAGE = Path(__file__).parents[2] / "docs" / "formats" / "model.md"
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "limits.md"
 STORES = ["memory", "sqlite", "rocksdb", "postgres", "mysql", "dynamodb"]
 NAMES = count(1)
 QUOTE = '"'  # takes two bytes in a record
@@ -81,9 +81,7 @@ TOO_LARGE = {
     "content_type": lambda repo, main: main.put(
         "p", b"1", content_type=QUOTE * (model.CONTENT_TYPE_BYTES // 2) + "x"
     ),
-    "metadata of": lambda repo, main: main.put(
-        "p", b"1", metadata=pairs(model.METADATA_BYTES + 1)
-    ),
+    "metadata of": lambda repo, main: main.put("p", b"1", metadata=pairs(model.METADATA_BYTES + 1)),
     "1001 pairs": lambda repo, main: main.upload(
         "p", b"1", metadata={str(number): "" for number in range(model.METADATA_PAIRS + 1)}
     ),
@@ -145,7 +143,7 @@ def test_the_page_has_every_limit():
         re.findall(r"^\| `(\w+)` \|[^|]*\| ([\d,]+)", PAGE.read_text("utf-8"), re.MULTILINE)
     )
     numbers = {name: int(number.replace(",", "")) for name, number in rows.items()}
-    expected = {name: limit for name, limit in vars(limits).items() if isinstance(limit, int)}
+    expected = {name: limit for name, limit in vars(model).items() if isinstance(limit, int)}
     expected["LONGEST_DURATION"] = model.LONGEST_DURATION.days
     assert numbers == expected
     assert "9800" in PAGE.read_text("utf-8")
