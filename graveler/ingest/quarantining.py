@@ -21,8 +21,7 @@ from graveler.ingest.record import Quarantine, Standing
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import put_on, put_on_unless_changed, taken_off
 from graveler.model import BranchRecord, Commit
-from graveler.refs import is_ancestor, merge_bases, move
-from graveler.repository import branches
+from graveler.refs import is_ancestor, merge_bases, move, remove
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merge.merges import find_bases
 from graveler.repository.stores import Stores
@@ -197,9 +196,12 @@ class Quarantines:
         """Take away the branch that we made of a quarantine that was released meanwhile."""
         kept = self._records.quarantine(name)
         if kept is not None and kept.released:
-            branches.drop_branch(
-                self._stores, name, lambda there: there.commit_id == kept.head and not there.fence
+            tokens = remove(
+                self._stores.refs,
+                name,
+                lambda record: record.commit_id == kept.head and not record.fence,
             )
+            self._stores.staging.drop(*tokens)
 
 
 def _rewritten(there: BranchRecord) -> BranchRecord:

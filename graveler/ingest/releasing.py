@@ -27,8 +27,8 @@ from graveler.ingest.record import Quarantine
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import before
 from graveler.model import BranchRecord, Commit
-from graveler.refs import move
-from graveler.repository import branches, commits
+from graveler.refs import move, remove
+from graveler.repository import commits
 from graveler.repository.landing import CommitSpec
 from graveler.repository.reads.changes import diff_commits
 from graveler.repository.stores import Stores
@@ -210,5 +210,7 @@ class Releases:
             )
 
     def _drop(self, kept: Quarantine) -> None:
-        branches.drop_branch(self.stores, kept.name, lambda there: there.fence.startswith(_CLOSED))
+        refs = self.stores.refs
+        tokens = remove(refs, kept.name, lambda record: record.fence.startswith(_CLOSED))
+        self.stores.staging.drop(*tokens)
         self._marked(kept, releasing=False)

@@ -1,4 +1,4 @@
-"""The one place that moves a branch: read, change, compare-and-set, repeat."""
+"""The one place that moves or removes a branch: read, change, compare-and-set, repeat."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,6 +7,7 @@ from graveler.errors import (
     BackendUnavailableError,
     OutcomeUnknownError,
     PreconditionFailedError,
+    RefNotFoundError,
 )
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord
@@ -101,6 +102,52 @@ def advance(
             return True  # even if the branch was moved elsewhere since
         return is_ancestor(refs.commits, record.commit_id, now.commit_id)
     return True
+
+
+def remove(
+    refs: Refs, name: str, mine: Callable[[BranchRecord], bool], *, must_exist: bool = False
+) -> tuple[str, ...]:
+    """Remove a branch; its commits stay.
+
+    Args:
+        refs: The repository's refs.
+        name: The branch.
+        mine: Returns whether a record may be removed. The removal is atomic with that answer: a
+            branch that another process has changed meanwhile stays.
+        must_exist: Raise RefNotFoundError if there is no such branch.
+
+    Returns:
+        The staging tokens of the branch, which no branch names any more; none if it stays.
+
+    Raises:
+        ThrottledError: 200 races lost in a row.
+    """
+    tokens: tuple[str, ...] = ()
+    unsure: str | None = None  # the birth of the branch whose removal had no answer
+
+    def attempt(_number: int) -> tuple[str, ...] | None:
+        nonlocal tokens, unsure
+        try:
+            record, predicate = refs.branches.get_for_update(name)
+        except RefNotFoundError:
+            if must_exist and not tokens:
+                raise
+            return tokens
+        if unsure not in {None, record.born}:
+            return tokens  # the branch was removed, and this is another one of its name
+        if not mine(record):
+            return ()
+        tokens = (record.staging_token, *record.sealed_tokens)
+        try:
+            refs.branches.delete(record, predicate)
+        except OutcomeUnknownError:
+            unsure = record.born
+            return None
+        except PreconditionFailedError:
+            return None
+        return tokens
+
+    return retry(refs.clock, refs.ids, f"branch {name!r}", attempt)
 
 
 def _read_back(refs: Refs, name: str, unknown: OutcomeUnknownError) -> BranchRecord:

@@ -1,6 +1,5 @@
 """Branches: create, reset, hard reset, delete."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -8,19 +7,14 @@ from graveler.errors import (
     AlreadyExistsError,
     FencedError,
     InvalidInputError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
-    RefNotFoundError,
-    ThrottledError,
 )
 from graveler.model import BranchRecord, Commit, Move
 from graveler.names import check_users_branch
-from graveler.refs import move, resolve_to_name
+from graveler.refs import move, remove, resolve_to_name
 from graveler.repository.landing import Tip, land
 from graveler.repository.merge.merges import refuse_unpublished
 from graveler.repository.stores import Stores
 from graveler.repository.writes import check_fence, owned
-from graveler.retries import backoff
 
 _ATTEMPTS: Final = 200
 _RESET: Final = "reset"
@@ -64,47 +58,6 @@ def begun_from(stores: Stores, head: Commit) -> Commit:
     return head if default is None else stores.refs.commits.get(default.commit_id)
 
 
-def drop_branch(
-    stores: Stores, name: str, mine: Callable[[BranchRecord], bool], *, must_exist: bool = False
-) -> None:
-    """Remove a branch and what is staged on it.
-
-    Args:
-        stores: The repository.
-        name: The branch.
-        mine: Asked of the very record that would be removed, in one atomic step with its
-            removal: what somebody else has made of the branch meanwhile stays.
-        must_exist: Raise RefNotFoundError where there is no such branch.
-    """
-    dropped: tuple[str, ...] = ()
-    unsure: str | None = None  # the birth of the branch whose removal had no answer
-    for attempt in range(_ATTEMPTS):
-        try:
-            record, predicate = stores.refs.branches.get_for_update(name)
-        except RefNotFoundError:
-            if must_exist and not dropped:
-                raise
-            break
-        if unsure not in {None, record.born}:
-            break  # it was removed, and this is another one of its name
-        if not mine(record):
-            return
-        dropped = (record.staging_token, *record.sealed_tokens)
-        try:
-            stores.refs.branches.delete(record, predicate)
-        except OutcomeUnknownError:
-            unsure = record.born
-        except PreconditionFailedError:
-            pass
-        else:
-            break
-        backoff(stores.clock, stores.ids, attempt)
-    else:
-        raise ThrottledError(f"branch {name!r} is busy: lost {_ATTEMPTS} races; try again")
-    for token in dropped:
-        stores.staging.drop(token)
-
-
 def delete_branch(stores: Stores, name: str) -> None:
     """Remove a branch and what is staged on it; its commits stay.
 
@@ -123,7 +76,8 @@ def delete_branch(stores: Stores, name: str) -> None:
         stores.refs.protection.check(name, "delete")
         return True
 
-    drop_branch(stores, name, is_users, must_exist=True)
+    tokens = remove(stores.refs, name, is_users, must_exist=True)
+    stores.staging.drop(*tokens)
 
 
 def reset(stores: Stores, name: str, *, fence: str = "") -> None:
@@ -144,8 +98,7 @@ def reset(stores: Stores, name: str, *, fence: str = "") -> None:
 
     with owned(name, fence):
         move(stores.refs, name, change, landed=landed)
-    for token in dropped:
-        stores.staging.drop(token)
+    stores.staging.drop(*dropped)
 
 
 def reset_hard(stores: Stores, name: str, to: str) -> Commit:
@@ -186,6 +139,5 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
         )
 
     done = land(stores, name, _RESET, build, guard="reset", landed=landed)
-    for old in (done.tip.record.staging_token, *done.tip.record.sealed_tokens):
-        stores.staging.drop(old)
+    stores.staging.drop(done.tip.record.staging_token, *done.tip.record.sealed_tokens)
     return done.commit or done.tip.head

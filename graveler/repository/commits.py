@@ -215,7 +215,7 @@ class _Committer:
         )
         if landed.commit is None:
             return self._other or landed.tip.head
-        self._drop(self._tokens)
+        self._stores.staging.drop(*self._tokens)
         return landed.commit
 
     def _build(self, tip: Tip) -> BranchRecord | None:
@@ -234,7 +234,7 @@ class _Committer:
         rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])
         if not applied.changed and not allow_empty:
             self._clear(rest, tip.predicate)
-            self._drop(tokens)
+            self._stores.staging.drop(*tokens)
             raise NoChangesError(f"branch {self._name!r}: what is staged equals the head")
         made = make_commit(
             self._stores,
@@ -339,10 +339,6 @@ class _Committer:
             self._stores.refs.branches.replace(record, predicate)
         except (PreconditionFailedError, OutcomeUnknownError):
             raise LookAgain from None  # what landed has taken our tokens along: looking is safe
-
-    def _drop(self, tokens: tuple[str, ...]) -> None:
-        for token in tokens:
-            self._stores.staging.drop(token)
 
 
 def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:

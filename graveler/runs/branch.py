@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from graveler.errors import AlreadyExistsError, ExpiredError, FencedError, RefNotFoundError
 from graveler.model import BranchRecord, Commit
-from graveler.refs import move
-from graveler.repository import branches
+from graveler.refs import move, remove
 from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 
@@ -62,8 +61,7 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
             except AlreadyExistsError:
                 continue  # made between our read and our write: take it over
         break
-    for token in dropped:
-        stores.staging.drop(token)
+    stores.staging.drop(*dropped)
 
 
 def was_deleted(stores: Stores, record: RunRecord) -> bool:
@@ -106,7 +104,10 @@ def _is_of_this_round(commit: Commit, record: RunRecord) -> bool:
 
 def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
     """Delete a run's or a step's branch if it belongs to attempt `up_to` or an earlier one."""
-    branches.drop_branch(stores, name, lambda there: bool(there.fence) and there.attempt <= up_to)
+    tokens = remove(
+        stores.refs, name, lambda record: bool(record.fence) and record.attempt <= up_to
+    )
+    stores.staging.drop(*tokens)
 
 
 def drop_step_branches(stores: Stores, record: RunRecord, *, up_to: int) -> None:

@@ -207,8 +207,7 @@ def _fence_off(stores: Stores, record: RunRecord) -> str:
         branch = move(stores.refs, record.branch, fence_off, landed=landed)
     except RefNotFoundError:
         return record.head or record.base  # never made, or deleted meanwhile
-    for token in dropped:
-        stores.staging.drop(token)
+    stores.staging.drop(*dropped)
     return branch.commit_id
 
 

@@ -110,9 +110,10 @@ class StagingArea:
         for partition in self._kv.partitions(self._prefix):
             yield partition[len(self._prefix) :]
 
-    def drop(self, token: str) -> None:
-        """Remove all that is staged under a token that no branch names any more.
+    def drop(self, *tokens: str) -> None:
+        """Remove all that is staged under tokens that no branch names any more.
 
         It runs in the background: what a dead process leaves behind is garbage that nothing reads.
         """
-        self._background.run(partial(self._kv.drop, self._prefix + token))
+        for token in tokens:
+            self._background.run(partial(self._kv.drop, self._prefix + token))

@@ -10,7 +10,7 @@ from graveler.errors import (
     InvalidInputError,
     RunNotFoundError,
 )
-from graveler.repository.branches import drop_branch
+from graveler.refs import remove
 from graveler.runs import RunHandle, RunState
 from graveler.testing.faults import unavailable
 from tests.harness.worlds import ScriptedWorld
@@ -21,7 +21,7 @@ KEY = "hourly 05"
 
 def delete(repo, name):
     """What no call of the public face does to a run's branch."""
-    drop_branch(repo.stores, name, lambda there: True)
+    remove(repo.stores.refs, name, lambda _: True)
 
 
 def work(run, name):

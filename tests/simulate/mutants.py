@@ -196,15 +196,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "tokens are dropped before the commit is in",
         f"{_COMMIT}._build",
         "return replace(rest, commit_id=made.id)",
-        "self._drop(tokens); return replace(rest, commit_id=made.id)",
+        "self._stores.staging.drop(*tokens); return replace(rest, commit_id=made.id)",
         "write-commit-read",
         "write-commit+1",
     ),
     _one(
         "committed tokens are never dropped",
-        f"{_COMMIT}._drop",
-        "for token in tokens:",
-        "for token in ():",
+        f"{_COMMIT}.run",
+        "self._stores.staging.drop(*self._tokens)",
+        "pass",
         "write-commit",
     ),
     _one(
@@ -316,9 +316,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "what is staged on a deleted branch stays",
-        "repository.branches:drop_branch",
-        "for token in dropped:",
-        "for token in ():",
+        "repository.branches:delete_branch",
+        "stores.staging.drop(*tokens)",
+        "pass",
         "delete-branch",
     ),
     _one(

@@ -30,8 +30,7 @@ from graveler.identity import record_id
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
 from graveler.records import value_identity
-from graveler.refs import move
-from graveler.repository import branches
+from graveler.refs import move, remove
 from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merge.merges import merge_trees
 from graveler.repository.stores import Stores
@@ -158,8 +157,7 @@ def _take_branch(stores: Stores, records: RunRecords, record: BranchRecord) -> N
             except RefNotFoundError:
                 continue  # dropped between the two reads
         break
-    for token in dropped:
-        stores.staging.drop(token)
+    stores.staging.drop(*dropped)
 
 
 class Step(RunBranch):
@@ -232,7 +230,9 @@ class Step(RunBranch):
 
     def discard(self) -> None:
         """Discard the try: delete the step's branch."""
-        branches.drop_branch(self.repository, self._name, lambda there: there.fence == self._fence)
+        stores = self.repository
+        tokens = remove(stores.refs, self._name, lambda record: record.fence == self._fence)
+        stores.staging.drop(*tokens)
 
     def undo(self) -> Commit | None:
         """Join with nothing written, which undoes the step's earlier success.

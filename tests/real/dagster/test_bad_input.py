@@ -15,7 +15,7 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.lake.shared import close_lakes
-from graveler.repository.branches import drop_branch
+from graveler.refs import remove
 
 parts = dg.StaticPartitionsDefinition(["x", "hour é 05:00 / ~^@ \N{SNOWMAN}"])
 
@@ -55,7 +55,7 @@ def paths(repo):
 def test_a_run_branch_that_somebody_deleted(repo, execute):
     def body(context, graveler):
         write(context, graveler)
-        drop_branch(repo.stores, graveler.run(context).branch, lambda there: True)
+        remove(repo.stores.refs, graveler.run(context).branch, lambda _: True)
 
     with pytest.raises(FencedError, match="was deleted"):
         execute(body)

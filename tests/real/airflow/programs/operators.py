@@ -14,7 +14,7 @@ from airflow.sdk import DAG
 
 import graveler
 from graveler.errors import ThrottledError
-from graveler.repository.branches import drop_branch
+from graveler.refs import remove
 from graveler_airflow import (
     GravelerCloseRunOperator,
     GravelerGateOperator,
@@ -102,7 +102,7 @@ with graveler.open(folder, create=True) as lake:
     found["abandoned"] = [outcome(lambda: act(gone).execute(context)) for act in (merge, close)]  # noqa: B023
     cut = opened("cut", "m")
     handle = cut.handle
-    drop_branch(repo.stores, handle.branch, lambda there: True)
+    remove(repo.stores.refs, handle.branch, lambda _: True)
     found["branch deleted"] = outcome(lambda: merge(cut).execute(context))
     again = opened("cut", "m")
     found["and the next attempt"] = merge(again).execute(context) == repo.commit("main").id
