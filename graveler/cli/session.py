@@ -16,7 +16,7 @@ from graveler.errors import InvalidInputError, NotFoundError, RefNotFoundError
 if TYPE_CHECKING:
     from graveler.lake import Branch, Lake, Repository
     from graveler.process import Progress
-    from graveler.repository import View
+    from graveler.reads import View
 
 
 @dataclass(frozen=True, slots=True)

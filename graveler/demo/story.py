@@ -15,7 +15,7 @@ from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.lake import Repository
 from graveler.process import Progress, no_progress
-from graveler.repository.reads.changes import range_reuse
+from graveler.reads.changes import range_reuse
 from graveler.spark import session
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from graveler.errors import (
     ProtectedBranchError,
     RetryableError,
 )
-from graveler.repository import Branch, View
+from graveler.reads import View
+from graveler.repository import Branch
 from graveler.repository.branch import fence_of
 from graveler.runs import Run
 

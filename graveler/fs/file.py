@@ -11,8 +11,8 @@ from fsspec.spec import AbstractBufferedFile
 from graveler.fs.address import translated
 from graveler.model import Entry
 from graveler.objects.store import Body
-from graveler.repository import Stores
-from graveler.repository.reads.files import read_range, verifier_of
+from graveler.reads import Stores
+from graveler.reads.files import read_range, verifier_of
 
 _IN_MEMORY_BYTES: Final = 16 << 20
 

@@ -14,9 +14,9 @@ from graveler.fs.address import Address, translated
 from graveler.fs.reader import ReadOnlyFileSystem
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
+from graveler.reads.files import open_entry
 from graveler.repository import Branch
 from graveler.repository.branch import fence_of
-from graveler.repository.reads.files import open_entry
 from graveler.repository.writes import check_writable
 
 

@@ -7,10 +7,11 @@ from graveler.errors import NoChangesError
 from graveler.model import Commit, Entry
 from graveler.names import check_path, path_key
 from graveler.objects.store import Body
+from graveler.reads import View
+from graveler.reads.listing import Scan, overlay
+from graveler.reads.view import find_value, snapshot
 from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
-from graveler.repository import Branch, View
-from graveler.repository.reads.listing import Scan, overlay
-from graveler.repository.view import find_value, snapshot
+from graveler.repository import Branch
 
 
 class OverlayView(View):

@@ -19,11 +19,11 @@ from graveler.fs.trees import TreeFileSystem
 from graveler.lake.shared import lake_at
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
+from graveler.reads import Stores
+from graveler.reads.files import download, read_entry, read_range
+from graveler.reads.listing import first_key, list_entries
+from graveler.reads.view import find_value, snapshot
 from graveler.records import value_identity
-from graveler.repository import Stores
-from graveler.repository.reads.files import download, read_entry, read_range
-from graveler.repository.reads.listing import first_key, list_entries
-from graveler.repository.view import find_value, snapshot
 
 _READERS: Final = 8
 _Info = dict[str, Any]

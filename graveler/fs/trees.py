@@ -17,8 +17,9 @@ from graveler.fs.transaction import CommitTransaction, check_none_open
 from graveler.lake import Lake, Repository, Run
 from graveler.lake.shared import lake_at, location_of
 from graveler.model import Entry
-from graveler.repository import Branch, View
-from graveler.repository.reads.listing import Scan
+from graveler.reads import View
+from graveler.reads.listing import Scan
+from graveler.repository import Branch
 from graveler.runs import RunHandle
 
 

@@ -19,9 +19,9 @@ from graveler.fsck.report import FsckReport, Problem, ProblemKind
 from graveler.identity import entry_identity, record_id
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
 from graveler.process import Progress, batches, no_progress
+from graveler.reads import Stores
 from graveler.records import decode_entry, staged_changes, value_identity
 from graveler.refs import Refs
-from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
 
 _CHUNK: Final = 1_000

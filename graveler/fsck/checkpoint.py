@@ -11,7 +11,7 @@ from typing import Final
 
 from graveler.errors import GravelerError
 from graveler.model import Entry
-from graveler.repository import Stores
+from graveler.reads import Stores
 
 _MARK_BYTES: Final = 16
 _MOST_MARKS: Final = 1_000

@@ -17,7 +17,7 @@ from graveler.fsck.checkpoint import Checkpoint
 from graveler.model import Entry
 from graveler.objects.store import version_of
 from graveler.objects.verified import new_hash
-from graveler.repository import Stores
+from graveler.reads import Stores
 
 Depth = Literal["none", "exist", "checksum"]
 """How much of an object is checked: nothing, its presence and size, or its bytes."""

@@ -16,10 +16,10 @@ from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source, St
 from graveler.gates.statistics import Past, Statistics, brought, statistics
 from graveler.model import Change, ChangeKind, Commit, Entry
 from graveler.names import path_key
+from graveler.reads.listing import Scan
+from graveler.reads.stores import Stores
+from graveler.reads.view import View
 from graveler.records import decode_entry
-from graveler.repository.reads.listing import Scan
-from graveler.repository.stores import Stores
-from graveler.repository.view import View
 
 _PRESENT: Final = (AFTER, BEFORE)
 _RESTORING: Final = frozenset({"revert", "undo"})

@@ -12,9 +12,9 @@ from graveler.gates.declaration import CHANGES, HISTORY
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import last_touch
 from graveler.names import path_key
+from graveler.reads.listing import within
+from graveler.reads.stores import Stores
 from graveler.records import encode_json
-from graveler.repository.reads.listing import within
-from graveler.repository.stores import Stores
 
 _GOING_ON: Final = frozenset({"publish", "merge", "commit", "cherry-pick"})
 _GONE: Final = bytes(32)

@@ -21,10 +21,10 @@ from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.model import Commit
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.process import Inline
+from graveler.reads.files import read_range
+from graveler.reads.stores import Stores
+from graveler.reads.view import Ref, find_value, snapshot
 from graveler.refs import Refs, is_ancestor, log
-from graveler.repository.reads.files import read_range
-from graveler.repository.stores import Stores
-from graveler.repository.view import Ref, find_value, snapshot
 from graveler.staging import StagingArea
 
 # The ports document the methods.
@@ -142,7 +142,6 @@ def read_only(stores: Stores) -> Stores:
         staging=StagingArea(kv, stores.uid, Inline()),
         refs=Refs(kv, stores.uid, clock=stores.clock, ids=stores.ids),
         open_store=lambda root: ReadOnlyObjects(stores.open_store(root)),
-        judge=None,
     )
 
 

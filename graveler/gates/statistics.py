@@ -25,9 +25,9 @@ from graveler.gates.facts import plain
 from graveler.gates.footers import Column, Files, Footer, merged, read_footer
 from graveler.model import Change, Commit, Entry
 from graveler.names import path_key
+from graveler.reads.stores import Stores
 from graveler.records import decode_json, encode_json
 from graveler.refs import log
-from graveler.repository.stores import Stores
 
 _MOST_COLUMNS: Final = 200
 _BEGINNING: Final = 1 << 20

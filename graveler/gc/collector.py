@@ -18,7 +18,7 @@ from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.sweep import Sweep
 from graveler.process import Progress
-from graveler.repository import Stores
+from graveler.reads import Stores
 
 _LOOKS: Final = 20
 

@@ -18,8 +18,8 @@ from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
 from graveler.kv.store import ABSENT
+from graveler.reads import Stores
 from graveler.refs.commits import Expired
-from graveler.repository import Stores
 
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 _OVER: Final = (MarkState.SWEPT, MarkState.LOST)

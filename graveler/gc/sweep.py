@@ -20,8 +20,8 @@ from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
 from graveler.process import batches
+from graveler.reads import Stores
 from graveler.refs.commits import Expired
-from graveler.repository import Stores
 from graveler.repository.links.borrowed import SPARED
 
 _CHUNK: Final = 500

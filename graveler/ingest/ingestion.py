@@ -29,11 +29,11 @@ from graveler.ingest.report import Hour, Release, Status, Tick
 from graveler.ingest.ticking import Ticker
 from graveler.model import Commit
 from graveler.names import check_branch, check_caller_pairs
+from graveler.reads.stores import Stores
+from graveler.reads.view import uncommitted
 from graveler.repository import branches
 from graveler.repository.branch import Branch
 from graveler.repository.merge.merges import check_strategy
-from graveler.repository.stores import Stores
-from graveler.repository.view import uncommitted
 from graveler.runs.record import Refusal
 
 _POLICIES: Final = ("hold", "quarantine")

@@ -21,11 +21,11 @@ from graveler.gates import (
 from graveler.ingest.records import IngestRecords
 from graveler.model import Commit
 from graveler.publishing import Candidacy, Panel, land
+from graveler.publishing.landing import CommitSpec, Landed, Tip
 from graveler.publishing.panel import refuse
+from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor
-from graveler.repository.landing import CommitSpec, Landed, Tip
 from graveler.repository.merge.merges import build_merge
-from graveler.repository.stores import Stores
 from graveler.retries import retry
 
 

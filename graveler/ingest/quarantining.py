@@ -21,10 +21,10 @@ from graveler.ingest.record import Quarantine, Standing
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import put_on, put_on_unless_changed, taken_off
 from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, merge_bases, move, remove
-from graveler.repository.landing import CommitSpec, Tip, land, make_commit
 from graveler.repository.merge.merges import find_bases
-from graveler.repository.stores import Stores
 from graveler.runs.record import Refusal
 
 

@@ -19,7 +19,7 @@ from graveler.ingest.record import (
     encode,
 )
 from graveler.kv.record_store import RecordStore
-from graveler.repository.stores import Stores
+from graveler.reads.stores import Stores
 
 _Record = TypeVar("_Record", HourRecord, Quarantine, Standing)
 

@@ -27,11 +27,11 @@ from graveler.ingest.record import Quarantine
 from graveler.ingest.records import IngestRecords
 from graveler.ingest.trees import before
 from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import CommitSpec
+from graveler.reads.changes import diff_commits
+from graveler.reads.stores import Stores
 from graveler.refs import move, remove
 from graveler.repository import commits
-from graveler.repository.landing import CommitSpec
-from graveler.repository.reads.changes import diff_commits
-from graveler.repository.stores import Stores
 
 _ROUNDS: Final = 200
 _CLOSED: Final = "released:"

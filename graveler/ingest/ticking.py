@@ -22,10 +22,10 @@ from graveler.ingest.records import IngestRecords
 from graveler.ingest.releasing import Releases
 from graveler.ingest.trees import before
 from graveler.model import Commit
+from graveler.publishing.landing import CommitSpec
+from graveler.reads.changes import diff_commits
+from graveler.reads.stores import Stores
 from graveler.repository import commits
-from graveler.repository.landing import CommitSpec
-from graveler.repository.reads.changes import diff_commits
-from graveler.repository.stores import Stores
 from graveler.runs.record import Refusal
 
 _ROUNDS: Final = 1000

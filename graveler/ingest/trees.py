@@ -6,8 +6,8 @@ from typing import Literal
 from graveler.committed import CONFLICT, Bases, BaseValues, Unresolved, get
 from graveler.committed.diff import same_content
 from graveler.model import Commit
+from graveler.reads.stores import Stores
 from graveler.repository.merge.merges import merge_trees
-from graveler.repository.stores import Stores
 
 
 def before(stores: Stores, change: Commit) -> Commit:

@@ -3,7 +3,8 @@
 from graveler.lake.factory import init, open  # noqa: A004
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
-from graveler.repository import Branch, MergePreview, MergeResult, Ref
+from graveler.reads import Ref
+from graveler.repository import Branch, MergePreview, MergeResult
 from graveler.runs import (
     Input,
     Origin,

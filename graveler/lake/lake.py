@@ -30,11 +30,10 @@ from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
 from graveler.process import Background
-from graveler.publishing import enforce
+from graveler.reads import Stores
 from graveler.records import FORMAT, decode_json, encode_json, read_key
 from graveler.refs import Refs
 from graveler.refs.dump import read_dump
-from graveler.repository import Stores
 from graveler.repository.dumps import check_storage
 from graveler.repository.witness.marker import Marker, Owner, read_marker
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
@@ -317,7 +316,6 @@ class Lake:
             ids=self._ids,
             open_store=self._open_store,
             neighbours=lambda: self._neighbours(uid),
-            judge=enforce,
             gate_modules=self._config.gate_modules,
         )
         return Repository(self, stores, witness)

@@ -29,6 +29,8 @@ from graveler.lake.settings import Links, Protection
 from graveler.lake.tags import Tags
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
+from graveler.publishing.landing import CommitSpec
+from graveler.reads import Ref, Stores, changes
 from graveler.refs import (
     RefMove,
     all_moves,
@@ -43,16 +45,12 @@ from graveler.repository import (
     Branch,
     MergePreview,
     MergeResult,
-    Ref,
-    Stores,
     branches,
     dumps,
     reverts,
     undo,
 )
-from graveler.repository.landing import CommitSpec
 from graveler.repository.merge import merges, preview
-from graveler.repository.reads import changes
 from graveler.repository.witness.witness import Witness
 from graveler.runs import Run, Runs, RunTerms, Why
 

@@ -11,8 +11,8 @@ from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
 from graveler.gates.answer import Check
 from graveler.model import Commit
 from graveler.publishing import RequiredGates
+from graveler.reads import Stores
 from graveler.refs import resolve
-from graveler.repository import Stores
 
 
 class Gates:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from graveler.arguments import text, texts
 from graveler.errors import InvalidInputError
 from graveler.objects.address import AddressBook, root_of
-from graveler.repository import Stores
+from graveler.reads import Stores
 
 
 class Protection:

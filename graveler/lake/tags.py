@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from graveler.arguments import RefLike, ref_text, text
 from graveler.model import Commit
+from graveler.reads import Stores
 from graveler.refs import RefMove, resolve_to_name, tag_moves
-from graveler.repository import Stores, undo
+from graveler.repository import undo
 
 
 class Tags:

@@ -1,128 +1,179 @@
-"""Landing behind gates: candidate, verdicts, compare-and-set.
+"""Landing: the one protocol by which a branch gets a new head.
 
-Runs and ingestion publish by this protocol. Gates may take long, so they judge before the turn at
-the branch is taken. Where the branch moves meanwhile, the candidate is built again on the new head
-and lands only if no gate has anything new to judge. After three lost races the gates judge while
-the turn is held.
+A *landing* reads the branch's record, builds a commit on its head, lets the gates that the branch
+requires judge the commit, and replaces the record by compare-and-set. After a lost race it reads, builds and judges again. Movers
+of one branch take turns, so that races are rare; correctness depends on the compare-and-set alone.
+
+No reader sees a change before the compare-and-set, and each step before it may be repeated. A
+process that dies in the middle leaves objects and commit records that no branch names.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 
-from graveler.gates import Candidate, Gate, Verdict
-from graveler.model import Commit
-from graveler.publishing.panel import Panel, refuse
+from graveler.committed import differing_spans
+from graveler.config import default_committer
+from graveler.kv.store import Predicate
+from graveler.model import BranchRecord, Commit
+from graveler.publishing.panel import enforce
+from graveler.reads.stores import Stores
 from graveler.refs import advance
-from graveler.repository.landing import Landed, Tip, look
-from graveler.repository.stores import Stores
-
-_OVERTAKEN: Final = 3
+from graveler.refs.branches import check_fence, owned
+from graveler.retries import retry
 
 
-class Candidacy(ABC):
-    """A commit on its way to a branch.
+@dataclass(frozen=True, slots=True)
+class CommitSpec:
+    """The message, metadata and committer of a commit.
+
+    Attributes:
+        message: Free text.
+        metadata: Its pairs, graveler's own included.
+        committer: Name; "" stands for the user of the process.
+    """
+
+    message: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    committer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """A branch as one try reads it.
+
+    Attributes:
+        record: Its record.
+        predicate: What replaces exactly this version of the record.
+        head: The commit that the record names.
+    """
+
+    record: BranchRecord
+    predicate: Predicate
+    head: Commit
+
+    def at(self, commit: Commit) -> BranchRecord:
+        """Return the record with another head; what is staged stays staged."""
+        return replace(self.record, commit_id=commit.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """How a landing ended.
+
+    Attributes:
+        tip: The branch as the last try found it.
+        commit: The commit that landed on it; None if there was nothing to land.
+    """
+
+    tip: Tip
+    commit: Commit | None
+
+
+class LookAgain(Exception):  # noqa: N818 - no error: a signal to `land`
+    """A build reports that the branch has moved: the attempt counts as a lost race."""
+
+
+Build = Callable[[Tip], BranchRecord | None]
+"""Returns the new record, most often ``tip.at(make_commit(…))``, or None if there is nothing to land.
+It runs again after each lost race, so it must do no harm when repeated. An error that it raises ends
+the landing, except `LookAgain`."""
+
+
+def look(stores: Stores, name: str, *, fence: str = "") -> Tip:
+    """Return the present state of a branch.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        FencedError: A writer that holds `fence` may not write to the branch.
+    """
+    record, predicate = stores.refs.branches.get_for_update(name)
+    check_fence(record, fence)
+    return Tip(record, predicate, stores.refs.commits.get(record.commit_id))
+
+
+def make_commit(
+    stores: Stores,
+    *,
+    tree: str,
+    parents: Sequence[Commit],
+    spec: CommitSpec,
+    tokens: tuple[str, ...] = (),
+) -> Commit:
+    """Store a commit record and return the commit; no branch moves.
 
     Args:
         stores: The repository.
-        into: The branch.
-        gates: Those that the publisher gives; the branch's own are added.
-        what: Names it in errors: ``run 'hour 05'``.
-
-    Attributes:
-        panel: The gates, as the branch required them when its record was read last.
-        verdicts: Of the candidate that was judged last.
+        tree: Metarange id.
+        parents: The head that it is built on first.
+        spec: Its message, metadata and committer.
+        tokens: Staging tokens whose writes it holds.
     """
-
-    def __init__(self, stores: Stores, into: str, gates: Iterable[Gate], what: str) -> None:
-        self.stores = stores
-        self.into = into
-        self.what = what
-        self._given = tuple(gates)
-        self.panel = Panel(stores, ())
-        self.verdicts: tuple[Verdict, ...] = ()
-
-    def convene(self) -> None:
-        """Take the gates that the branch requires now; call it after a look at the branch."""
-        self.panel = Panel.of(self.stores, self.into, self._given)
-
-    @abstractmethod
-    def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
-        """Return the candidate on the branch's head, None where nothing has to land.
-
-        Args:
-            tip: The branch.
-            earlier: A candidate for an earlier head: what has not changed since is reused.
-        """
-
-    @abstractmethod
-    def view(self, candidate: Commit, head: Commit) -> Candidate:
-        """Return what the gates read."""
-
-    def judge(self, candidate: Commit, head: Commit) -> None:
-        """Let the gates judge; raise GateFailedError where one refuses."""
-        self.verdicts = self.panel.judge(self.view(candidate, head))
-        refuse(self.what, self.verdicts)
-
-    def passed_before(self, candidate: Commit, head: Commit) -> bool:
-        """Return whether every gate has passed the same inputs before."""
-        known = self.panel.known(self.view(candidate, head))
-        if known is None or any(verdict.refuses for verdict in known):
-            return False
-        self.verdicts = known
-        return True
-
-    def announce(self, candidate: Commit) -> bool:
-        """Note that the candidate is about to land; return False where another one is."""
-        del candidate
-        return True
-
-    def lost(self, candidate: Commit) -> None:  # noqa: B027 - most need no note
-        """Note that the candidate did not land, and never will."""
+    return stores.refs.commits.add(
+        metarange=tree,
+        parents=tuple(parent.id for parent in parents),
+        message=spec.message,
+        committer=spec.committer or default_committer(),
+        created=stores.clock.now(),
+        metadata=spec.metadata,
+        tokens=tokens,
+        spans=differing_spans(stores.ranges, parents[0].metarange, tree),
+    )
 
 
-def land(
-    work: Candidacy, number: int, earlier: Commit | None
-) -> tuple[Landed | None, Commit | None]:
-    """Try once to land a candidate.
+def land(  # noqa: PLR0913 - one call per way to move a branch
+    stores: Stores,
+    name: str,
+    action: str,
+    build: Build,
+    *,
+    fence: str = "",
+    guard: str = "",
+    unjudged: str = "",
+    landed: Callable[[BranchRecord], bool] | None = None,
+    holds_turn: bool = False,
+) -> Landed:
+    """Move a branch to what `build` makes of its head.
 
     Args:
-        work: What lands.
-        number: How many tries were lost before.
-        earlier: The candidate of the last try.
-
-    Returns:
-        How it ended, None where the race was lost; and the candidate, for the next try.
+        stores: The repository.
+        name: The branch.
+        action: Its name in the log of moves and for gates: ``merge``, ``revert``, …
+        build: Makes the new record.
+        fence: The fence of the run that owns the branch; "" for a user's branch.
+        guard: The action that protection rules may forbid. With one, the gates that the branch
+            requires judge the commit; a branch of a run is judged when it is published.
+        unjudged: Nonce of a record under which the branch required no gates. A branch that comes
+            to require gates gets a new nonce.
+        landed: Returns, after a lost reply, whether the present record includes the move. It is
+            needed where the commit may have been the head before.
+        holds_turn: The caller holds the turn at the branch.
 
     Raises:
-        GateFailedError: A gate refuses; the branch did not move.
+        ProtectedBranchError: A rule forbids it.
+        FencedError: A newer attempt of the run owns the branch, or a run does and `fence` is empty.
+        GateFailedError: A gate that the branch requires refuses; the branch did not move.
+        ThrottledError: 200 races lost in a row.
     """
-    stores, candidate = work.stores, earlier
-    seen = look(stores, work.into)
-    work.convene()
-    judged = bool(work.panel.gates) and number < _OVERTAKEN
-    if judged:
-        candidate = work.build(seen, earlier)
-        if candidate is None:
-            return Landed(seen, None), None
-        work.judge(candidate, seen.head)
-    with stores.refs.turn(work.into):
-        tip = look(stores, work.into)
-        moved = tip.predicate != seen.predicate
-        if moved:
-            work.convene()
-        if moved or not judged:
-            # a record with the same head may be one that was rewritten to stop this landing
-            candidate = work.build(tip, candidate)
-        if candidate is None:
-            return Landed(tip, None), None
-        if not judged:
-            work.judge(candidate, tip.head)
-        elif moved and not work.passed_before(candidate, tip.head):
-            return None, candidate
-        if not work.announce(candidate):
-            return None, candidate
-        if not advance(stores.refs, tip.at(candidate), tip.predicate, action="publish"):
-            work.lost(candidate)
-            return None, candidate
-        return Landed(tip, candidate), candidate
+
+    def attempt(_number: int) -> Landed | None:
+        tip = look(stores, name, fence=fence)
+        # read after the record, because a change of the required gates rewrites the record
+        judged = bool(
+            guard and tip.record.nonce != unjudged and stores.refs.protection.check(name, guard)
+        )
+        try:
+            record = build(tip)
+        except LookAgain:
+            return None
+        if record is None:
+            return Landed(tip, None)
+        commit = stores.refs.commits.get(record.commit_id)
+        if judged and commit.id != tip.head.id:
+            enforce(stores, action, name, commit, tip.head)
+        moved = advance(stores.refs, record, tip.predicate, action=action, landed=landed)
+        return Landed(tip, commit) if moved else None
+
+    turn = nullcontext() if holds_turn else stores.refs.turn(name)
+    with owned(name, fence), turn:
+        return retry(stores.refs.clock, stores.refs.ids, f"branch {name!r}", attempt)

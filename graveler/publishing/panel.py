@@ -23,9 +23,9 @@ from graveler.gates.named import NamedGate
 from graveler.gates.statistics import keep_statistics
 from graveler.gates.verdicts import Judgement, Verdict, Verdicts
 from graveler.model import BranchRecord, Commit
+from graveler.reads.stores import Stores
 from graveler.refs import move
 from graveler.refs.settings import GateRules
-from graveler.repository.stores import Stores
 
 
 class RequiredGates:

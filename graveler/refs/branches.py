@@ -5,6 +5,7 @@ branches ends before those of runs begin, however many there are.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -13,6 +14,7 @@ from graveler.clock import IdSource
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
+    FencedError,
     OutcomeUnknownError,
     PreconditionFailedError,
     RefNotFoundError,
@@ -213,3 +215,32 @@ class Branches:
 
     def _read(self, name: str) -> Stored | None:
         return self._kv.get(self._partition, branch_key(check_branch(name)))
+
+
+def check_fence(record: BranchRecord, fence: str) -> None:
+    """Raise FencedError unless a writer that holds `fence` may write to the branch."""
+    if record.fence == fence:
+        return
+    if not fence:
+        raise FencedError(
+            f"branch {record.name!r} belongs to a run (attempt {record.attempt}): "
+            "write through the run, or on a branch of your own"
+        )
+    raise FencedError(
+        f"branch {record.name!r} (attempt {record.attempt} of its run) takes no more writes from "
+        "here: a newer attempt was opened, or this one was published or set aside; nothing of "
+        "the write was kept"
+    )
+
+
+@contextmanager
+def owned(name: str, fence: str) -> Iterator[None]:
+    """Turn a missing branch into FencedError for a writer that holds a fence."""
+    try:
+        yield
+    except RefNotFoundError:
+        if not fence:
+            raise
+        raise FencedError(
+            f"branch {name!r} of the run is gone: the run was published, taken over or given up"
+        ) from None

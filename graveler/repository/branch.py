@@ -22,11 +22,12 @@ from graveler.arguments import (
 from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry
 from graveler.names import check_caller_pairs
 from graveler.objects.store import Body
-from graveler.repository import branches, commits, patches, view, writes
-from graveler.repository.landing import CommitSpec
-from graveler.repository.reads.listing import Scan, first_key
-from graveler.repository.stores import Stores
-from graveler.repository.view import View
+from graveler.publishing.landing import CommitSpec
+from graveler.reads import view
+from graveler.reads.listing import Scan, first_key
+from graveler.reads.stores import Stores
+from graveler.reads.view import View
+from graveler.repository import branches, commits, patches, writes
 
 
 class Branch(View, BranchLike):

@@ -10,11 +10,12 @@ from graveler.errors import (
 )
 from graveler.model import BranchRecord, Commit, Move
 from graveler.names import check_users_branch
+from graveler.publishing.landing import Tip, land
+from graveler.publishing.panel import enforce
+from graveler.reads.stores import Stores
 from graveler.refs import move, remove, resolve_to_name
-from graveler.repository.landing import Tip, land
+from graveler.refs.branches import check_fence, owned
 from graveler.repository.merge.merges import refuse_unpublished
-from graveler.repository.stores import Stores
-from graveler.repository.writes import check_fence, owned
 
 _ATTEMPTS: Final = 200
 _RESET: Final = "reset"
@@ -33,7 +34,7 @@ def create_branch(
     check_users_branch(name)
     head = resolve_to_name(stores.refs, source)
     if stores.refs.protection.may_require_gates(name) and stores.refs.branches.find(name) is None:
-        stores.ask_gates("create", name, head, begun_from(stores, head))
+        enforce(stores, "create", name, head, begun_from(stores, head))
     try:
         return stores.refs.branches.create(
             BranchRecord(

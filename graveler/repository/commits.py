@@ -31,12 +31,12 @@ from graveler.errors import (
 )
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit, Summary
+from graveler.publishing.landing import CommitSpec, LookAgain, Tip, land, make_commit
+from graveler.reads.stores import Stores
 from graveler.records import staged_changes
 from graveler.refs import move
-from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
+from graveler.refs.branches import check_fence, owned
 from graveler.repository.links.borrowed import Row, borrowed_row, confirm
-from graveler.repository.stores import Stores
-from graveler.repository.writes import check_fence, owned
 from graveler.staging import is_laid
 
 _ATTEMPTS: Final = 200

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from graveler.committed import EMPTY_METARANGE, RangeStore
 from graveler.errors import InvalidInputError, NotFoundError, ObjectNotFoundError
+from graveler.reads.stores import Stores
 from graveler.refs.dump import Contents, Header, read_dump, write_dump
 from graveler.refs.restore import check_room, restore_refs
-from graveler.repository.stores import Stores
 
 
 def dump(stores: Stores, path: Path, *, storage: str) -> Contents:

@@ -23,11 +23,11 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import CommitSpec, LookAgain, Tip, land, make_commit
+from graveler.reads.stores import Stores
 from graveler.records import staged_changes
 from graveler.refs import move
-from graveler.repository.landing import CommitSpec, LookAgain, Tip, land, make_commit
-from graveler.repository.stores import Stores
-from graveler.repository.writes import check_fence, owned
+from graveler.refs.branches import check_fence, owned
 from graveler.staging import laid_token
 
 _MOST_SEALED: Final = 64

@@ -10,9 +10,9 @@ from typing import Final
 from graveler.committed import same_records
 from graveler.errors import InternalError, InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
-from graveler.repository.landing import CommitSpec, Tip, land, make_commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.reads.stores import Stores
 from graveler.repository.merge.merges import merge_trees, refuse_unpublished
-from graveler.repository.stores import Stores
 
 _OURS: Final = "graveler."
 

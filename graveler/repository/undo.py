@@ -12,10 +12,11 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import BranchRecord, Commit, Move
+from graveler.publishing.landing import Tip, land
+from graveler.publishing.panel import enforce
+from graveler.reads.stores import Stores
 from graveler.refs import moves_ago, tag_moves
 from graveler.repository.branches import begun_from
-from graveler.repository.landing import Tip, land
-from graveler.repository.stores import Stores
 
 _ACTION = "undo"
 
@@ -80,7 +81,7 @@ def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
             f"undo of {name!r}: the branch was a run's: open the run again, or make a branch of "
             f"your own from commit {target.id[:12]}"
         )
-    stores.ask_gates(_ACTION, name, target, begun_from(stores, target))
+    enforce(stores, _ACTION, name, target, begun_from(stores, target))
     record = BranchRecord(
         name=name,
         commit_id=target.id,

@@ -10,50 +10,22 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Final
 
-from graveler.errors import FencedError, RefNotFoundError, ThrottledError
+from graveler.errors import ThrottledError
 from graveler.model import BranchRecord, Entry
 from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.store import Body
 from graveler.process import batches, refuse_writes
+from graveler.reads.stores import Stores
 from graveler.records import TOMBSTONE, stage_entry
+from graveler.refs.branches import check_fence, owned
 from graveler.repository.links.borrowed import confirm, held, rows_of
 from graveler.repository.links.links import linked
-from graveler.repository.stores import Stores
 from graveler.retries import backoff
 
 _ATTEMPTS: Final = 100
 _CHUNK: Final = 20_000
 _LOOK_UP: Final = 100_000
 _LONGEST_SUFFIX: Final = 24
-
-
-def check_fence(record: BranchRecord, fence: str) -> None:
-    """Raise FencedError unless a writer that holds `fence` may write to the branch."""
-    if record.fence == fence:
-        return
-    if not fence:
-        raise FencedError(
-            f"branch {record.name!r} belongs to a run (attempt {record.attempt}): "
-            "write through the run, or on a branch of your own"
-        )
-    raise FencedError(
-        f"branch {record.name!r} (attempt {record.attempt} of its run) takes no more writes from "
-        "here: a newer attempt was opened, or this one was published or set aside; nothing of "
-        "the write was kept"
-    )
-
-
-@contextmanager
-def owned(name: str, fence: str) -> Iterator[None]:
-    """Turn a missing branch into FencedError for a writer that holds a fence."""
-    try:
-        yield
-    except RefNotFoundError:
-        if not fence:
-            raise
-        raise FencedError(
-            f"branch {name!r} of the run is gone: the run was published, taken over or given up"
-        ) from None
 
 
 def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:

@@ -11,11 +11,11 @@ from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, 
 from graveler.errors import FencedError, GravelerError
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
+from graveler.reads.listing import Scan
+from graveler.reads.stores import Stores
+from graveler.reads.view import Ref
 from graveler.refs import resolve_to_read
 from graveler.repository.branch import Branch
-from graveler.repository.reads.listing import Scan
-from graveler.repository.stores import Stores
-from graveler.repository.view import Ref
 from graveler.runs import lifecycle
 from graveler.runs.inputs import Reads
 from graveler.runs.record import Input, RunHandle, RunRecord

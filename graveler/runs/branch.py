@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from graveler.errors import AlreadyExistsError, ExpiredError, FencedError, RefNotFoundError
 from graveler.model import BranchRecord, Commit
+from graveler.reads.stores import Stores
 from graveler.refs import move, remove
-from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from graveler.errors import FencedError, InternalError, RefNotFoundError
 from graveler.model import BranchRecord
+from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, move
-from graveler.repository.stores import Stores
 from graveler.runs.branch import drop_branches, drop_step_branches
 from graveler.runs.inputs import folded
 from graveler.runs.record import Input, Refusal, RunHandle, RunRecord

@@ -21,7 +21,7 @@ from graveler.errors import (
 )
 from graveler.model import BranchRecord
 from graveler.names import run_branch
-from graveler.repository.stores import Stores
+from graveler.reads.stores import Stores
 from graveler.runs.branch import drop_branch, drop_step_branches, take_branch, was_deleted
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import RunRecord, Terms

@@ -8,11 +8,11 @@ from graveler.errors import ObjectNotFoundError
 from graveler.gates import Verdict
 from graveler.model import Commit, Entry
 from graveler.names import path_key
+from graveler.reads import changes
+from graveler.reads.stores import Stores
+from graveler.reads.view import Ref, find_value
 from graveler.records import decode_entry
 from graveler.refs import resolve_to_read
-from graveler.repository.reads import changes
-from graveler.repository.stores import Stores
-from graveler.repository.view import Ref, find_value
 from graveler.runs.inputs import decode_inputs
 from graveler.runs.record import Input, RunRecord
 from graveler.runs.records import RunRecords

@@ -20,12 +20,12 @@ from graveler.gates import (
 )
 from graveler.model import BranchRecord, Commit
 from graveler.publishing import Candidacy, Panel, land
+from graveler.publishing.landing import CommitSpec, Landed, Tip
+from graveler.reads.stores import Stores
+from graveler.reads.view import uncommitted
 from graveler.refs import move
-from graveler.repository.landing import CommitSpec, Landed, Tip
+from graveler.refs.branches import check_fence, owned
 from graveler.repository.merge.merges import build_merge
-from graveler.repository.stores import Stores
-from graveler.repository.view import uncommitted
-from graveler.repository.writes import check_fence, owned
 from graveler.retries import retry
 from graveler.runs.branch import drop_branches, frozen
 from graveler.runs.inputs import encode_inputs

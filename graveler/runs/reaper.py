@@ -20,8 +20,8 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.model import BranchRecord
+from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor
-from graveler.repository.stores import Stores
 from graveler.runs import lifecycle
 from graveler.runs.branch import drop_branch
 from graveler.runs.index import Appointment

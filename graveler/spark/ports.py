@@ -9,7 +9,7 @@ from graveler.errors import InvalidInputError
 from graveler.model import Entry
 
 if TYPE_CHECKING:
-    from graveler.repository.stores import Stores
+    from graveler.reads.stores import Stores
 
 
 class View(Protocol):

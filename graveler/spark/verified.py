@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Entry
-from graveler.repository.reads.files import refusal
+from graveler.reads.files import refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -6,8 +6,8 @@ from hashlib import sha256
 from typing import Any
 
 from graveler.lake import Repository
+from graveler.reads import View
 from graveler.refs.branches import branch_key
-from graveler.repository import View
 from graveler.testing.process import Call
 
 Same = Callable[[View], Any]

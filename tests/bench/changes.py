@@ -17,7 +17,7 @@ from graveler.committed import Splitting, StoreStats
 from graveler.committed.metarange import read
 from graveler.lake import Repository
 from graveler.model import Entry
-from graveler.repository.reads.changes import range_reuse
+from graveler.reads.changes import range_reuse
 from graveler.testing.world import link_unseen
 from tests.bench.lakes import START, entries, hour_entries, new_repository
 from tests.bench.measure import Result, at_most, ms, progress, timed

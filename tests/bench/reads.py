@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import graveler
-from graveler.repository import View
+from graveler.reads import View
 from tests.bench.measure import Result, alternate, at_most, ms, progress
 
 SIZE: Final = 64 << 20

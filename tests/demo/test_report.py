@@ -14,7 +14,7 @@ from graveler.demo.story import DemoResult, HourResult
 from graveler.errors import GateFailedError
 from graveler.gates import Verdict
 from graveler.lake.factory import connect
-from graveler.repository.reads.changes import range_reuse
+from graveler.reads.changes import range_reuse
 from graveler.testing.clock import FakeClock, SequenceIds
 
 HOSTILE = 'DL <script>alert("1")</script> & co'

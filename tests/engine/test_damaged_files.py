@@ -17,7 +17,7 @@ from graveler.errors import (
     SourceChangedError,
 )
 from graveler.model import Entry
-from graveler.repository.reads.files import read_range
+from graveler.reads.files import read_range
 
 CONTENT = b"".join(b"%06d,some,more,columns\n" % number for number in range(12_000))
 

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from graveler.model import Prefix
-from graveler.repository.reads.listing import Spool
+from graveler.reads.listing import Spool
 from tests.harness.worlds import ScriptedWorld
 
 FILES = 1_500

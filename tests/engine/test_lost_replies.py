@@ -10,8 +10,8 @@ from graveler.errors import (
     OutcomeUnknownError,
     PreconditionFailedError,
 )
+from graveler.publishing.landing import CommitSpec
 from graveler.repository.commits import _Committer, _seal, _Wish
-from graveler.repository.landing import CommitSpec
 from graveler.testing.faults import FaultyKVStore, Script
 from tests.harness.worlds import ScriptedWorld, tree
 

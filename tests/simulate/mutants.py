@@ -36,7 +36,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # publishers
     _one(
         "a landing trusts a head whose record was rewritten",
-        "publishing.landing:land",
+        "publishing.candidacy:land",
         "if moved or not judged:",
         "if tip.head.id != seen.head.id or not judged:",
         "tick-quarantine",
@@ -44,7 +44,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # readers
     _one(
         "a reader does not look again",
-        "repository.view:value_on_branch",
+        "reads.view:value_on_branch",
         "return settled(stores, name, read)",
         "return read(stores.refs.branches.get(name))",
         "sealed-left",
@@ -52,14 +52,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a lister does not look again",
-        "repository.view:branch_snapshot",
+        "reads.view:branch_snapshot",
         "settled(stores, name, copy)",
         "copy(stores.refs.branches.get(name))",
         "write-commit-list",
     ),
     _one(
         "a listing settles each row by itself",
-        "repository.view:branch_snapshot",
+        "reads.view:branch_snapshot",
         "        yield rows\n",
         """
         def settled_rows(position):
@@ -78,14 +78,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "the second look is the first record",
-        "repository.view:settled",
+        "reads.view:settled",
         "now = stores.refs.branches.get(name)",
         "now = record",
         "write-commit-read",
     ),
     _one(
         "the second look sees the live token only",
-        "repository.view:settled",
+        "reads.view:settled",
         "(now.staging_token, now.sealed_tokens, now.commit_id) == (\n"
         "            record.staging_token,\n"
         "            record.sealed_tokens,\n"
@@ -97,14 +97,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a reader asks the oldest token first",
-        "repository.view:newest_first",
+        "reads.view:newest_first",
         "[record.staging_token, *reversed(record.sealed_tokens)]",
         "[*record.sealed_tokens, record.staging_token]",
         "sealed-left",
     ),
     _one(
         "a staged deletion shows what was committed",
-        "repository.view:value_on_branch",
+        "reads.view:value_on_branch",
         "if write is not None:",
         "if write is not None and staged_value(write) is not None:",
         "delete-committed",
@@ -359,7 +359,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a merge lands without a condition",
-        "repository.landing:land",
+        "publishing.landing:land",
         "record, tip.predicate,",
         f"record, {_PRESENT},",
         "two-merges",
@@ -367,7 +367,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a merge is landed on a head it was not made for",
-        "repository.landing:land",
+        "publishing.landing:land",
         "record = build(tip)",
         'record = build(replace(tip, head=attempt.__dict__.setdefault("head", tip.head)))',
         "two-merges",
@@ -375,7 +375,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a merge discards what is staged",
-        "repository.landing:Tip.at",
+        "publishing.landing:Tip.at",
         "commit_id=commit.id)",
         "commit_id=commit.id, sealed_tokens=())",
         "merge-sealed",
@@ -390,7 +390,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a revert is landed on a head it was not made for",
-        "repository.landing:land",
+        "publishing.landing:land",
         "record = build(tip)",
         'record = build(replace(tip, head=attempt.__dict__.setdefault("head", tip.head)))',
         "revert-commit",

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.model import Entry, Prefix
+from graveler.reads.listing import list_entries, overlay
 from graveler.records import TOMBSTONE, encode_entry, stage_entry
-from graveler.repository.reads.listing import list_entries, overlay
 
 paths = st.text(alphabet="ab/é", min_size=1, max_size=5)
 

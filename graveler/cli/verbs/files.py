@@ -18,7 +18,7 @@ from graveler.model import Entry, Prefix
 
 if TYPE_CHECKING:
     from graveler.lake import Branch
-    from graveler.repository import View
+    from graveler.reads import View
 
 
 _PIECE_BYTES: Final = 1 << 20
@@ -119,7 +119,7 @@ def _get(
             while piece := stream.read(_PIECE_BYTES):
                 session.out.data(piece)
         return
-    from graveler.repository.reads.files import download  # noqa: PLC0415 - only when a verb needs it
+    from graveler.reads.files import download  # noqa: PLC0415 - only when a verb needs it
 
     try:
         download(view.repository, entry, target)

@@ -13,7 +13,7 @@ from graveler.cli.verb import verb
 from graveler.cli.verbs.changes import change_line
 from graveler.errors import ExpiredError
 from graveler.model import Change, Commit
-from graveler.repository.reads.changes import range_reuse
+from graveler.reads.changes import range_reuse
 
 _Ref = Annotated[
     str, typer.Argument(help="Branch, tag, commit or main~2; else the default branch.")

@@ -21,9 +21,9 @@ from graveler.gates.isolation.server import LONGEST_PIECE
 from graveler.gates.source import Difference, Earlier, Source
 from graveler.names import path_key
 from graveler.objects.verified import Verifier, verified_stream
+from graveler.reads.files import refusal
+from graveler.reads.stores import Stores
 from graveler.records import decode_entry
-from graveler.repository.reads.files import refusal
-from graveler.repository.stores import Stores
 
 _LONGEST_ANSWER: Final = 1 << 30
 _BUFFER: Final = 1 << 20

@@ -16,8 +16,8 @@ from graveler.gates.facts import plain, shortened
 from graveler.gates.isolation.channel import Message
 from graveler.gates.statistics import Statistics
 from graveler.model import Entry
+from graveler.reads.view import find_value
 from graveler.records import encode_json
-from graveler.repository.view import find_value
 
 LONGEST_PIECE: Final = 4 << 20
 """Largest size of a part of a file, or of a page of a listing, in one reply; in bytes."""

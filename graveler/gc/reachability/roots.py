@@ -12,8 +12,8 @@ from graveler.errors import ThrottledError
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.trees import keys_of_entry
 from graveler.model import BranchRecord
+from graveler.reads import Stores
 from graveler.records import staged_value
-from graveler.repository import Stores
 from graveler.retries import backoff
 from graveler.staging import HOLD
 

@@ -24,8 +24,8 @@ from graveler.gc.rules import Keep, Retention
 from graveler.objects.address import DATA
 from graveler.objects.store import ObjectInfo
 from graveler.process import Progress, no_progress
+from graveler.reads import Stores
 from graveler.refs import Refs
-from graveler.repository import Stores
 from graveler.repository.witness.marker import MARKER, read_marker
 
 _TABLES: Final = "_graveler/"

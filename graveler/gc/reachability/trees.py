@@ -9,8 +9,8 @@ from graveler.committed.table import TableKind, checked_ids
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.gc.reachability.scratch import Scratch
 from graveler.objects.address import is_own
+from graveler.reads import Stores
 from graveler.records import decode_entry, decode_range_info, decode_value
-from graveler.repository import Stores
 from graveler.sstable.reader import TableReader
 
 _WHAT: Final = "nothing is collected before it is mended: run `graveler fsck`"

@@ -19,8 +19,8 @@ from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import check_declared
+from graveler.reads.stores import Stores
 from graveler.refs import Epoch
-from graveler.repository.stores import Stores
 
 
 def linked(

@@ -17,11 +17,11 @@ from graveler.committed import (
 )
 from graveler.errors import ConflictError, InvalidInputError, MergeConflictError, RunStateError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict, Entry
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.reads.changes import last_changes
+from graveler.reads.stores import Stores
 from graveler.records import decode_entry
 from graveler.refs import line_outside, merge_bases
-from graveler.repository.landing import CommitSpec, Tip, land, make_commit
-from graveler.repository.reads.changes import last_changes
-from graveler.repository.stores import Stores
 
 STRATEGIES: Final = (None, "source-wins", "dest-wins")
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from graveler.committed import RawChange, RawConflict, merge_changes
 from graveler.committed.merge import SHOWN
 from graveler.model import Change, ChangeKind, Commit, Conflict
-from graveler.repository.landing import look
+from graveler.publishing.landing import look
+from graveler.reads.changes import change_of
+from graveler.reads.stores import Stores
 from graveler.repository.merge.merges import describe, merge_start, refuse_unpublished
-from graveler.repository.reads.changes import change_of
-from graveler.repository.stores import Stores
 
 
 @dataclass(frozen=True, slots=True)

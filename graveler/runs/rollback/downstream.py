@@ -9,9 +9,9 @@ from functools import cached_property
 
 from graveler.committed import diff, get
 from graveler.model import Commit
+from graveler.reads.stores import Stores
 from graveler.records import value_identity
 from graveler.refs import is_ancestor, log
-from graveler.repository.stores import Stores
 from graveler.runs.record import Input
 
 

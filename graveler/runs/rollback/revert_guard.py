@@ -12,9 +12,9 @@ from graveler.committed import diff, get
 from graveler.committed.diff import same_content
 from graveler.errors import MergeConflictError
 from graveler.model import Commit, Conflict
+from graveler.reads.stores import Stores
 from graveler.records import decode_entry
 from graveler.refs import log
-from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 
 _SHOWN: Final = 5

@@ -13,10 +13,10 @@ from graveler.errors import (
 )
 from graveler.model import Commit, Conflict
 from graveler.names import check_caller_pairs
+from graveler.publishing.landing import CommitSpec
+from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
 from graveler.repository import reverts
-from graveler.repository.landing import CommitSpec
-from graveler.repository.stores import Stores
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import RunRecord
 from graveler.runs.records import RunRecords

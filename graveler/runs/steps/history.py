@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from graveler.committed import same_records
 from graveler.model import Commit
+from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor
-from graveler.repository.stores import Stores
 from graveler.runs.record import RunRecord
 from graveler.runs.rollback.revert_guard import reverts
 

@@ -29,12 +29,12 @@ from graveler.errors import (
 from graveler.identity import record_id
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.reads.stores import Stores
 from graveler.records import value_identity
 from graveler.refs import move, remove
-from graveler.repository.landing import CommitSpec, Tip, land, make_commit
+from graveler.refs.branches import check_fence, owned
 from graveler.repository.merge.merges import merge_trees
-from graveler.repository.stores import Stores
-from graveler.repository.writes import check_fence, owned
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch
 from graveler.runs.inputs import encode_inputs

@@ -12,7 +12,7 @@ from typing import Any
 
 from graveler.fsck import fsck
 from graveler.lake import Repository, RunRecord, RunState
-from graveler.repository import Ref
+from graveler.reads import Ref
 from tests.real.chaos.hours import GARBAGE, ROOTS, expected, folder
 
 _PUBLISHED = "graveler.published"

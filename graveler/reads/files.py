@@ -9,7 +9,7 @@ from graveler.errors import CorruptionError, PreconditionFailedError, SourceChan
 from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectStore, version_of
 from graveler.objects.verified import Verifier, verified_stream
-from graveler.repository.stores import Stores
+from graveler.reads.stores import Stores
 
 
 def read_entry(stores: Stores, entry: Entry) -> bytes:

@@ -20,11 +20,11 @@ from graveler.committed.diff import same_content
 from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Change, Commit, Entry, Prefix
 from graveler.names import path_key
+from graveler.reads.changes import change_of
+from graveler.reads.files import open_entry, read_entry
+from graveler.reads.listing import Scan, Spool, first_key, list_entries, overlay, within
+from graveler.reads.stores import Stores
 from graveler.records import decode_entry, is_replacement, staged_value
-from graveler.repository.reads.changes import change_of
-from graveler.repository.reads.files import open_entry, read_entry
-from graveler.repository.reads.listing import Scan, Spool, first_key, list_entries, overlay, within
-from graveler.repository.stores import Stores
 from graveler.retries import backoff
 
 _ATTEMPTS: Final = 100

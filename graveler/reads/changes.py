@@ -23,9 +23,9 @@ from graveler.committed.metarange import find, prefix_end, read
 from graveler.errors import ExpiredError
 from graveler.model import Change, ChangeKind, Commit
 from graveler.names import path_key
+from graveler.reads.stores import Stores
 from graveler.records import decode_entry
 from graveler.refs import log, walk
-from graveler.repository.stores import Stores
 
 _FAR: Final = 2_000
 

@@ -7,15 +7,10 @@ from graveler.clock import Clock, IdSource
 from graveler.committed import RangeStore, Splitting
 from graveler.errors import PermissionDeniedError
 from graveler.kv.store import KVStore
-from graveler.model import Commit
 from graveler.objects.address import is_own, place_of, root_of
 from graveler.objects.store import ObjectStore
 from graveler.refs import Refs
 from graveler.staging import StagingArea
-
-Judge = Callable[["Stores", str, str, Commit, Commit], None]
-"""Called with the repository, what would be done (``merge``, …), the branch that would move, the
-commit it would move to and its present head; raises GateFailedError where it must not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +32,6 @@ class Stores:
         ids: Unique names.
         open_store: Opens the object store of another root, for linked files.
         neighbours: The other repositories of the lake, each with the root of its storage.
-        judge: Asks the gates that the repository requires of a branch; None: there are none.
         gate_modules: Modules that required gates may come from, built-in checks aside.
     """
 
@@ -55,22 +49,12 @@ class Stores:
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
     neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple
-    judge: Judge | None = None
     gate_modules: frozenset[str] = frozenset()
 
     @property
     def storage(self) -> str:
         """Root URI of the repository's own storage."""
         return self.objects.root
-
-    def ask_gates(self, action: str, branch: str, commit: Commit, head: Commit) -> None:
-        """Let the gates that a branch requires judge what it would become, before it does.
-
-        Raises:
-            GateFailedError: One refuses.
-        """
-        if self.judge is not None:
-            self.judge(self, action, branch, commit, head)
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of an entry's address.

@@ -1,0 +1,128 @@
+"""Landing of a candidate with gates of its own, as runs and ingestion publish.
+
+Gates may take long, so they judge before the turn at the branch is taken. If the branch moves
+meanwhile, the candidate is built again on the new head and lands only if no gate has anything new
+to judge. After three lost races the gates judge while
+the turn is held.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Final
+
+from graveler.gates import Candidate, Gate, Verdict
+from graveler.model import Commit
+from graveler.publishing.landing import Landed, Tip, look
+from graveler.publishing.panel import Panel, refuse
+from graveler.reads.stores import Stores
+from graveler.refs import advance
+
+_OVERTAKEN: Final = 3
+
+
+class Candidacy(ABC):
+    """A commit on its way to a branch.
+
+    Args:
+        stores: The repository.
+        into: The branch.
+        gates: Those that the publisher gives; the branch's own are added.
+        what: Names it in errors: ``run 'hour 05'``.
+
+    Attributes:
+        panel: The gates, as the branch required them when its record was read last.
+        verdicts: Of the candidate that was judged last.
+    """
+
+    def __init__(self, stores: Stores, into: str, gates: Iterable[Gate], what: str) -> None:
+        self.stores = stores
+        self.into = into
+        self.what = what
+        self._given = tuple(gates)
+        self.panel = Panel(stores, ())
+        self.verdicts: tuple[Verdict, ...] = ()
+
+    def convene(self) -> None:
+        """Take the gates that the branch requires now; call it after a look at the branch."""
+        self.panel = Panel.of(self.stores, self.into, self._given)
+
+    @abstractmethod
+    def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
+        """Return the candidate on the branch's head, None where nothing has to land.
+
+        Args:
+            tip: The branch.
+            earlier: A candidate for an earlier head: what has not changed since is reused.
+        """
+
+    @abstractmethod
+    def view(self, candidate: Commit, head: Commit) -> Candidate:
+        """Return what the gates read."""
+
+    def judge(self, candidate: Commit, head: Commit) -> None:
+        """Let the gates judge; raise GateFailedError where one refuses."""
+        self.verdicts = self.panel.judge(self.view(candidate, head))
+        refuse(self.what, self.verdicts)
+
+    def passed_before(self, candidate: Commit, head: Commit) -> bool:
+        """Return whether every gate has passed the same inputs before."""
+        known = self.panel.known(self.view(candidate, head))
+        if known is None or any(verdict.refuses for verdict in known):
+            return False
+        self.verdicts = known
+        return True
+
+    def announce(self, candidate: Commit) -> bool:
+        """Note that the candidate is about to land; return False where another one is."""
+        del candidate
+        return True
+
+    def lost(self, candidate: Commit) -> None:  # noqa: B027 - most need no note
+        """Note that the candidate did not land, and never will."""
+
+
+def land(
+    work: Candidacy, number: int, earlier: Commit | None
+) -> tuple[Landed | None, Commit | None]:
+    """Try once to land a candidate.
+
+    Args:
+        work: What lands.
+        number: How many tries were lost before.
+        earlier: The candidate of the last try.
+
+    Returns:
+        How it ended, None where the race was lost; and the candidate, for the next try.
+
+    Raises:
+        GateFailedError: A gate refuses; the branch did not move.
+    """
+    stores, candidate = work.stores, earlier
+    seen = look(stores, work.into)
+    work.convene()
+    judged = bool(work.panel.gates) and number < _OVERTAKEN
+    if judged:
+        candidate = work.build(seen, earlier)
+        if candidate is None:
+            return Landed(seen, None), None
+        work.judge(candidate, seen.head)
+    with stores.refs.turn(work.into):
+        tip = look(stores, work.into)
+        moved = tip.predicate != seen.predicate
+        if moved:
+            work.convene()
+        if moved or not judged:
+            # a record with the same head may be one that was rewritten to stop this landing
+            candidate = work.build(tip, candidate)
+        if candidate is None:
+            return Landed(tip, None), None
+        if not judged:
+            work.judge(candidate, tip.head)
+        elif moved and not work.passed_before(candidate, tip.head):
+            return None, candidate
+        if not work.announce(candidate):
+            return None, candidate
+        if not advance(stores.refs, tip.at(candidate), tip.predicate, action="publish"):
+            work.lost(candidate)
+            return None, candidate
+        return Landed(tip, candidate), candidate

@@ -1,1 +1,0 @@
-"""Reads: entries, listings and verified files."""
