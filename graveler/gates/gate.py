@@ -1,23 +1,37 @@
-"""A gate: a named function that judges a candidate."""
+"""A gate: a named check of a candidate, and its answer."""
 
+import dis
+import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import pairwise
 from math import inf
+from types import FunctionType
 from typing import Any, Final, overload
 
 from graveler.arguments import duration
 from graveler.errors import InvalidInputError
-from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import inputs_of
+from graveler.gates.facts import shortened
 from graveler.gates.fingerprint import fingerprint
+from graveler.gates.statistics import Seen
 from graveler.names import check_prefix
+from graveler.process import judging
 
+Check = Callable[[Candidate], bool | str | None]
+"""Passes by returning None or True. False, a text (the reason), an AssertionError or any
+other exception is a refusal."""
+
+BUILT_IN: Final[dict[str, Callable[..., "Gate"]]] = {}
+"""The built-in checks by kind: the functions that return their gates."""
+
+LONGEST_REASON: Final = 4000
 _SEVERITIES: Final = ("error", "warn")
 _LEAST_MEMORY: Final = 1 << 20
 _LONGEST_S: Final = 3600.0
-_CHECKS: Final = "graveler.gates.checks"
+_COMPARES: Final = frozenset({"COMPARE_OP", "CONTAINS_OP", "IS_OP"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +72,7 @@ class Gate:
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
             raise InvalidInputError(f"gate name {self.name!r}: give a text")
-        if not _is_function(self.check):
+        if not callable(self.check):
             raise InvalidInputError(
                 f"gate {self.name!r}: check {self.check!r}: give a function of a candidate"
             )
@@ -141,59 +155,20 @@ def gate(
 ) -> Callable[[Check], Gate]: ...
 
 
-def gate(  # noqa: PLR0913 - the fields of a gate
-    name: Check | str | None = None,
-    /,
-    *,
-    prefix: str = "",
-    severity: str = "error",
-    timeout: float | str | timedelta | None = None,
-    isolated: bool = False,
-    memory: int | None = None,
-    also: tuple[str, ...] = (),
-    reads: str | Iterable[str] = "content",
-) -> Gate | Callable[[Check], Gate]:
+def gate(name: Check | str | None = None, /, **options: Any) -> Gate | Callable[[Check], Gate]:
     """Make a gate of a function: ``@gate``, ``@gate("name")`` or ``@gate(severity="warn")``.
 
     Args:
         name: The gate's name; by default that of the function.
-        prefix: Prefix of the paths that the check reads.
-        severity: ``error`` or ``warn``.
-        timeout: Longest time of the check, which then runs in a process of its own.
-        isolated: Run the check in a process of its own without a timeout, too.
-        memory: Bytes that its process may allocate.
-        also: Further prefixes that the check reads.
-        reads: The inputs of the check; see `Gate`.
+        options: Other fields of the gate; see `Gate`.
     """
     if callable(name):
         return as_gate(name)
 
     def make(check: Check) -> Gate:
-        return Gate(
-            name or _name(check),
-            check,
-            prefix,
-            severity,
-            timeout,
-            isolated,
-            memory,
-            tuple(also),
-            reads,
-        )
+        return Gate(name or _name(check), check, **options)
 
     return make
-
-
-def _is_function(given: Any) -> bool:
-    return callable(given)
-
-
-def _texts(given: Any) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _name(check: Check) -> str:
-    return str(getattr(check, "__name__", type(check).__name__))
 
 
 def as_gate(check: Gate | Check) -> Gate:
@@ -204,30 +179,116 @@ def as_gate(check: Gate | Check) -> Gate:
     """
     if isinstance(check, Gate):
         return check
-    made = getattr(check, "__module__", "") == _CHECKS
-    if made or not _is_function(check):
-        from graveler.gates import checks  # noqa: PLC0415 - which import this module
-
-        there = ", ".join(checks.__all__)
-        what = f"checks.{_name(check)}, which makes one: call it" if made else f"{check!r}"
+    given: Any = check
+    kind = next((kind for kind, make in BUILT_IN.items() if given is make), "")
+    if kind or not callable(check):
+        wrong = f"checks.{kind}, which makes one: call it" if kind else f"{check!r}"
         raise InvalidInputError(
-            f"no gate: {what}; give a function of a candidate, what @graveler.gate makes, or a "
-            f"built-in check as checks.row_count('output/'); there are {there}"
+            f"no gate: {wrong}; give a function of a candidate, what @graveler.gate makes, or a "
+            f"built-in check as checks.row_count('output/'); there are {', '.join(sorted(BUILT_IN))}"
         )
     return Gate(_name(check), check)
 
 
 def as_gates(given: Any) -> tuple[Gate, ...]:
-    """Return the gates of a caller, who may give one or several.
+    """Return the gates that a caller gives: one or several.
 
     Raises:
         InvalidInputError: A value is not a gate, or two gates have the same name.
     """
     several = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
-    gates = tuple(as_gate(gate) for gate in (given if several else (given,)))
+    gates = tuple(map(as_gate, given if several else (given,)))
     names = [gate.name for gate in gates]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidInputError(
             f"gates {twice}: names must differ: give one another name by Gate(…) or name=…"
         )
     return gates
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _name(check: Check) -> str:
+    return str(getattr(check, "__name__", type(check).__name__))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of one check on one candidate.
+
+    Attributes:
+        passed: Whether the candidate passed.
+        reason: Why it did not pass.
+        died: The check did not refuse but failed: by an error, a signal or its timeout.
+        facts: The values that the check reported.
+        seen: Statistics that the check computed, stored for later candidates.
+        rule: Fingerprint of the check after it ran; None if it failed.
+    """
+
+    passed: bool
+    reason: str = ""
+    died: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    seen: Seen = field(default_factory=dict)
+    rule: str | None = None
+
+
+def died(reason: str) -> Answer:
+    """Return the answer of a check that failed."""
+    return Answer(False, shortened(reason, LONGEST_REASON), died=True)
+
+
+def ask(name: str, check: Check, candidate: Candidate) -> Answer:
+    """Run a check in this process; every exception becomes an answer."""
+    try:
+        with judging(name):
+            answer = _read(check(candidate), check)
+    except AssertionError as refusal:
+        answer = Answer(False, shortened(_assertion(refusal), LONGEST_REASON))
+    except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - any failure is an answer
+        answer = died(f"{type(error).__name__}: {error}")
+    return replace(
+        answer,
+        facts=dict(candidate.facts),
+        seen=dict(candidate.seen),
+        rule=None if answer.died else fingerprint(check),
+    )
+
+
+def _assertion(refusal: AssertionError) -> str:
+    if str(refusal):
+        return str(refusal)
+    frames = traceback.extract_tb(refusal.__traceback__)
+    line = frames[-1].line if frames else ""
+    return f"assertion failed: {line}" if line else "assertion failed"
+
+
+def _read(value: Any, check: Check) -> Answer:
+    """Return the answer that a check's return value stands for."""
+    if type(value).__name__ in {"bool", "bool_"} and callable(getattr(value, "item", None)):
+        value = value.item()  # a boolean of numpy
+    if value is None and _drops_a_comparison(check):
+        return died(
+            "it compares, throws the result away and returns nothing, so that it can never "
+            "refuse: return the comparison, or assert it"
+        )
+    if value is None or value is True or value == "":
+        return Answer(True)
+    if value is False:
+        return Answer(False, "it returned False")
+    if isinstance(value, str):
+        return Answer(False, shortened(value, LONGEST_REASON))
+    return died(
+        f"it returned {type(value).__name__} {shortened(repr(value), 80)}: return None or True to "
+        "pass, False or a text that says why not to refuse"
+    )
+
+
+def _drops_a_comparison(check: Check) -> bool:
+    """Return whether a function has a comparison as a statement whose result is dropped."""
+    if not isinstance(check, FunctionType):
+        return False
+    steps = [step.opname for step in dis.get_instructions(check) if step.opname != "CACHE"]
+    return any(first in _COMPARES and second == "POP_TOP" for first, second in pairwise(steps))

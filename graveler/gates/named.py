@@ -17,10 +17,9 @@ from typing import Any, Final
 
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.fields import Fields
-from graveler.gates.answer import Check
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import BuiltIn, built_in, known_kinds
-from graveler.gates.gate import Gate, as_gate
+from graveler.gates.checks.base import BuiltIn, gate_of
+from graveler.gates.gate import BUILT_IN, Check, Gate, as_gate
 from graveler.gates.isolation.pickling import path_of
 from graveler.records import decode_json, encode_json
 
@@ -77,7 +76,7 @@ class NamedGate:
 
     def _check(self, allowed: Collection[str] | None = None) -> Gate | Check:
         if ":" not in self.check:
-            return built_in(self.check, self.parameters).gate()
+            return gate_of(self.check, self.parameters)
         module, _, name = self.check.partition(":")
         if allowed is not None:
             _check_module(module, allowed)
@@ -148,7 +147,7 @@ def _of_text(
     except Exception as error:
         raise InvalidInputError(
             f"gate {text!r}: {type(error).__name__}: {error}: give package.module:name of "
-            f"something that can be imported here, or one of {', '.join(known_kinds())}"
+            f"something that can be imported here, or one of {', '.join(sorted(BUILT_IN))}"
         ) from error
     return made
 
@@ -156,15 +155,15 @@ def _of_text(
 def _of_gate(gate: Gate, allowed: Collection[str] | None) -> NamedGate:
     check = gate.check
     if isinstance(check, BuiltIn):
-        usual = check.gate()
-        where, parameters = check.kind, check.parameters()
+        usual = gate_of(check.kind, check.parameters)
+        where, parameters = check.kind, check.parameters
     else:
         path = path_of(check)
         if path is None:
             raise InvalidInputError(
                 f"gate {gate.name!r} cannot be required: another process could not import "
                 f"{check!r}. Make it a function of a module that can be imported, or use a "
-                f"built-in check ({', '.join(known_kinds())})"
+                f"built-in check ({', '.join(sorted(BUILT_IN))})"
             )
         where, parameters = path, {}
         usual = as_gate(NamedGate(path)._check(allowed))

@@ -17,7 +17,7 @@ from graveler.arguments import (
 )
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, as_gates
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.ingest.hours import commit_hour, tick_hour
 from graveler.ingest.line import published_by
 from graveler.ingest.publishing import Publisher

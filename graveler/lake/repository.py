@@ -23,7 +23,7 @@ from graveler.arguments import (
 )
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.lake.requiring import Gates
 from graveler.lake.settings import Links, Protection
 from graveler.lake.tags import Tags

@@ -8,7 +8,7 @@ from typing import Any
 from graveler.arguments import RefLike, count, instance, optional, ref_text, text
 from graveler.errors import RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.model import Commit
 from graveler.publishing import RequiredGates
 from graveler.reads import Stores

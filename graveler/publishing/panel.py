@@ -13,11 +13,10 @@ from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from graveler.errors import GateFailedError, InvalidInputError, RefNotFoundError
-from graveler.gates.answer import ask
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import ANYTHING
 from graveler.gates.facts import plain
-from graveler.gates.gate import Gate
+from graveler.gates.gate import Gate, ask
 from graveler.gates.inputs import inputs
 from graveler.gates.named import NamedGate
 from graveler.gates.statistics import keep_statistics

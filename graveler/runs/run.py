@@ -10,7 +10,7 @@ from graveler.arguments import (
 )
 from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gates
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.model import RUN_KEY_BYTES, Commit
 from graveler.repository.merge.merges import check_strategy
 from graveler.runs import lifecycle

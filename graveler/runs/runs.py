@@ -27,7 +27,7 @@ from graveler.arguments import (
 )
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate, as_gates
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.model import MESSAGE_BYTES, RUN_KEY_BYTES, Commit
 from graveler.reads.stores import Stores
 from graveler.repository.merge.merges import check_strategy

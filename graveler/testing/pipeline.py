@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.lake import Repository
 from graveler.testing.faults import ProcessDied, lost_reply, unavailable
 from graveler.testing.observer import Observer, Same, contents

@@ -22,7 +22,7 @@ from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 
 _MANAGERS: Final[Mapping[str, str]] = {  # by name: a library is loaded only if it is used
     "bytes": "GravelerIOManager",

@@ -12,7 +12,7 @@ from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 
 
 def graveler_definitions(  # noqa: PLR0913 - all but the first two have a default

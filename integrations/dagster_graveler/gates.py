@@ -12,7 +12,7 @@ from dagster_graveler.display import final_failure
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, Verdict, as_gates
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 
 _SEVERITIES: Final[Mapping[str, dg.AssetCheckSeverity]] = {
     "error": dg.AssetCheckSeverity.ERROR,

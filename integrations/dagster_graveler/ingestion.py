@@ -18,7 +18,7 @@ from dagster_graveler.display import change_metadata, final_failure
 from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
 from graveler.gates import Gate
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.ingest import HourState, Tick
 from graveler_common.history import changes_of, tick_row
 

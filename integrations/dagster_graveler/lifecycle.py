@@ -15,7 +15,7 @@ from dagster_graveler.guards import check_written
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
 from graveler.gates import Gate
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.lake import Run, RunState
 from graveler_common.history import reaped_row
 

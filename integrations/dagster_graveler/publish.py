@@ -16,7 +16,7 @@ from dagster_graveler.guards import check_written
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import GateFailedError, MergeConflictError, RunStateError
 from graveler.gates import Gate, as_gates
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.lake import PublishResult, Run
 from graveler_common.history import changes_of
 

@@ -10,8 +10,7 @@ from airflow.sdk import TaskGroup, TriggerRule
 
 from graveler.errors import InvalidInputError
 from graveler.gates import as_gates
-from graveler.gates.answer import Check
-from graveler.gates.gate import Gate
+from graveler.gates.gate import Check, Gate
 from graveler_airflow.dag.task_order import leaves_of, loosen, watched
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.operators import (

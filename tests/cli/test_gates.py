@@ -87,11 +87,11 @@ def test_gates_are_required_shown_and_dropped(cli, judged):
         (["main", "row_count", "--with", "at_least=1.5"], "at_least 1.5: give a whole number"),
         (["main", "row_count", "--with", "prefix=2013"], "prefix 2013: give text"),
         (["main", "row_count", "--with", "prefix=/t/"], "no path begins so"),
-        (["main", "freshness", "--with", "max_age=1h"], "max_age '1h': give a number"),
+        (["main", "freshness", "--with", "max_age=soon"], "max_age='soon': give a timedelta"),
         (["main", "freshness", "--with", "max_age=NaN"], "max_age nan: give a number"),
         (["main", "in_range", "--with", "column=a", "--with", "nan=maybe"], "give true or false"),
         (["main", "not_null", "--with", "columns=[1]"], "columns (1,): give a list of texts"),
-        (["main", "schema", "--with", 'columns={"a": 1}'], "give a list of texts"),
+        (["main", "schema", "--with", 'columns={"a": 1}'], "column ('a', 1): give types"),
         (
             ["main", "not_null", "--with", "columns=a", "--with", "columns=b"],
             """columns is given twice; give several values as a list in JSON, columns='["a", "b"]'""",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,6 @@ import graveler
 from graveler import checks
 from graveler.errors import GateFailedError
 from graveler.gates import Gate
-from graveler.gates.checks.rows import RowCount
 from tests.gates import samples
 
 RULES = """
@@ -43,10 +43,6 @@ WAYS = {
     "a keyword default": ("def f(*, a=X): return a", "f()"),
     "a closure": ("def f(a):\n  return lambda: a\nf = f(X)", "f()"),
     "a function's attribute": ("def f(): return f.a\nf.a = X", "f()"),
-    "a function's name": ("def f(): pass\nf.__name__ = 'fX'", "f.__name__"),
-    "a function's full name": ("def f(): pass\nf.__qualname__ = 'fX'", "f.__qualname__"),
-    "a function's module": ("def f(): pass\nf.__module__ = 'mX'", "f.__module__"),
-    "a function's text": ("def f(): pass\nf.__doc__ = 'X'", "f.__doc__"),
     "a function within": ("A = X\ndef f():\n  def g(): return A\n  return g()", "f()"),
     "a comprehension": ("A = X", "[A for _ in 'a']"),
     "a lambda": ("f = lambda: X", "f()"),
@@ -80,11 +76,12 @@ WAYS = {
     "a function of math": ("import math\nA = math.floor if X == 1 else math.ceil", "A(0.5)"),
 }
 
-# how a rule is written whose answer depends on what nobody can follow for sure
+# how a rule is written whose answer depends on what cannot be followed for sure
 UNSURE = {
     "an unpickled value": ("import pickle\nA = pickle.dumps(1)", "pickle.loads(A)"),
     "a module that is run": ("import runpy", "runpy.run_path('values.py')"),
     "a name that is resolved": ("import pkgutil", "pkgutil.resolve_name('values:A')"),
+    "a function's name": ("def f(): pass", "f.__name__"),
     "a function's globals": ("A = [1]\ndef f(): pass", "f.__globals__['A']"),
     "globals by a text": ("A = [1]\ndef f(): pass", "'{0.__globals__[A]}'.format(f)"),
     "a frame": ("import sys\nA = [1]", "sys._getframe().f_globals['A']"),
@@ -118,7 +115,7 @@ UNSURE = {
 
 
 def loaded(folder, way, number):
-    """The rule, written with that number, in a module that is imported anew."""
+    """The rule, written with that number, in a module that is imported again."""
     before, use = (text.replace("X", str(number)) for text in {**WAYS, **UNSURE}[way])
     pathlib.Path(folder, "rules.py").write_text(RULES.format(before, use))
     pathlib.Path(folder, "values.py").write_text("def function(): return 1\n")
@@ -203,17 +200,10 @@ def test_a_builtin_that_was_replaced_is_not_taken_for_itself(monkeypatch):
     assert rule(divides) == first is not None
 
 
-def test_a_built_in_check_is_identified_by_version_and_code(monkeypatch):
+def test_a_built_in_check_is_identified_by_version(monkeypatch):
     first = checks.row_count("t/").fingerprint
-    with monkeypatch.context() as patched:
-        patched.setattr(graveler, "__version__", "99.0")
-        assert checks.row_count("t/").fingerprint != first
-    monkeypatch.setattr(RowCount, "__call__", lambda self, candidate: None)
+    monkeypatch.setattr(graveler, "__version__", "99.0")
     assert checks.row_count("t/").fingerprint != first
-
-
-class OfOurs(RowCount):
-    """A built-in check that somebody has changed."""
 
 
 def holding(value):
@@ -223,7 +213,6 @@ def holding(value):
 @pytest.mark.parametrize(
     "check",
     [
-        OfOurs("t/"),
         samples.AtLeast(2),
         samples.AtLeast(2).__call__,
         holding(threading.Lock()),
@@ -245,12 +234,11 @@ def test_what_cannot_be_followed_surely_is_asked_each_time(repo, check):
     assert next(repo.gates.judgements()).reused == ()
 
 
-def nested(depth):
-    return [nested(depth - 1)] if depth else []
-
-
 def test_what_is_nested_too_deeply_has_none():
-    assert rule(holding(nested(900))) is None
+    value: list[Any] = []
+    for _ in range(2_000):
+        value = [value]
+    assert rule(holding(value)) is None
 
 
 def test_an_open_file_has_none(tmp_path):

@@ -1,59 +1,276 @@
-"""The base of built-in checks: a kind, parameters and their validation."""
+"""Built-in checks: their definition, their parameters, and the files that they judge."""
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime, timedelta
+from functools import wraps
+from inspect import BoundArguments, Parameter, Signature, signature
 from math import isnan
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Final, get_args, get_origin
+from typing import Any, Final, ParamSpec, get_args, get_origin
 
+from graveler.arguments import duration
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.fingerprint import ByVersion
-from graveler.gates.gate import Gate
+from graveler.gates.gate import BUILT_IN, Check, Gate
+from graveler.gates.statistics import brought, counts
+from graveler.model import Entry
+
+_P = ParamSpec("_P")
+
+Judge = Callable[[Candidate, list[Entry]], str | None]
+"""Returns what is wrong with files, of which there is at least one, or None."""
 
 _SHOWN: Final = 5
-
-_kinds: Final[dict[str, type["BuiltIn"]]] = {}
+_SCOPES: Final = ("changes", "all")
+_MISSING: Final = ("refuse", "allow")
+_OPTIONS: Final = tuple(field.name for field in fields(Gate) if field.name != "check")
+_WORDS: Final[Mapping[Any, str]] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    date: "a date",
+    datetime: "a time",
+    timedelta: "a length of time",
+    NoneType: "null",
+}
 
 
 @dataclass(frozen=True)
 class BuiltIn(ByVersion):
-    """A built-in check; frozen, so that its parameters identify it."""
+    """A built-in check, which its kind and its parameters identify.
 
-    kind: ClassVar[str] = ""
+    Attributes:
+        kind: Name of the function that defines it.
+        parameters: Arguments of the function, as settings store them.
+        check: The check that the function returned.
+    """
 
-    def __init_subclass__(cls) -> None:
-        if cls.kind:
-            _kinds.setdefault(cls.kind, cls)  # a class derived from a check does not replace it
+    kind: str
+    parameters: Mapping[str, Any] = field(hash=False)
+    check: Check = field(compare=False, repr=False)
 
-    @abstractmethod
-    def __call__(self, candidate: Candidate) -> str | None:
+    def __call__(self, candidate: Candidate) -> bool | str | None:
         """Return why the candidate is refused, or None."""
+        return self.check(candidate)
 
-    @abstractmethod
-    def gate(self) -> Gate:
-        """Return the gate of this check with default options."""
+    def identity(self) -> tuple[Any, ...]:
+        """Return the kind and the parameters."""
+        return self.kind, sorted(self.parameters.items())
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the check."""
-        return asdict(self)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _check_of, (self.kind, dict(self.parameters))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The definition of a check for given arguments.
+
+    Attributes:
+        check: The check.
+        about: The words of the gate's name that follow the kind.
+        prefix: Prefix of the paths that the check reads.
+        also: Further prefixes.
+        reads: Further inputs, as a gate declares them.
+    """
+
+    check: Check
+    about: str
+    prefix: str = ""
+    also: tuple[str, ...] = ()
+    reads: str | tuple[str, ...] = "content"
+
+
+def built_in(define: Callable[_P, Rule]) -> Callable[_P, Gate]:
+    """Make a built-in check of a function that defines one.
+
+    The check takes the parameters of the function, compares their types with the annotations, and
+    applies the options, which are fields of the gate.
+    """
+    taken = _signature(define)
+
+    @wraps(define)
+    def make(*args: _P.args, **given: _P.kwargs) -> Gate:
+        named = {name: value for name, value in given.items() if name in taken.parameters}
+        options = {name: value for name, value in given.items() if name not in named}
+        return _gate(define, taken.bind(*args, **named), options)
+
+    shown: Any = make
+    shown.__signature__ = signature(define).replace(return_annotation=Gate)  # for help()
+    BUILT_IN[define.__name__] = make
+    return make
+
+
+def gate_of(kind: str, parameters: Mapping[str, Any]) -> Gate:
+    """Return the gate of a built-in check with stored parameters.
+
+    Raises:
+        InvalidInputError: The kind is unknown, or the parameters are not those of the kind.
+    """
+    if kind not in BUILT_IN:
+        raise InvalidInputError(
+            f"no built-in check {kind!r}: there are {', '.join(sorted(BUILT_IN))}; a check of your "
+            "own is named package.module:name"
+        )
+    define = getattr(BUILT_IN[kind], "__wrapped__")  # noqa: B009 - wraps() sets it
+    taken = _signature(define)
+    given = {"prefix": "", **parameters} if "prefix" in taken.parameters else parameters
+    if unknown := [name for name in given if name not in taken.parameters]:
+        raise InvalidInputError(f"check {kind}: got an unexpected keyword argument {unknown[0]!r}")
+    try:
+        ordered = {name: given[name] for name in taken.parameters if name in given}
+        return _gate(define, BoundArguments(taken, ordered), {})
+    except TypeError as error:
+        raise InvalidInputError(f"check {kind} with {dict(parameters)}: {error}") from error
+
+
+def _check_of(kind: str, parameters: Mapping[str, Any]) -> Check:
+    return gate_of(kind, parameters).check
+
+
+def _signature(define: Callable[..., Rule]) -> Signature:
+    """Return the parameters of a definition without its options."""
+    whole = signature(define)
+    kept = [one for one in whole.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    return whole.replace(parameters=kept)
+
+
+def _gate(define: Callable[..., Rule], bound: BoundArguments, options: Mapping[str, Any]) -> Gate:
+    """Return the gate of a check.
+
+    Raises:
+        InvalidInputError: The check takes no such arguments, or a gate no such options.
+    """
+    kind = define.__name__
+    if odd := [name for name in options if name not in _OPTIONS]:
+        raise InvalidInputError(
+            f"check {kind}: {odd[0]!r}: there is no such option; a gate has {', '.join(_OPTIONS)}"
+        )
+    bound.apply_defaults()
+    try:
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _parameter(bound.signature.parameters[name], value)
+        rule = define(*bound.args, **bound.kwargs)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"check {kind}: {error}") from error
+    given: dict[str, Any] = {
+        "name": f"{kind} {rule.about}".rstrip(),
+        "prefix": rule.prefix,
+        "also": rule.also,
+        "reads": rule.reads,
+        **options,
+    }
+    return Gate(check=BuiltIn(kind, dict(bound.arguments), rule.check), **given)
+
+
+def _parameter(parameter: Parameter, value: Any) -> Any:
+    """Return an argument as settings store it.
+
+    Raises:
+        InvalidInputError: It has a wrong type; the message names the right one.
+    """
+    name, wanted = parameter.name, parameter.annotation
+    types = get_args(wanted) if get_origin(wanted) is UnionType else (wanted,)
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        items = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        if not all(isinstance(item, str) for item in items):
+            raise InvalidInputError(f"{name} {items!r}: give a list of texts")
+        return items
+    if timedelta in types and isinstance(value, str):
+        value = duration(value, name)
+    if not any(_is_of(value, kind) for kind in types):
+        words = " or ".join(_WORDS.get(kind, "types by name") for kind in types)
+        raise InvalidInputError(f"{name} {value!r}: give {words}")
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _is_of(value: Any, wanted: Any) -> bool:
+    """Return whether a value of Python or of JSON has a type."""
+    if wanted in {int, float}:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and not isnan(value) and (wanted is float or value % 1 == 0)  # 1e6 is whole
+    if isinstance(wanted, type):
+        return isinstance(value, wanted)
+    return isinstance(value, (Mapping, list, tuple))  # a mapping, or pairs as JSON has them
+
+
+def of_files(  # noqa: PLR0913 - what differs between the checks of files
+    judge: Judge,
+    prefix: str,
+    scope: str,
+    missing: str,
+    *,
+    nothing: Callable[[Candidate], str | None] | None = None,
+    reads: str | tuple[str, ...] = "",
+    also: tuple[str, ...] = (),
+) -> Rule:
+    """Return the rule of a check of the files below a prefix.
+
+    Args:
+        judge: The check of the files, if there are any.
+        prefix: Start of the paths.
+        scope: ``changes`` for the files that the run adds or replaces, ``all`` for all files.
+        missing: ``refuse`` or ``allow``: what to do if no file is below the prefix.
+        nothing: Returns why the candidate is refused if there is no file, or None.
+        reads: Inputs of the check; by default those that the scope needs.
+        also: Further prefixes that the check reads.
+    """
+    for name, value, known in (("scope", scope, _SCOPES), ("missing", missing, _MISSING)):
+        if value not in known:
+            raise InvalidInputError(f"{name} {value!r}: give one of {', '.join(known)}")
+
+    def check(candidate: Candidate) -> str | None:
+        entries = list(files_of(candidate, prefix, scope))
+        candidate.report(files=len(entries))
+        if entries:
+            return judge(candidate, entries)
+        if missing == "allow" or candidate.restores:
+            return None
+        return nothing(candidate) if nothing else nothing_below(candidate, prefix, scope)
+
+    return Rule(
+        check,
+        " ".join((prefix, *also)),
+        prefix,
+        also,
+        reads or ("changes" if scope == "changes" else "content"),
+    )
+
+
+def files_of(candidate: Candidate, prefix: str, scope: str) -> Iterator[Entry]:
+    """Yield the files below a prefix: the added and replaced ones, or all."""
+    changes = scope == "changes"
+    entries = brought(candidate.changes(prefix)) if changes else candidate.entries(prefix)
+    return (entry for entry in entries if counts(entry))
+
+
+def nothing_below(candidate: Candidate, prefix: str, scope: str) -> str | None:
+    """Return why a candidate without files to judge is refused, or None."""
+    if scope == "changes" and candidate.has_below(prefix):
+        return None  # the run does not change the existing files
+    return (
+        f"there is nothing below {prefix!r}: correct the prefix, or let that pass with "
+        "missing='allow'"
+    )
 
 
 def listed(problems: Iterable[str]) -> str | None:
     """Return problems as one text with the first five in full; None if there are none."""
-    found = list(problems)
-    if not found:
+    every = list(problems)
+    if not every:
         return None
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return "; ".join(found[:_SHOWN]) + more
+    more = f"; and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
+    return "; ".join(every[:_SHOWN]) + more
 
 
-def check_bounds(kind: str, least: Any, most: Any, *, counts: bool = False) -> None:
+def check_bounds(least: Any, most: Any, *, counts: bool = False) -> None:
     """Refuse bounds that no value can satisfy.
 
     Args:
-        kind: Kind of the check, for the message.
         least: Smallest allowed value, or None.
         most: Largest allowed value, or None.
         counts: Whether the bounds are counts, which are not negative.
@@ -61,7 +278,7 @@ def check_bounds(kind: str, least: Any, most: Any, *, counts: bool = False) -> N
     Raises:
         InvalidInputError: No value satisfies the bounds.
     """
-    given = f"check {kind}: at_least {least!r} and at_most {most!r}"
+    given = f"at_least {least!r} and at_most {most!r}"
     if counts and any(bound is not None and bound < 0 for bound in (least, most)):
         raise InvalidInputError(f"{given}: give numbers from 0 on")
     try:
@@ -72,7 +289,7 @@ def check_bounds(kind: str, least: Any, most: Any, *, counts: bool = False) -> N
         raise InvalidInputError(f"{given}: nothing lies between them: swap them")
 
 
-def check_share(kind: str, name: str, share: float | None, most: float) -> None:
+def check_share(name: str, share: float | None, most: float) -> None:
     """Refuse a share that was meant as a percentage.
 
     Raises:
@@ -80,83 +297,4 @@ def check_share(kind: str, name: str, share: float | None, most: float) -> None:
     """
     if share is not None and not 0 <= share <= most:
         percent = f", {share / 100:g} for {share:g} %" if share > most else ""
-        raise InvalidInputError(
-            f"check {kind}: {name} {share!r}: give a share from 0 to {most:g}{percent}"
-        )
-
-
-def check_types(kind: type[BuiltIn], given: Mapping[str, Any]) -> None:
-    """Refuse parameters of a wrong type.
-
-    Raises:
-        InvalidInputError: A parameter has a wrong type; the message names the right one.
-    """
-    types = {field.name: field.type for field in fields(kind)}
-    for name, value in given.items():
-        wanted = types.get(name, Any)
-        taken = get_args(wanted) if get_origin(wanted) is UnionType else (wanted,)
-        if not any(_is_of(value, one) for one in taken):
-            words = " or ".join(_WORDS.get(one, "a list of texts") for one in taken)
-            raise InvalidInputError(f"check {kind.kind}: {name} {value!r}: give {words}")
-
-
-_WORDS: Final[Mapping[Any, str]] = {
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    bool: "true or false",
-    NoneType: "null",
-}
-
-
-def _is_of(value: Any, wanted: Any) -> bool:
-    """Return whether a value of Python or of JSON has a type."""
-    if wanted is Any:
-        return True
-    if wanted in {int, float}:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and not isnan(value) and (wanted is float or value % 1 == 0)  # 1e6 is whole
-    if isinstance(wanted, type):
-        return isinstance(value, wanted)
-    # a list of texts or of pairs of texts; one text means a list of one
-    pairs = value.items() if isinstance(value, Mapping) else value
-    return isinstance(value, str) or (
-        isinstance(pairs, Iterable)
-        and all(isinstance(text, str) for one in pairs for text in _each(one))
-    )
-
-
-def _each(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
-def texts(given: Any) -> tuple[str, ...]:
-    """Return one text or several as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def known_kinds() -> list[str]:
-    """Return the kinds of built-in checks, sorted."""
-    return sorted(_kinds)
-
-
-def built_in(kind: str, parameters: Mapping[str, Any]) -> BuiltIn:
-    """Return a built-in check.
-
-    Raises:
-        InvalidInputError: The kind is unknown, or the parameters are not those of the kind.
-    """
-    if kind not in known_kinds():
-        raise InvalidInputError(
-            f"no built-in check {kind!r}: there are {', '.join(known_kinds())}; a check of your "
-            "own is named package.module:name"
-        )
-    given = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in parameters.items()
-    }
-    check_types(_kinds[kind], given)
-    try:
-        return _kinds[kind](**given)
-    except TypeError as error:
-        raise InvalidInputError(f"check {kind} with {dict(parameters)}: {error}") from error
+        raise InvalidInputError(f"{name} {share!r}: give a share from 0 to {most:g}{percent}")

@@ -1,26 +1,238 @@
-"""Values of columns: nulls, uniqueness, ranges."""
+"""Checks of the values of columns: nulls, ranges, uniqueness, references."""
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import check_bounds, check_share, listed, texts
-from graveler.gates.checks.scope import Scoped
+from graveler.gates.checks.base import (
+    Rule,
+    built_in,
+    check_bounds,
+    check_share,
+    files_of,
+    listed,
+    of_files,
+)
 from graveler.gates.checks.tables import footer_of, has_column, table
 from graveler.gates.footers import Column, Files
 from graveler.model import Entry
 from graveler.names import read_hour
 
 
-def _names(columns: Any) -> tuple[str, ...]:
-    names = texts(columns)
-    if not names:
+@built_in
+def not_null(
+    prefix: str,
+    *columns: str,
+    share: float = 0.0,
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """No nulls in columns.
+
+    Cost: the footer of each Parquet file, and the column if the footer has no statistics; CSV
+    files are read completely, and their empty fields are null.
+
+    Args:
+        prefix: Start of the paths.
+        columns: Names of columns; ``a.b`` within a struct.
+        share: Allowed share of nulls; 0.01 is one in a hundred.
+        scope: ``changes`` or ``all``.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    _check_columns(columns)
+    check_share("share", share, 1)
+
+    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
+        nulls = dict.fromkeys(columns, 0)
+        rows = dict.fromkeys(columns, 0)
+        for entry in entries:
+            for name in columns:
+                some, total = _count_nulls(candidate, entry, name)
+                nulls[name] += some
+                rows[name] += total
+        candidate.report(nulls=nulls)
+        return listed(
+            f"column {name!r} has {nulls[name]} nulls in {rows[name]} rows"
+            for name in columns
+            if nulls[name] > share * rows[name]
+        )
+
+    return of_files(judge, prefix, scope, missing)
+
+
+def _count_nulls(files: Files, entry: Entry, name: str) -> tuple[int, int]:
+    """Return the numbers of nulls and of values of a column."""
+    stats = _column_of(files, entry, name)
+    if stats is not None and stats.nulls is not None:
+        return stats.nulls, stats.values
+    column = table(files, entry, [name]).column(name)
+    return column.null_count, len(column)
+
+
+@built_in
+def in_range(  # noqa: PLR0913 - the parameters of the check
+    prefix: str,
+    column: str,
+    at_least: float | str | date | datetime | None = None,
+    at_most: float | str | date | datetime | None = None,
+    *,
+    nan: bool = False,
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """Values of a column are between bounds; nulls are ignored.
+
+    Cost: the footer of each Parquet file. The column is read if the footer has no statistics, and,
+    unless NaN is allowed, if it is a floating-point column, because footers leave out NaN. CSV
+    files are read completely.
+
+    Args:
+        prefix: Start of the paths.
+        column: Name of the column.
+        at_least: Smallest value: a number, a text, or a time, which may be ISO 8601 text.
+        at_most: Largest value.
+        nan: Whether NaN is allowed.
+        scope: ``changes`` or ``all``.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    if not column or (at_least is None and at_most is None):
+        raise InvalidInputError("name a column, and at_least or at_most for it")
+    check_bounds(*_moments(at_least, at_most))
+
+    def problems(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
+        for entry in entries:
+            least, greatest, nans = column_bounds(candidate, entry, column, nan=nan)
+            if nans and not nan:
+                yield f"{entry.path!r}: column {column!r} has {nans} values that are NaN"
+            if _compare(least, at_least, column) < 0:
+                yield f"{entry.path!r}: column {column!r} has {least}, less than {at_least}"
+            if _compare(greatest, at_most, column) > 0:
+                yield f"{entry.path!r}: column {column!r} has {greatest}, more than {at_most}"
+
+    return of_files(lambda *given: listed(problems(*given)), prefix, scope, missing)
+
+
+@built_in
+def unique(
+    prefix: str,
+    *columns: str,
+    scope: str = "all",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """No two rows have the same values in the columns.
+
+    Cost: the columns of all files are read and held in memory together.
+
+    Args:
+        prefix: Start of the paths.
+        columns: Names of the columns that together are unique.
+        scope: ``all``, or ``changes`` if different files cannot repeat values.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    _check_columns(columns)
+
+    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
+        rows = _rows_of(candidate, entries, columns)
+        import pyarrow.compute  # noqa: PLC0415 - table() has checked that it is installed
+
+        names = rows.column_names
+        counted = rows.group_by(names).aggregate([([], "count_all")])
+        repeated = counted.filter(pyarrow.compute.greater(counted.column("count_all"), 1))
+        candidate.report(rows=rows.num_rows, repeated=repeated.num_rows)
+        if not repeated.num_rows:
+            return None
+        row = repeated.slice(0, 1).to_pylist()[0]
+        values = ", ".join(
+            f"{name}={row[number]!r}" for name, number in zip(columns, names, strict=True)
+        )
+        return (
+            f"{repeated.num_rows} values of {', '.join(columns)} are there more than once "
+            f"({values}: {row['count_all']} times)"
+        )
+
+    return of_files(judge, prefix, scope, missing)
+
+
+def _rows_of(files: Files, entries: list[Entry], columns: tuple[str, ...]) -> Any:
+    """Return columns of several files as one table, with their numbers as names.
+
+    Raises:
+        CorruptionError: The files have columns of different types.
+    """
+    tables = [table(files, entry, columns) for entry in entries]
+    import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
+
+    try:
+        together = pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise CorruptionError(
+            f"columns {', '.join(columns)} differ in type between files: {error}"
+        ) from error
+    return together.rename_columns([str(number) for number in range(len(columns))])
+
+
+@built_in
+def refers_to(
+    prefix: str,
+    column: str,
+    other: str,
+    other_column: str = "",
+    *,
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """Every value of a column exists in another column; nulls are ignored.
+
+    Cost: both columns are read, and their distinct values are held in memory.
+
+    Args:
+        prefix: Start of the paths.
+        column: Name of the column.
+        other: Prefix of the files that the column refers to.
+        other_column: Column of those files; the same name by default.
+        scope: ``changes`` or ``all``, for the files below `prefix`.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    if not (column and other):
+        raise InvalidInputError("name a column, and the other prefix that it refers to")
+    target = other_column or column
+
+    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
+        values = _values(candidate, entries, column)
+        others = files_of(candidate, other, "all") if values else ()
+        lost = values - _values(candidate, others, target)
+        candidate.report(values=len(values), lost=len(lost))
+        if not lost:
+            return None
+        shown = ", ".join(repr(value) for value in sorted(lost, key=repr)[:5])
+        return (
+            f"{len(lost)} values of {column!r} below {prefix!r} are not in {target!r} "
+            f"below {other!r}: {shown}"
+        )
+
+    return of_files(judge, prefix, scope, missing, reads="content", also=(other,))
+
+
+def _values(files: Files, entries: Iterable[Entry], column: str) -> set[Any]:
+    values: set[Any] = set()
+    for entry in entries:
+        values.update(table(files, entry, [column]).column(column).drop_null().unique().to_pylist())
+    return values
+
+
+def _check_columns(columns: tuple[str, ...]) -> None:
+    if not columns:
         raise InvalidInputError("name at least one column")
-    return names
 
 
 def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
@@ -33,119 +245,37 @@ def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
     if footer is None:
         return None
     if not has_column(footer, name):
-        there = ", ".join(footer.fields)
-        raise InvalidInputError(f"{entry.path!r} has no column {name!r}: it has {there}")
+        known = ", ".join(footer.fields)
+        raise InvalidInputError(f"{entry.path!r} has no column {name!r}: it has {known}")
     return footer.columns.get(name)
 
 
-@dataclass(frozen=True)
-class NotNull(Scoped):
-    """No nulls in columns: from Parquet footers, or from the data if these have no statistics."""
+def column_bounds(files: Files, entry: Entry, name: str, *, nan: bool) -> tuple[Any, Any, int]:
+    """Return the least and greatest value of a column in a file, and the number of NaN values.
 
-    kind: ClassVar[str] = "not_null"
-
-    columns: tuple[str, ...] = ()
-    share: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "columns", _names(self.columns))
-        check_share(self.kind, "share", self.share, 1)
-
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with the files, of which there is at least one, or None."""
-        nulls = dict.fromkeys(self.columns, 0)
-        rows = dict.fromkeys(self.columns, 0)
-        for entry in entries:
-            for name in self.columns:
-                some, all_ = self._count(candidate, entry, name)
-                nulls[name] += some
-                rows[name] += all_
-        candidate.report(nulls=nulls)
-        return listed(
-            f"column {name!r} has {nulls[name]} nulls in {rows[name]} rows"
-            for name in self.columns
-            if nulls[name] > self.share * rows[name]
-        )
-
-    def _count(self, files: Files, entry: Entry, name: str) -> tuple[int, int]:
-        said = _column_of(files, entry, name)
-        if said is not None and said.nulls is not None:
-            return said.nulls, said.values
-        column = table(files, entry, [name]).column(name)
-        return column.null_count, len(column)
-
-
-@dataclass(frozen=True)
-class InRange(Scoped):
-    """Values of a column are between bounds: from Parquet footers, where these suffice.
-
-    Footers leave out NaN, so floating-point columns are read unless NaN is allowed.
+    Args:
+        files: The tree of the file.
+        entry: The file.
+        name: Name of the column.
+        nan: Whether NaN is ignored, so that footers suffice for floating-point columns.
     """
+    stats = _column_of(files, entry, name)
+    if stats is not None and (nan or stats.type not in {"FLOAT", "DOUBLE"}):
+        bounded = stats.least is not None and stats.greatest is not None
+        if bounded or (stats.nulls is not None and stats.nulls == stats.values):
+            return stats.least, stats.greatest, 0
+    values = table(files, entry, [name]).column(name).drop_null()
+    import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
+    import pyarrow.compute  # noqa: PLC0415
 
-    kind: ClassVar[str] = "in_range"
-
-    column: str = ""
-    at_least: Any = None
-    at_most: Any = None
-    nan: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.column or (self.at_least is None and self.at_most is None):
-            raise InvalidInputError(
-                f"check {self.kind}: name a column, and at_least or at_most for it"
-            )
-        for bound in ("at_least", "at_most"):
-            value = getattr(self, bound)
-            if isinstance(value, (date, datetime)):
-                object.__setattr__(self, bound, value.isoformat())
-            if isinstance(value, float) and math.isnan(value):
-                raise InvalidInputError(f"check {self.kind}: {bound} {value!r}: NaN is no bound")
-        check_bounds(self.kind, *_moments(self.at_least, self.at_most))
-
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with the files, of which there is at least one, or None."""
-        return listed(self._problems(candidate, entries))
-
-    def _problems(self, candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
-        for entry in entries:
-            least, greatest, nans = self.bounds(candidate, entry)
-            if nans and not self.nan:
-                yield f"{entry.path!r}: column {self.column!r} has {nans} values that are NaN"
-            for value, limit, low in (
-                (least, self.at_least, True),
-                (greatest, self.at_most, False),
-            ):
-                if value is None or limit is None:
-                    continue
-                there, bound = _comparable(value, limit, self.column)
-                if (there < bound) if low else (there > bound):
-                    side = "less" if low else "more"
-                    yield f"{entry.path!r}: column {self.column!r} has {value}, {side} than {limit}"
-
-    def bounds(self, files: Files, entry: Entry) -> tuple[Any, Any, int]:
-        """Return the least and greatest value of the column in a file, and the number of NaN values."""
-        said = _column_of(files, entry, self.column)
-        floating = said is None or said.type in {"FLOAT", "DOUBLE"}
-        known = said is not None and (
-            (said.least is not None and said.greatest is not None)
-            or (said.nulls is not None and said.nulls == said.values)
-        )
-        if said is not None and known and (not floating or self.nan):
-            return said.least, said.greatest, 0
-        import pyarrow as pa  # noqa: PLC0415 - table() has asked for it
-        import pyarrow.compute as pc  # noqa: PLC0415
-
-        values = table(files, entry, [self.column]).column(self.column).drop_null()
-        nans = 0
-        if pa.types.is_floating(values.type):
-            numbers = values.filter(pc.invert(pc.is_nan(values)))
-            nans, values = len(values) - len(numbers), numbers
-        if not len(values):
-            return None, None, nans
-        bounds = pc.min_max(values).as_py()
-        return bounds["min"], bounds["max"], nans
+    nans = 0
+    if pa.types.is_floating(values.type):
+        numbers = values.filter(pa.compute.invert(pa.compute.is_nan(values)))
+        nans, values = len(values) - len(numbers), numbers
+    if not len(values):
+        return None, None, nans
+    bounds = pa.compute.min_max(values).as_py()
+    return bounds["min"], bounds["max"], nans
 
 
 def _moments(*bounds: Any) -> tuple[Any, ...]:
@@ -154,62 +284,24 @@ def _moments(*bounds: Any) -> tuple[Any, ...]:
     return tuple(bounds if None in times else times)
 
 
-def _comparable(value: Any, limit: Any, column: str) -> tuple[Any, Any]:
-    """Return a value and a bound that can be compared; a bound of a time is ISO 8601 text."""
+def _compare(value: Any, limit: Any, column: str) -> int:
+    """Return -1, 0 or 1: the value is less than, equal to, or greater than the bound.
+
+    Without a value or a bound the result is 0. The bound of a time is ISO 8601 text.
+    """
+    if value is None or limit is None:
+        return 0
+    left, right = value, limit
     try:
         if isinstance(limit, str) and isinstance(value, datetime):
-            bound = datetime.fromisoformat(limit)
-            if bound.tzinfo is None or value.tzinfo is None:  # those without a zone are UTC
-                return value.replace(tzinfo=None), bound.replace(tzinfo=None)
-            return value, bound
-        if isinstance(limit, str) and isinstance(value, date):
-            return value, date.fromisoformat(limit)
-        if isinstance(limit, float) and math.isnan(limit):
-            raise InvalidInputError(f"column {column!r}: NaN is no bound")
-        value < limit  # noqa: B015 - whether they can be compared
+            right = datetime.fromisoformat(limit)
+            if right.tzinfo is None or value.tzinfo is None:  # those without a zone are UTC
+                left, right = value.replace(tzinfo=None), right.replace(tzinfo=None)
+        elif isinstance(limit, str) and isinstance(value, date):
+            right = date.fromisoformat(limit)
+        return int(left > right) - int(left < right)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
             f"column {column!r} has {type(value).__name__} {value!r}, which cannot be compared "
             f"with {limit!r}: give a bound of its type, times as ISO 8601"
         ) from error
-    return value, limit
-
-
-@dataclass(frozen=True)
-class Unique(Scoped):
-    """No two rows with the same values in columns; the columns are read completely."""
-
-    kind: ClassVar[str] = "unique"
-
-    scope: str = "all"
-    columns: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "columns", _names(self.columns))
-
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with the files, of which there is at least one, or None."""
-        tables = [table(candidate, entry, self.columns) for entry in entries]
-        import pyarrow as pa  # noqa: PLC0415 - table() has asked for it
-
-        try:
-            together = pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise CorruptionError(
-                f"columns {', '.join(self.columns)} differ in type between files: {error}"
-            ) from error
-        names = [str(number) for number in range(len(self.columns))]
-        counted = together.rename_columns(names).group_by(names).aggregate([([], "count_all")])
-        many = counted.filter(pa.compute.greater(counted.column("count_all"), 1))
-        candidate.report(rows=together.num_rows, repeated=many.num_rows)
-        if not many.num_rows:
-            return None
-        row = many.slice(0, 1).to_pylist()[0]
-        values = ", ".join(
-            f"{name}={row[number]!r}" for name, number in zip(self.columns, names, strict=True)
-        )
-        return (
-            f"{many.num_rows} values of {', '.join(self.columns)} are there more than once "
-            f"({values}: {row['count_all']} times)"
-        )

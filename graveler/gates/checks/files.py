@@ -2,18 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import check_bounds, listed, texts
-from graveler.gates.checks.columns import InRange
-from graveler.gates.checks.scope import Scoped
+from graveler.gates.checks.base import Rule, built_in, check_bounds, listed, of_files
+from graveler.gates.checks.columns import column_bounds
 from graveler.gates.checks.tables import footer_of
 from graveler.gates.footers import Files
-from graveler.gates.gate import Gate
 from graveler.gates.statistics import csv_header
 from graveler.model import Entry
 
@@ -25,38 +22,43 @@ _SUFFIXES: Final = {
 _BEGINNING: Final = 1 << 16
 
 
-@dataclass(frozen=True)
-class FileFormat(Scoped):
-    """Files have the expected formats, by name and by content."""
+@built_in
+def file_format(
+    prefix: str = "",
+    *formats: str,
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """Files have these formats, by name and by content; ``parquet`` by default.
 
-    kind: ClassVar[str] = "file_format"
+    CSV and JSON are text in UTF-8 and not HTML. Cost: the footer of a Parquet file, and the
+    beginning of a CSV (1 MiB) or JSON (64 KiB) file; the rest is not read.
 
-    formats: tuple[str, ...] = ("parquet",)
+    Args:
+        prefix: Start of the paths.
+        formats: Any of ``parquet``, ``csv`` and ``json`` (which includes JSON lines).
+        scope: ``changes`` or ``all``.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    chosen = formats or ("parquet",)
+    if set(chosen) - set(_SUFFIXES):
+        raise InvalidInputError(f"formats {chosen}: give some of {', '.join(_SUFFIXES)}")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        formats = texts(self.formats)
-        object.__setattr__(self, "formats", formats)
-        if not formats or set(formats) - set(_SUFFIXES):
-            raise InvalidInputError(
-                f"check {self.kind}: formats {formats}: give some of {', '.join(_SUFFIXES)}"
-            )
-
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with the files, of which there is at least one, or None."""
-        return listed(self._problems(candidate, entries))
-
-    def _problems(self, candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
+    def problems(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
             name = entry.path.lower()
-            found = next((one for one in self.formats if name.endswith(_SUFFIXES[one])), None)
-            if found is None:
-                yield f"{entry.path!r} is not named as {' or '.join(self.formats)}"
+            kind = next((kind for kind in chosen if name.endswith(_SUFFIXES[kind])), None)
+            if kind is None:
+                yield f"{entry.path!r} is not named as {' or '.join(chosen)}"
                 continue
             try:
-                _check_content(candidate, entry, found)
+                _check_content(candidate, entry, kind)
             except CorruptionError as error:
                 yield str(error)
+
+    return of_files(lambda *given: listed(problems(*given)), prefix, scope, missing)
 
 
 def _check_content(files: Files, entry: Entry, kind: str) -> None:
@@ -88,97 +90,109 @@ def _check_json(entry: Entry, raw: bytes, *, whole: bool) -> None:
     raise CorruptionError(f"{entry.path!r} cannot be read as JSON: {problems[-1]}")
 
 
-@dataclass(frozen=True)
-class FileSize(Scoped):
-    """Files have the expected sizes and number."""
+@built_in
+def file_size(
+    prefix: str = "",
+    at_least: int | None = 1,
+    at_most: int | None = None,
+    *,
+    files_at_most: int | None = None,
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """Files have the expected sizes and number. Cost: no file is read.
 
-    kind: ClassVar[str] = "file_size"
+    Args:
+        prefix: Start of the paths.
+        at_least: Smallest size of a file, in bytes.
+        at_most: Largest size of a file, in bytes.
+        files_at_most: Largest number of files.
+        scope: ``changes`` or ``all``.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    check_bounds(at_least, at_most, counts=True)
+    if files_at_most is not None and files_at_most < 1:
+        raise InvalidInputError(f"files_at_most {files_at_most!r}: give 1 or more")
 
-    at_least: int | None = 1
-    at_most: int | None = None
-    files_at_most: int | None = None
+    def problems(entries: list[Entry]) -> Iterator[str]:
+        if files_at_most is not None and len(entries) > files_at_most:
+            yield f"{len(entries)} files, more than {files_at_most}"
+        for entry in entries:
+            if at_least is not None and entry.size < at_least:
+                yield f"{entry.path!r} has {entry.size} bytes, less than {at_least}"
+            if at_most is not None and entry.size > at_most:
+                yield f"{entry.path!r} has {entry.size} bytes, more than {at_most}"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds(self.kind, self.at_least, self.at_most, counts=True)
-        if self.files_at_most is not None and self.files_at_most < 1:
-            raise InvalidInputError(
-                f"check {self.kind}: files_at_most {self.files_at_most!r}: give 1 or more"
-            )
-
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with the files, of which there is at least one, or None."""
+    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
         candidate.report(bytes=sum(entry.size for entry in entries))
-        problems = [
-            f"{entry.path!r} has {entry.size} bytes, {side} than {limit}"
-            for entry in entries
-            for side, limit, wrong in (
-                ("less", self.at_least, entry.size < (self.at_least or 0)),
-                ("more", self.at_most, self.at_most is not None and entry.size > self.at_most),
-            )
-            if wrong
-        ]
-        if self.files_at_most is not None and len(entries) > self.files_at_most:
-            problems.insert(0, f"{len(entries)} files, more than {self.files_at_most}")
-        return listed(problems)
+        return listed(problems(entries))
+
+    return of_files(judge, prefix, scope, missing)
 
 
-@dataclass(frozen=True)
-class Freshness(Scoped):
-    """The newest file, or the newest time in a column, is at most `max_age` seconds old."""
+@built_in
+def freshness(
+    prefix: str = "",
+    max_age: float | str | timedelta = timedelta(days=1),
+    *,
+    column: str = "",
+    scope: str = "all",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """The newest file, or the newest time in a column, is recent enough.
 
-    kind: ClassVar[str] = "freshness"
+    The verdict is not stored. Cost: without `column` no file is read.
 
-    scope: str = "all"
-    max_age: float = 86_400.0
-    column: str = ""
+    Args:
+        prefix: Start of the paths.
+        max_age: Largest age: a timedelta, text (``36h``), or seconds.
+        column: A column of times or dates; without a time zone they are UTC.
+        scope: ``changes`` or ``all``.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    if not (isinstance(max_age, (int, float)) and max_age > 0):  # a parameter is in seconds
+        raise InvalidInputError(f"max_age {max_age!r}: give seconds")
+    limit = timedelta(seconds=max_age)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.max_age > 0:
-            raise InvalidInputError(f"check {self.kind}: max_age {self.max_age!r}: give seconds")
-
-    def gate(self) -> Gate:
-        """Return the gate; its verdict depends on the time and is not stored."""
-        made = super().gate()
-        return Gate(made.name, self, prefix=self.prefix, reads="anything")
-
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with the files, of which there is at least one, or None."""
+    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
         if candidate.restores:
             return None
         now = candidate.now()
-        times = [time for entry in entries if (time := self._time(candidate, entry)) is not None]
-        if not times:
-            return f"nothing below {self.prefix!r} tells a time"
-        newest = max(times)
+        times = [_time_of(candidate, entry, column) for entry in entries]
+        newest = max((time for time in times if time is not None), default=None)
+        if newest is None:
+            return nothing(candidate)
         candidate.report(newest=newest.isoformat())
-        age = (now - newest).total_seconds()
-        if age <= self.max_age:
+        age = now - newest
+        if age <= limit:
             return None
         return (
-            f"the newest below {self.prefix!r} is of {newest.isoformat(timespec='seconds')}, "
-            f"{timedelta(seconds=round(age))} ago: more than {timedelta(seconds=self.max_age)}"
+            f"the newest below {prefix!r} is of {newest.isoformat(timespec='seconds')}, "
+            f"{timedelta(seconds=round(age.total_seconds()))} ago: more than {limit}"
         )
 
-    def nothing(self, candidate: Candidate) -> str | None:
-        """Return why the candidate is refused if there is no file, or None."""
-        if self.missing == "allow" or candidate.restores:
+    def nothing(_: Candidate) -> str:
+        return f"nothing below {prefix!r} tells a time"
+
+    return of_files(judge, prefix, scope, missing, nothing=nothing, reads="anything")
+
+
+def _time_of(files: Candidate, entry: Entry, column: str) -> datetime | None:
+    """Return the time of a file, or the newest time in its column."""
+    if not column:
+        return entry.mtime
+    match column_bounds(files, entry, column, nan=True)[1]:
+        case None:
             return None
-        return f"nothing below {self.prefix!r} tells a time"
-
-    def _time(self, candidate: Candidate, entry: Entry) -> datetime | None:
-        if not self.column:
-            return entry.mtime
-        bounds = InRange(prefix=self.prefix, column=self.column, at_least=0, nan=True)
-        return _moment(bounds.bounds(candidate, entry)[1], self.column)
-
-
-def _moment(value: Any, column: str) -> datetime | None:
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        return value if value.tzinfo else value.replace(tzinfo=UTC)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    raise InvalidInputError(f"column {column!r} has {type(value).__name__}, which is no time")
+        case datetime() as time:
+            return time if time.tzinfo else time.replace(tzinfo=UTC)
+        case date() as day:
+            return datetime(day.year, day.month, day.day, tzinfo=UTC)
+        case value:
+            raise InvalidInputError(
+                f"column {column!r} has {type(value).__name__}, which is no time"
+            )

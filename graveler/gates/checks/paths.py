@@ -1,16 +1,81 @@
 """Checks of the paths that a run may change or delete."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from string import Formatter
-from typing import Any, ClassVar
+from typing import Any, Final
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import BuiltIn, listed, texts
-from graveler.gates.gate import Gate
+from graveler.gates.checks.base import Rule, built_in, listed
 from graveler.model import Change, ChangeKind
 from graveler.names import check_prefix, hour_folder, read_hour
+
+_VERBS: Final = {
+    ChangeKind.ADDED: "added",
+    ChangeKind.CHANGED: "changed",
+    ChangeKind.REMOVED: "deleted",
+}
+
+
+@built_in
+def only_within(*prefixes: str, **options: Any) -> Rule:
+    """A run changes only paths below prefixes. Cost: no file is read.
+
+    Args:
+        prefixes: The allowed prefixes; ``{hour}`` is replaced by the value of that name in the
+            run's metadata. A time, such as the integrations set, also matches its folder,
+            ``2013/01/01/05:00``, and takes a format, as in ``{hour:%Y/%m/%d}``.
+        options: Fields of the gate.
+    """
+    return _within(prefixes, lambda _: True)
+
+
+@built_in
+def nothing_deleted_outside(*prefixes: str, **options: Any) -> Rule:
+    """A run deletes only paths below prefixes. Cost: no file is read.
+
+    Args:
+        prefixes: The allowed prefixes, as for `only_within`.
+        options: Fields of the gate.
+    """
+    return _within(prefixes, lambda change: change.kind is ChangeKind.REMOVED)
+
+
+def _within(prefixes: tuple[str, ...], applies: Callable[[Change], bool]) -> Rule:
+    """Return the rule that certain changes lie below prefixes, which may name pairs of the run."""
+    if not prefixes or not all(prefixes):
+        raise InvalidInputError("name at least one prefix, and none empty")
+    for prefix in prefixes:
+        check_prefix("prefixes", prefix)
+    names_pairs = any("{" in prefix for prefix in prefixes)
+    shown = f"prefixes {', '.join(prefixes)}"
+
+    def check(candidate: Candidate) -> str | None:
+        if candidate.restores:
+            return None
+        pairs = {"key": candidate.run.key, **candidate.run.metadata} if names_pairs else {}
+        try:
+            allowed = _filled(prefixes, pairs)
+        except KeyError as error:
+            known = ", ".join(sorted(pairs))
+            return f"{shown}: the run has no {error} among its metadata ({known})"
+        except ValueError as error:
+            return f"{shown} cannot be filled in: {error}"
+        if not all(allowed):
+            return f"{shown}: what they name is empty for this run"
+        outside = [
+            change
+            for change in candidate.changes()
+            if applies(change) and not change.path.startswith(allowed)
+        ]
+        candidate.report(allowed=allowed, outside=len(outside))
+        return listed(
+            f"{change.path!r} would be {_VERBS[change.kind]} outside of what the run may touch"
+            for change in outside
+        )
+
+    reads = ("changes", "run") if names_pairs else ("changes",)
+    return Rule(check, " ".join(prefixes), reads=reads)
 
 
 class _Filler(Formatter):
@@ -41,77 +106,3 @@ def _filled(prefixes: tuple[str, ...], pairs: Mapping[str, str]) -> tuple[str, .
         for given in (pairs, {**pairs, **folders})
     )
     return tuple(dict.fromkeys(filled))
-
-
-@dataclass(frozen=True)
-class _Within(BuiltIn):
-    """A check of changed paths; prefixes may name pairs of the run: ``in/{hour}/``."""
-
-    prefixes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        given = texts(self.prefixes)
-        object.__setattr__(self, "prefixes", given)
-        if not given or not all(given):
-            raise InvalidInputError(f"check {self.kind}: name at least one prefix, and none empty")
-
-        for prefix in given:
-            check_prefix(f"check {self.kind}", prefix)
-
-    def gate(self) -> Gate:
-        """Return the gate, which reads the change set, and the run if a prefix names it."""
-        reads = ("changes", "run") if any("{" in prefix for prefix in self.prefixes) else "changes"
-        return Gate(f"{self.kind} {' '.join(self.prefixes)}", self, reads=reads)
-
-    def __call__(self, candidate: Candidate) -> str | None:
-        """Return why the candidate is refused, or None."""
-        if candidate.restores:
-            return None
-        named = any("{" in prefix for prefix in self.prefixes)
-        pairs = {"key": candidate.run.key, **candidate.run.metadata} if named else {}
-        try:
-            allowed = _filled(self.prefixes, pairs)
-        except KeyError as error:
-            return (
-                f"prefixes {', '.join(self.prefixes)}: the run has no {error} among its metadata "
-                f"({', '.join(sorted(pairs))})"
-            )
-        except ValueError as error:
-            return f"prefixes {', '.join(self.prefixes)} cannot be filled in: {error}"
-        if not all(allowed):
-            return f"prefixes {', '.join(self.prefixes)}: what they name is empty for this run"
-        outside = [
-            change
-            for change in candidate.changes()
-            if self._counts(change) and not change.path.startswith(allowed)
-        ]
-        candidate.report(allowed=allowed, outside=len(outside))
-        return listed(f"{change.path!r} would be {self._verb(change)}" for change in outside)
-
-    def _counts(self, change: Change) -> bool:
-        return True
-
-    @staticmethod
-    def _verb(change: Change) -> str:
-        return {
-            ChangeKind.ADDED: "added",
-            ChangeKind.CHANGED: "changed",
-            ChangeKind.REMOVED: "deleted",
-        }[change.kind] + " outside of what the run may touch"
-
-
-@dataclass(frozen=True)
-class OnlyWithin(_Within):
-    """Paths are added, changed or deleted only below prefixes."""
-
-    kind: ClassVar[str] = "only_within"
-
-
-@dataclass(frozen=True)
-class NothingDeletedOutside(_Within):
-    """Paths are deleted only below prefixes."""
-
-    kind: ClassVar[str] = "nothing_deleted_outside"
-
-    def _counts(self, change: Change) -> bool:
-        return change.kind is ChangeKind.REMOVED

@@ -1,101 +1,118 @@
-"""Checks of the number of rows: by bounds, and by what earlier runs brought."""
+"""Checks of the number of rows: by bounds, and by what earlier commits brought."""
 
-from dataclasses import dataclass
 from statistics import median
-from typing import ClassVar, Final
+from typing import Any, Final
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import check_bounds, check_share
-from graveler.gates.checks.scope import Scoped
-from graveler.gates.gate import Gate
+from graveler.gates.checks.base import (
+    Rule,
+    built_in,
+    check_bounds,
+    check_share,
+    nothing_below,
+    of_files,
+)
 from graveler.model import Entry
 
 _MOST_MORE: Final = 10
 """Largest share: a larger number was meant as a percentage."""
 
 
-@dataclass(frozen=True)
-class RowCount(Scoped):
-    """The number of rows below a prefix, from Parquet footers and from CSV files."""
+@built_in
+def row_count(
+    prefix: str = "",
+    at_least: int | None = 1,
+    at_most: int | None = None,
+    *,
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """The files together have the expected number of rows.
 
-    kind: ClassVar[str] = "row_count"
+    Cost: the footer of each Parquet file; CSV files are read completely.
 
-    at_least: int | None = 1
-    at_most: int | None = None
+    Args:
+        prefix: Start of the paths.
+        at_least: Fewest rows.
+        at_most: Most rows.
+        scope: ``changes`` or ``all``.
+        missing: ``refuse`` or ``allow``: what to do if a run brings no file; give ``allow`` if
+            several pipelines publish to a branch that requires this check.
+        options: Fields of the gate.
+    """
+    check_bounds(at_least, at_most, counts=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bounds(self.kind, self.at_least, self.at_most, counts=True)
-
-    def nothing(self, candidate: Candidate) -> str | None:
-        """Return why the candidate is refused if the run brings no file, or None."""
-        if self.missing == "allow" or candidate.restores:
-            return None
-        return self.judge(candidate, []) or super().nothing(candidate)
-
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with files, or None."""
-        changes = self.scope == "changes"
-        found = candidate.added(self.prefix) if changes else candidate.stats(self.prefix)
-        candidate.report(files=found.files, rows=found.rows)
-        if found.rows is None:
+    def judge(candidate: Candidate, _: list[Entry]) -> str | None:
+        stats = candidate.added(prefix) if scope == "changes" else candidate.stats(prefix)
+        candidate.report(files=stats.files, rows=stats.rows)
+        if stats.rows is None:
             return (
-                f"rows below {self.prefix!r} cannot be counted: a file is neither Parquet nor CSV "
+                f"rows below {prefix!r} cannot be counted: a file is neither Parquet nor CSV "
                 "by its name"
             )
-        what = f"{found.rows} rows in {found.files} files below {self.prefix!r}"
-        if self.at_least is not None and found.rows < self.at_least:
-            return f"{what}: expected at least {self.at_least}"
-        if self.at_most is not None and found.rows > self.at_most:
-            return f"{what}: expected at most {self.at_most}"
+        counted = f"{stats.rows} rows in {stats.files} files below {prefix!r}"
+        if at_least is not None and stats.rows < at_least:
+            return f"{counted}: expected at least {at_least}"
+        if at_most is not None and stats.rows > at_most:
+            return f"{counted}: expected at most {at_most}"
         return None
 
+    def nothing(candidate: Candidate) -> str | None:
+        return judge(candidate, []) or nothing_below(candidate, prefix, scope)
 
-@dataclass(frozen=True)
-class RowCountChange(Scoped):
-    """The rows that a run brings, compared with the median of earlier runs."""
+    return of_files(judge, prefix, scope, missing, nothing=nothing)
 
-    kind: ClassVar[str] = "row_count_change"
 
-    less: float | None = 0.5
-    more: float | None = None
-    history: int = 20
-    enough: int = 3
+@built_in
+def row_count_change(
+    prefix: str = "",
+    *,
+    less: float | None = 0.5,
+    more: float | None = None,
+    history: int = 20,
+    enough: int = 3,
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """A run brings about as many rows as the median of earlier runs.
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share(self.kind, "less", self.less, 1)
-        check_share(self.kind, "more", self.more, _MOST_MORE)
-        if self.history < self.enough or self.enough < 1:
-            raise InvalidInputError(
-                f"check {self.kind}: history {self.history} and enough {self.enough}: compare "
-                "with at least one, and with no more than are looked up"
-            )
+    Cost: the footer of each file that the run brings; those of earlier runs are read once.
 
-    def gate(self) -> Gate:
-        """Return the gate."""
-        where = f" {self.prefix}" if self.prefix else ""
-        return Gate(f"{self.kind}{where}", self, prefix=self.prefix, reads=("changes", "history"))
+    Args:
+        prefix: Start of the paths.
+        less: Allowed decrease as a share, from 0 to 1 (0.5 is 50 %); None for any.
+        more: Allowed increase as a share, from 0 to 10; None for any.
+        history: Number of commits to compare with.
+        enough: The check passes if there are fewer earlier commits than this.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    check_share("less", less, 1)
+    check_share("more", more, _MOST_MORE)
+    if history < enough or enough < 1:
+        raise InvalidInputError(
+            f"history {history} and enough {enough}: compare with at least one, and with no more "
+            "than are looked up"
+        )
 
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with the files, of which there is at least one, or None."""
-        found = candidate.added(self.prefix)
-        if found.rows is None:
-            return f"rows below {self.prefix!r} cannot be counted: neither Parquet nor CSV"
-        usual = [
-            one.stats.rows
-            for one in candidate.history(self.prefix, int(self.history))
-            if one.stats.rows is not None
-        ]
-        candidate.report(rows=found.rows, compared=len(usual))
-        if len(usual) < self.enough:
+    def judge(candidate: Candidate, _: list[Entry]) -> str | None:
+        rows = candidate.added(prefix).rows
+        if rows is None:
+            return f"rows below {prefix!r} cannot be counted: neither Parquet nor CSV"
+        past = candidate.history(prefix, int(history))
+        usual = [commit.stats.rows for commit in past if commit.stats.rows is not None]
+        candidate.report(rows=rows, compared=len(usual))
+        if len(usual) < enough:
             return None
         middle = median(usual)
         candidate.report(usual=middle)
-        change = f"{found.rows} rows below {self.prefix!r}, where {len(usual)} earlier commits"
-        if self.less is not None and found.rows < middle * (1 - self.less):
-            return f"{change} brought {middle:g} (median): more than {self.less:.0%} less"
-        if self.more is not None and found.rows > middle * (1 + self.more):
-            return f"{change} brought {middle:g} (median): more than {self.more:.0%} more"
+        change = f"{rows} rows below {prefix!r}, where {len(usual)} earlier commits"
+        if less is not None and rows < middle * (1 - less):
+            return f"{change} brought {middle:g} (median): more than {less:.0%} less"
+        if more is not None and rows > middle * (1 + more):
+            return f"{change} brought {middle:g} (median): more than {more:.0%} more"
         return None
+
+    return of_files(judge, prefix, "changes", missing, reads=("changes", "history"))

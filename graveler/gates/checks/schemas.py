@@ -1,19 +1,16 @@
 """A check of columns and types, and of how they may change."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import listed
-from graveler.gates.checks.scope import Scoped
+from graveler.gates.checks.base import Rule, built_in, listed, of_files
 from graveler.gates.checks.tables import footer_of
 from graveler.gates.footers import Files
-from graveler.gates.gate import Gate
-from graveler.gates.statistics import csv_header, kind_of
+from graveler.gates.statistics import counts, csv_header, kind_of
 from graveler.model import Entry
 
 _EVOLUTIONS: Final = ("none", "add", "widen")
@@ -70,79 +67,81 @@ _MEANT: Final[Mapping[str, str]] = {
 """Names of other systems for the same types."""
 
 
-@dataclass(frozen=True)
-class Schema(Scoped):
-    """Columns and types of files, from Parquet footers and CSV headers."""
+@built_in
+def schema(
+    prefix: str = "",
+    columns: Mapping[str, str] | None = None,
+    *,
+    evolution: str = "add",
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """Files have the expected columns and types.
 
-    kind: ClassVar[str] = "schema"
+    Cost: the footer of each Parquet file; the first line of a CSV file, which has no types.
 
-    columns: tuple[tuple[str, str], ...] = ()
-    evolution: str = "add"
+    Args:
+        prefix: Start of the paths.
+        columns: Types by name, as Arrow writes them (``int64``, ``string``, ``timestamp[us]``);
+            "" for any type. By default those of the newest file of the target.
+        evolution: ``none`` allows only the same columns; ``add`` also allows new columns;
+            ``widen`` also allows wider types (int32 to int64, float to double).
+        scope: ``changes`` or ``all``.
+        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
+        options: Fields of the gate.
+    """
+    stored: Any = columns or ()  # settings may hold pairs
+    given = dict(map(_column, stored.items() if isinstance(stored, Mapping) else stored))
+    if evolution not in _EVOLUTIONS:
+        raise InvalidInputError(f"evolution {evolution!r}: give one of {', '.join(_EVOLUTIONS)}")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        pairs = self.columns.items() if isinstance(self.columns, Mapping) else self.columns
-        object.__setattr__(self, "columns", tuple(_column(pair) for pair in pairs))
-        if self.evolution not in _EVOLUTIONS:
-            raise InvalidInputError(
-                f"check {self.kind}: evolution {self.evolution!r}: give one of "
-                f"{', '.join(_EVOLUTIONS)}"
-            )
-
-    def gate(self) -> Gate:
-        """Return the gate; without `columns` it also reads the files of the target."""
-        made = super().gate()
-        if self.columns:
-            return made
-        return Gate(made.name, self, prefix=self.prefix)
-
-    def judge(self, candidate: Candidate, entries: list[Entry]) -> str | None:
-        """Return what is wrong with the files, of which there is at least one, or None."""
-        wanted = dict(self.columns) or self._usual(candidate)
+    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
+        wanted = given or _target_columns(candidate, prefix)
         if wanted is None:
             candidate.report(compared_with="nothing: these are the first files")
             wanted = _fields(candidate, entries[0])
-        return listed(self._problems(candidate, entries, wanted))
+        problems = (
+            (entry.path, _problem(_fields(candidate, entry), wanted, evolution))
+            for entry in entries
+        )
+        return listed(f"{path!r} {problem}" for path, problem in problems if problem)
 
-    def _usual(self, candidate: Candidate) -> dict[str, str] | None:
-        """Return the columns of the newest file of the target."""
-        before = [
-            entry
-            for entry in candidate.before.entries(self.prefix)
-            if kind_of(entry) and not entry.path.rpartition("/")[2].startswith(("_", "."))
-        ]
-        if not before:
-            return None
-        newest = max(before, key=lambda entry: (entry.mtime is not None, entry.mtime, entry.path))
-        candidate.report(compared_with=newest.path)
-        return _fields(candidate.before, newest)
+    # without columns, the check also reads the files of the target
+    return of_files(judge, prefix, scope, missing, reads="" if given else "content")
 
-    def _problems(
-        self, candidate: Candidate, entries: list[Entry], wanted: dict[str, str]
-    ) -> Iterator[str]:
-        for entry in entries:
-            wrong = self._wrong(entry.path, _fields(candidate, entry), wanted)
-            if wrong:
-                yield wrong
 
-    def _wrong(self, path: str, fields: dict[str, str], wanted: dict[str, str]) -> str:
-        """Return what is wrong with a file's columns, or ""."""
-        missing = [name for name in wanted if name not in fields]
-        new = [name for name in fields if name not in wanted]
-        types = [
-            f"{name} is {fields[name]}, not {kind}"
-            for name, kind in wanted.items()
-            if name in fields and not self._allows(kind, fields[name])
-        ]
-        said = [f"lacks {', '.join(missing)}"] if missing else []
-        if new and self.evolution == "none":
-            said.append(f"has new columns {', '.join(new)}")
-        return f"{path!r} {'; '.join([*said, *types])}" if said or types else ""
+def _target_columns(candidate: Candidate, prefix: str) -> dict[str, str] | None:
+    """Return the columns of the newest file of the target."""
+    before = [
+        entry for entry in candidate.before.entries(prefix) if kind_of(entry) and counts(entry)
+    ]
+    if not before:
+        return None
+    newest = max(before, key=lambda entry: (entry.mtime is not None, entry.mtime, entry.path))
+    candidate.report(compared_with=newest.path)
+    return _fields(candidate.before, newest)
 
-    def _allows(self, wanted: str, there: str) -> bool:
-        if there == wanted or _ANY in {wanted, there}:
-            return True
-        return self.evolution == "widen" and there in _WIDER.get(wanted, ())
+
+def _problem(fields: dict[str, str], wanted: dict[str, str], evolution: str) -> str:
+    """Return what is wrong with the columns of a file, or ""."""
+    missing = [name for name in wanted if name not in fields]
+    new = [name for name in fields if name not in wanted]
+    problems = [f"lacks {', '.join(missing)}"] if missing else []
+    if new and evolution == "none":
+        problems.append(f"has new columns {', '.join(new)}")
+    problems += [
+        f"{name} is {fields[name]}, not {kind}"
+        for name, kind in wanted.items()
+        if name in fields and not _allows(kind, fields[name], evolution)
+    ]
+    return "; ".join(problems)
+
+
+def _allows(wanted: str, kind: str, evolution: str) -> bool:
+    if kind == wanted or _ANY in {wanted, kind}:
+        return True
+    return evolution == "widen" and kind in _WIDER.get(wanted, ())
 
 
 def _column(pair: Any) -> tuple[str, str]:
@@ -157,14 +156,13 @@ def _column(pair: Any) -> tuple[str, str]:
                 close = _MEANT.get(kind) or next(iter(get_close_matches(kind, _PLAIN)), "")
                 hint = f"did you mean {close!r}? " if close else ""
                 raise InvalidInputError(
-                    f"check schema: column {name!r}: there is no type {kind!r}: {hint}give it as "
+                    f"column {name!r}: there is no type {kind!r}: {hint}give it as "
                     "Arrow writes it (int64, double, string, timestamp[us]), '' for any"
                 )
             return name, kind
         case _:
             raise InvalidInputError(
-                f"check schema: column {pair!r}: give types by name, as {{'id': 'int64'}}; '' for "
-                "any type"
+                f"column {pair!r}: give types by name, as {{'id': 'int64'}}; '' for any type"
             )
 
 

@@ -2,7 +2,7 @@
 
 import gzip
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from graveler.errors import CorruptionError, InvalidInputError, MissingDependencyError
@@ -43,15 +43,15 @@ def table(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
         ) from error
     match kind_of(entry):
         case "parquet":
-            found = _parquet(files, entry, columns)
+            whole = _parquet(files, entry, columns)
         case "csv":
-            found = _csv(files, entry, columns)
+            whole = _csv(files, entry)
         case _:
             raise CorruptionError(
                 f"{entry.path!r} is neither Parquet nor CSV by its name: its columns cannot be "
                 "read; give a narrower prefix, or a check of your own"
             )
-    arrays = [_leaf(found, entry, name) for name in columns]
+    arrays = [_leaf(whole, entry, name) for name in columns]
     return pa.table(arrays, names=list(columns))
 
 
@@ -65,7 +65,7 @@ def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
         ) from error
 
 
-def _csv(files: Files, entry: Entry, columns: Iterable[str]) -> Any:
+def _csv(files: Files, entry: Entry) -> Any:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv  # noqa: PLC0415
 
@@ -74,25 +74,24 @@ def _csv(files: Files, entry: Entry, columns: Iterable[str]) -> Any:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
         options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
-        found = pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)
+        return pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)
     except (pa.ArrowInvalid, OSError, EOFError) as error:
         raise CorruptionError(
             f"{entry.path!r} cannot be read as CSV: {str(error).splitlines()[0][:200]}"
         ) from error
-    return found
 
 
-def _leaf(found: Any, entry: Entry, name: str) -> Any:
-    if name in found.column_names:
-        return found.column(name)
+def _leaf(whole: Any, entry: Entry, name: str) -> Any:
+    if name in whole.column_names:
+        return whole.column(name)
     top, *inner = name.split(".")
-    if top not in found.column_names:
+    if top not in whole.column_names:
         raise InvalidInputError(
-            f"{entry.path!r} has no column {name!r}: it has {', '.join(found.column_names)}"
+            f"{entry.path!r} has no column {name!r}: it has {', '.join(whole.column_names)}"
         )
     import pyarrow.compute  # noqa: PLC0415
 
     try:
-        return pyarrow.compute.struct_field(found.column(top), inner)
+        return pyarrow.compute.struct_field(whole.column(top), inner)
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidInputError(f"{entry.path!r} has no column {name!r}: {error}") from error

@@ -14,8 +14,8 @@ from threading import Thread
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn, cast
 
-from graveler.gates.answer import Answer, Check, ask, died
 from graveler.gates.candidate import Candidate
+from graveler.gates.gate import Answer, Check, ask, died
 from graveler.gates.isolation.channel import send
 from graveler.gates.isolation.client import RemoteSource
 from graveler.process import only_judging

@@ -10,9 +10,9 @@ from typing import Any, Final
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.fields import Fields
-from graveler.gates.answer import LONGEST_REASON, Answer
 from graveler.gates.candidate import Candidate
 from graveler.gates.facts import plain, shortened
+from graveler.gates.gate import LONGEST_REASON, Answer
 from graveler.gates.isolation.channel import Message
 from graveler.gates.statistics import Statistics
 from graveler.model import Entry

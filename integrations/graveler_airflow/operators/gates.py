@@ -9,8 +9,7 @@ from airflow.sdk import Context, XComArg
 
 from graveler.errors import GateFailedError
 from graveler.gates import Candidate, as_gates
-from graveler.gates.answer import Check
-from graveler.gates.gate import Gate
+from graveler.gates.gate import Check, Gate
 from graveler.lake import Run
 from graveler_airflow.operators.base import GravelerRunOperator
 from graveler_common.history import refusal_text

@@ -12,7 +12,7 @@ from airflow.sdk import Context
 
 from graveler.errors import GateFailedError
 from graveler.gates import Gate
-from graveler.gates.answer import Check
+from graveler.gates.gate import Check
 from graveler.ingest import HourState
 from graveler.lake import Repository
 from graveler_airflow.dag.context import run_hour, task_metadata

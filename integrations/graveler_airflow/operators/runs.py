@@ -8,8 +8,7 @@ from airflow.sdk import BaseOperator, Context
 
 from graveler.errors import InvalidInputError
 from graveler.gates import as_gates
-from graveler.gates.answer import Check
-from graveler.gates.gate import Gate
+from graveler.gates.gate import Check, Gate
 from graveler.lake import Repository, Run, RunState
 from graveler.model import Commit
 from graveler_airflow.dag.context import run_key, run_metadata, task_metadata
