@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -87,16 +88,8 @@ def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
     run = run_of(context)
     remote = run.remote_job_origin
     location = remote.repository_origin.code_location_origin.location_name if remote else ""
-    origin = Origin(
-        "dagster",
-        job=run.job_name,
-        run_id=run.run_id,
-        partition=partition_of(run),
-        url=f"{ui.rstrip('/')}/runs/{run.run_id}" if ui else "",
-        hour=_hour(context),
-    )
     return {
-        **origin.metadata(),
+        **_origin(context, ui).metadata(),
         "dagster.root_run_id": run.root_run_id or run.run_id,
         **({LOCATION: location} if location else {}),
     }
@@ -104,20 +97,24 @@ def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
 
 def step_metadata(context: StepContext | OutputContext, *, ui: str = "") -> dict[str, str]:
     """Return the pairs by which the commit of a step names its Dagster step."""
-    run = run_of(context)
     step = step_of(context).step.key
     assets, version = _assets(context)
-    origin = Origin(
+    origin = _origin(context, ui)
+    url = f"{origin.url}?focusedStepKeys={step}" if origin.url else ""
+    metadata = replace(origin, step=step, code_version=version, url=url).metadata()
+    return {**metadata, **({"dagster.asset": assets} if assets else {})}
+
+
+def _origin(context: RunContext, ui: str) -> Origin:
+    run = run_of(context)
+    return Origin(
         "dagster",
         job=run.job_name,
         run_id=run.run_id,
         partition=partition_of(run),
-        step=step,
-        code_version=version,
-        url=f"{ui.rstrip('/')}/runs/{run.run_id}?focusedStepKeys={step}" if ui else "",
+        url=f"{ui.rstrip('/')}/runs/{run.run_id}" if ui else "",
         hour=_hour(context),
     )
-    return {**origin.metadata(), **({"dagster.asset": assets} if assets else {})}
 
 
 def output_name(context: OutputContext) -> str:

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import dagster as dg
 
-from graveler.errors import GateFailedError, MergeConflictError
+from graveler.errors import GateFailedError, GravelerError, MergeConflictError
 from graveler.gates import Verdict
 from graveler.lake import RunRecord
 from graveler_common.history import Changes, Folder, Path, verdict_row
+from graveler_common.lakes import is_final
 
 _LISTED: Final = 50
 
@@ -81,8 +82,19 @@ def _table(rows: Iterable[Mapping[str, Any]], *columns: dg.TableColumn) -> dg.Ta
     return dg.MetadataValue.table(records, schema=dg.TableSchema(list(columns)))
 
 
-def error_metadata(error: Exception) -> Mapping[str, Any]:
-    """Return the verdicts of a refusal or the paths of a conflict."""
+def failure_of(error: GravelerError, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
+    """Return an error as a failure, with a retry only if one may help.
+
+    It shows the verdicts of a refusal or the paths of a conflict.
+    """
+    return dg.Failure(
+        description=str(error),
+        metadata={**(metadata or {}), **_error_metadata(error)},
+        allow_retries=not is_final(error),
+    )
+
+
+def _error_metadata(error: GravelerError) -> Mapping[str, Any]:
     if isinstance(error, GateFailedError):
         return {"graveler/verdicts": verdict_table(error.verdicts)}
     if isinstance(error, MergeConflictError):

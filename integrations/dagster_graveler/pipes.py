@@ -12,35 +12,17 @@ This module needs no Dagster; the program needs ``dagster-pipes`` and graveler.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import InvalidInputError
 from graveler.lake import Run, RunHandle, Step
 from graveler_common.lakes import shared_lake
 
+if TYPE_CHECKING:
+    from dagster_pipes import PipesContext
+
 EXTRA: Final = "graveler"
 """The name of the extra that carries the run."""
-
-
-class Pipes(Protocol):
-    """The part of Dagster's ``PipesContext`` that is used here."""
-
-    @property
-    def extras(self) -> Mapping[str, Any]:
-        """The extras that the asset passed."""
-
-    @property
-    def is_asset_step(self) -> bool:
-        """Whether the step makes an asset."""
-
-    @property
-    def asset_keys(self) -> Any:
-        """The assets that the step makes."""
-
-    def report_asset_materialization(
-        self, metadata: Any = None, data_version: Any = None, asset_key: Any = None
-    ) -> None:
-        """Report to Dagster that an asset was made."""
 
 
 def pack(
@@ -58,7 +40,9 @@ def pack(
 
 
 @contextmanager
-def open_graveler_step(pipes: Pipes, *, lake: str = "", report: bool = True) -> Iterator[Step]:
+def open_graveler_step(
+    pipes: "PipesContext", *, lake: str = "", report: bool = True
+) -> Iterator[Step]:
     """Open the step that the asset passed to this program, for a ``with`` block.
 
     Leaving the block commits; an exception drops the step. The run's lease is renewed meanwhile.

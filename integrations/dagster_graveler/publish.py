@@ -8,7 +8,7 @@ import dagster as dg
 from dagster_graveler.context import step_of
 from dagster_graveler.display import (
     change_metadata,
-    error_metadata,
+    failure_of,
     final_failure,
     verdict_table,
 )
@@ -82,14 +82,8 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
             check_written(graveler.repo(), run, upstream)
             result = run.publish(asked, strategy=strategy)
         except (GateFailedError, MergeConflictError, RunStateError) as error:
-            raise final_failure(
-                str(error),
-                {
-                    "graveler/run": run.key,
-                    "graveler/branch": run.branch,
-                    **error_metadata(error),
-                },
-            ) from error
+            about = {"graveler/run": run.key, "graveler/branch": run.branch}
+            raise failure_of(error, about) from error
         _check_asked(run, result, asked)
         return dg.MaterializeResult(
             metadata=published_metadata(graveler, run, result),

@@ -82,16 +82,10 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             RunStateError: The run belongs to another code location; or the Dagster run skips
                 steps whose work is no longer on the branch.
         """
-        run = self._attached(context)
-        if isinstance(context, DagsterRun):
-            return run  # a sensor does not work in the run
-        return _shared_run(run, step_of(context).instance, run_of(context).run_id)
-
-    def _attached(self, context: RunContext) -> Run:
-        run = run_of(context)
-        return self.repo().runs.open_or_attach(
-            run_key(run),
-            owner=run.run_id,
+        dagster_run = run_of(context)
+        run = self.repo().runs.open_or_attach(
+            run_key(dagster_run),
+            owner=dagster_run.run_id,
             into=self.into,
             metadata={**run_metadata(context, ui=self.ui), **window_metadata(context)},
             on_failure=self.on_failure,
@@ -99,6 +93,9 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             ttl=timedelta(days=self.ttl_days),
             accepts=lambda record: check_resume(record, context),
         )
+        if isinstance(context, DagsterRun):
+            return run  # a sensor does not work in the run
+        return _shared_run(run, step_of(context).instance, dagster_run.run_id)
 
     def step(self, context: StepContext | OutputContext, name: str = "") -> Step:
         """Return a step of the run, to write in; use it in a ``with`` block.

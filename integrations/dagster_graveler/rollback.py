@@ -5,12 +5,11 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_graveler.display import change_metadata, error_metadata, reader_table
+from dagster_graveler.display import change_metadata, failure_of, reader_table
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import GravelerError
 from graveler.lake import Rollback, RunRecord
 from graveler_common.history import changes_of
-from graveler_common.lakes import is_final
 
 
 class RollbackConfig(dg.Config):
@@ -51,11 +50,7 @@ def build_rollback_job(
                 metadata={"orchestrator": "dagster", "dagster.run_id": context.run.run_id},
             )
         except GravelerError as error:
-            raise dg.Failure(
-                description=str(error),
-                metadata=error_metadata(error),
-                allow_retries=not is_final(error),
-            ) from error
+            raise failure_of(error) from error
         metadata = _metadata(graveler, done)
         context.add_output_metadata(metadata)
         if publish is not None:

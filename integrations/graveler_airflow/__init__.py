@@ -21,29 +21,37 @@ if TYPE_CHECKING:
     from graveler_airflow.decorators import graveler_task as graveler_task
     from graveler_airflow.hook import GravelerHook as GravelerHook
     from graveler_airflow.notifier import GravelerNotifier as GravelerNotifier
-    from graveler_airflow.operators import GravelerCloseRunOperator as GravelerCloseRunOperator
-    from graveler_airflow.operators import GravelerCommitOperator as GravelerCommitOperator
-    from graveler_airflow.operators import (
+    from graveler_airflow.operators.branches import (
         GravelerCreateBranchOperator as GravelerCreateBranchOperator,
     )
-    from graveler_airflow.operators import (
+    from graveler_airflow.operators.branches import (
         GravelerDeleteBranchOperator as GravelerDeleteBranchOperator,
     )
-    from graveler_airflow.operators import GravelerDeleteOperator as GravelerDeleteOperator
-    from graveler_airflow.operators import GravelerGateOperator as GravelerGateOperator
-    from graveler_airflow.operators import GravelerIngestOperator as GravelerIngestOperator
-    from graveler_airflow.operators import GravelerLinkOperator as GravelerLinkOperator
-    from graveler_airflow.operators import GravelerMergeOperator as GravelerMergeOperator
-    from graveler_airflow.operators import GravelerOpenRunOperator as GravelerOpenRunOperator
-    from graveler_airflow.operators import GravelerPartitionsOperator as GravelerPartitionsOperator
-    from graveler_airflow.operators import GravelerPublishRunOperator as GravelerPublishRunOperator
-    from graveler_airflow.operators import GravelerReapOperator as GravelerReapOperator
-    from graveler_airflow.operators import GravelerReleaseOperator as GravelerReleaseOperator
-    from graveler_airflow.operators import GravelerRevertOperator as GravelerRevertOperator
-    from graveler_airflow.operators import GravelerRollbackOperator as GravelerRollbackOperator
-    from graveler_airflow.operators import GravelerTagOperator as GravelerTagOperator
+    from graveler_airflow.operators.branches import GravelerMergeOperator as GravelerMergeOperator
+    from graveler_airflow.operators.branches import GravelerTagOperator as GravelerTagOperator
+    from graveler_airflow.operators.commits import GravelerCommitOperator as GravelerCommitOperator
+    from graveler_airflow.operators.commits import GravelerRevertOperator as GravelerRevertOperator
+    from graveler_airflow.operators.files import GravelerDeleteOperator as GravelerDeleteOperator
+    from graveler_airflow.operators.files import GravelerLinkOperator as GravelerLinkOperator
+    from graveler_airflow.operators.gates import GravelerGateOperator as GravelerGateOperator
     from graveler_airflow.operators.gates import TaskGate as TaskGate
     from graveler_airflow.operators.gates import graveler_gate as graveler_gate
+    from graveler_airflow.operators.ingestion import (
+        GravelerIngestOperator as GravelerIngestOperator,
+    )
+    from graveler_airflow.operators.ingestion import (
+        GravelerReleaseOperator as GravelerReleaseOperator,
+    )
+    from graveler_airflow.operators.partitions import (
+        GravelerPartitionsOperator as GravelerPartitionsOperator,
+    )
+    from graveler_airflow.operators.runs import GravelerCloseRunOperator as GravelerCloseRunOperator
+    from graveler_airflow.operators.runs import GravelerOpenRunOperator as GravelerOpenRunOperator
+    from graveler_airflow.operators.runs import (
+        GravelerPublishRunOperator as GravelerPublishRunOperator,
+    )
+    from graveler_airflow.operators.runs import GravelerReapOperator as GravelerReapOperator
+    from graveler_airflow.operators.runs import GravelerRollbackOperator as GravelerRollbackOperator
     from graveler_airflow.run import graveler_run as graveler_run
     from graveler_airflow.sensors import GravelerCommitSensor as GravelerCommitSensor
     from graveler_airflow.sensors import GravelerIngestSensor as GravelerIngestSensor
@@ -58,27 +66,38 @@ __getattr__, __dir__, __all__ = lazy_names(
         "assets": ("graveler_asset", "graveler_partitions", "hourly"),
         "dag.handles": ("TaskStep",),
         "decorators": ("graveler_task",),
-        "operators.gates": ("TaskGate", "graveler_gate"),
         "hook": ("GravelerHook",),
         "notifier": ("GravelerNotifier",),
-        "operators": (
-            "GravelerCloseRunOperator",
-            "GravelerCommitOperator",
+        "operators.branches": (
             "GravelerCreateBranchOperator",
             "GravelerDeleteBranchOperator",
-            "GravelerDeleteOperator",
-            "GravelerGateOperator",
-            "GravelerIngestOperator",
-            "GravelerLinkOperator",
             "GravelerMergeOperator",
+            "GravelerTagOperator",
+        ),
+        "operators.commits": (
+            "GravelerCommitOperator",
+            "GravelerRevertOperator",
+        ),
+        "operators.files": (
+            "GravelerDeleteOperator",
+            "GravelerLinkOperator",
+        ),
+        "operators.gates": (
+            "GravelerGateOperator",
+            "TaskGate",
+            "graveler_gate",
+        ),
+        "operators.ingestion": (
+            "GravelerIngestOperator",
+            "GravelerReleaseOperator",
+        ),
+        "operators.partitions": ("GravelerPartitionsOperator",),
+        "operators.runs": (
+            "GravelerCloseRunOperator",
             "GravelerOpenRunOperator",
-            "GravelerPartitionsOperator",
             "GravelerPublishRunOperator",
             "GravelerReapOperator",
-            "GravelerReleaseOperator",
-            "GravelerRevertOperator",
             "GravelerRollbackOperator",
-            "GravelerTagOperator",
         ),
         "run": ("graveler_run",),
         "sensors": ("GravelerCommitSensor", "GravelerIngestSensor", "GravelerObjectSensor"),

@@ -11,12 +11,11 @@ from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.ingest import INGEST, HourState, hours_told
 from graveler.lake import Repository
 from graveler.model import ChangeKind, Commit
+from graveler_airflow.dag.context import PARTITION_KEY
 from graveler_common.history import commits_after, find_commit, has_changed
 
 MOST: Final = 250
-"""The most commits that one look reports; the next look reports the rest."""
-
-_KEY_FORMAT: Final = "%Y-%m-%dT%H:%M"
+"""The most commits in one range; the next range has the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def commits_since(
 ) -> CommitRange:
     """Return the commits that `ref` has gained since the commit `since`.
 
-    If the repository does not know `since`, the range holds the head alone.
+    If the repository has no commit `since`, the range holds the head alone.
 
     Args:
         repository: The repository.
@@ -144,7 +143,7 @@ def partitions_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
     key = metadata.get("airflow.partition_key", "")
     if key and INGEST not in metadata:
         return (key,)
-    return tuple(hour.strftime(_KEY_FORMAT) for hour in hours_told(metadata))
+    return tuple(hour.strftime(PARTITION_KEY) for hour in hours_told(metadata))
 
 
 _OVER: Final = (HourState.PUBLISHED, HourState.EMPTY)
@@ -199,13 +198,13 @@ def published_hour(
 
     An hour without files has the commit None.
     """
-    found = repository.ingestion(branch, into=into).hour(hour)
-    if found is None or found.state not in _OVER:
+    status = repository.ingestion(branch, into=into).hour(hour)
+    if status is None or status.state not in _OVER:
         return None
     return {
         "repository": repository.name,
         "ref": into,
-        "hour": found.hour,
-        "commit": found.published and found.published.id,
-        "late": list(found.late),
+        "hour": status.hour,
+        "commit": status.published and status.published.id,
+        "late": list(status.late),
     }

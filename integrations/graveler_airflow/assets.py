@@ -12,6 +12,7 @@ from airflow.sdk import Asset, AssetWatcher, CronPartitionTimetable
 
 from graveler.errors import InvalidInputError
 from graveler.names import check_branch, check_repository
+from graveler_airflow.dag.context import PARTITION_KEY
 from graveler_airflow.hook import GravelerHook
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def hourly() -> CronPartitionTimetable:
     a key with ``/`` in it breaks backfills.
     """
     return CronPartitionTimetable(
-        "0 * * * *", timezone="UTC", run_offset=-1, key_format="%Y-%m-%dT%H:%M"
+        "0 * * * *", timezone="UTC", run_offset=-1, key_format=PARTITION_KEY
     )
 
 

@@ -1,4 +1,4 @@
-"""``airflow graveler``: lists the runs of a lake, and reaps those that nobody ended."""
+"""``airflow graveler``: lists the runs of a lake, and reaps runs whose lease is over."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -105,9 +105,9 @@ def _repository(args: "Namespace") -> Iterator["Repository"]:
 def _check_state(state: str | None) -> None:
     from graveler.lake import RunState  # noqa: PLC0415
 
-    known = [str(each) for each in RunState if each is not RunState.NONE]
-    if state is not None and state not in known:
-        raise SystemExit(f"--state {state.lower()}: give one of {', '.join(known).lower()}")
+    states = [str(member) for member in RunState if member is not RunState.NONE]
+    if state is not None and state not in states:
+        raise SystemExit(f"--state {state.lower()}: give one of {', '.join(states).lower()}")
 
 
 def _print(rows: list[dict[str, Any]], output: str) -> None:

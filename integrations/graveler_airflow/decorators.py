@@ -88,7 +88,7 @@ class _GravelerTask(DecoratedOperator, PythonOperator):
             raise self._stopped()
 
     def _stopped(self) -> AirflowException:
-        return AirflowException(f"{self.task_id} was told to stop: its work is dropped")
+        return AirflowException(f"{self.task_id} received a signal to stop: its work is dropped")
 
 
 def graveler_task(

@@ -3,6 +3,7 @@
 from typing import Any
 
 _INTEGRATION = "Graveler"
+_OPERATORS = ("branches", "commits", "files", "gates", "ingestion", "partitions", "runs")
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -13,7 +14,7 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Git for a data lake: each run on its own branch, main moves in one step",
         "integrations": [{"integration-name": _INTEGRATION, "tags": ["software"]}],
         "hooks": [_modules("graveler_airflow.hook")],
-        "operators": [_modules("graveler_airflow.operators")],
+        "operators": [_modules(*(f"graveler_airflow.operators.{name}" for name in _OPERATORS))],
         "sensors": [_modules("graveler_airflow.sensors")],
         "triggers": [_modules("graveler_airflow.triggers")],
         "filesystems": ["graveler_airflow.assets"],

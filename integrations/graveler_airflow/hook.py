@@ -100,17 +100,13 @@ class GravelerHook(BaseHook):
             )
         return number
 
-    def get_lake(self) -> Lake:
+    def get_conn(self) -> Lake:
         """Open the lake; the caller closes it.
 
         Raises:
             BackendUnavailableError: There is none, or it cannot be reached now.
         """
         return open_lake(self.location)
-
-    def get_conn(self) -> Lake:
-        """Open the lake; the name is that of all Airflow hooks."""
-        return self.get_lake()
 
     async def aget_conn(self) -> Lake:
         """Open the lake, for a trigger, which must not block; the caller closes it."""
@@ -131,7 +127,7 @@ class GravelerHook(BaseHook):
                 f"no repository: name one, or set the extra 'repo' of connection "
                 f"{self.graveler_conn_id!r}"
             )
-        with self.get_lake() as lake:
+        with self.get_conn() as lake:
             yield lake.repository(name)
 
     def test_connection(self) -> tuple[bool, str]:
@@ -140,7 +136,7 @@ class GravelerHook(BaseHook):
         Airflow calls it for the button "Test" of a connection. It changes nothing.
         """
         try:
-            with self.get_lake() as lake:
+            with self.get_conn() as lake:
                 if name := self.default_repository:
                     _check_readable(lake.repository(name))
                 _ = self.lease, self.ttl  # an invalid setting raises

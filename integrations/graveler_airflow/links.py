@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperatorLink
 
 from graveler.model import Commit
-from graveler_airflow.dag.context import commit_page, diff_page, run_page
+from graveler_airflow.dag.context import plugin_page
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -23,8 +23,10 @@ def point_to(operator: "BaseOperator", *, conn_id: str, repo: str, commit: Commi
     """Let the links of a task point to its commit."""
     parent = commit.parents[0] if commit.parents else commit.id
     addresses = {
-        GravelerCommitLink: commit_page(conn_id, repo, commit.id),
-        GravelerDiffLink: diff_page(conn_id, repo, parent, commit.id),
+        GravelerCommitLink: plugin_page("commit", conn=conn_id, repo=repo, ref=commit.id),
+        GravelerDiffLink: plugin_page(
+            "diff", conn=conn_id, repo=repo, left=parent, right=commit.id
+        ),
     }
     setattr(operator, _ADDRESSES, addresses)
 
@@ -57,7 +59,7 @@ class GravelerRunLink(BaseOperatorLink):
 
     def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
         """Return the address of the plugin's page on the DAG run, or ""."""
-        return run_page(ti_key.dag_id, ti_key.run_id)
+        return plugin_page("runs", dag_id=ti_key.dag_id, run_id=ti_key.run_id)
 
 
 LINKS: Final = (GravelerCommitLink(), GravelerDiffLink(), GravelerRunLink())

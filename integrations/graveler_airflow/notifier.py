@@ -115,8 +115,8 @@ def _unpublished(ingestion: Ingestion) -> Iterator[str]:
         if hour.refused is not None:
             yield f"{ingestion.name} is held, {ingestion.into} has not moved: {hour.refused.reason}"
             break
-    for kept in ingestion.quarantined():
-        yield f"In quarantine on branch {kept.name}: {kept.refusal.reason}"
+    for quarantine in ingestion.quarantined():
+        yield f"In quarantine on branch {quarantine.name}: {quarantine.refusal.reason}"
 
 
 def _run_report(record: RunRecord, repository: str) -> list[str]:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from airflow.sdk import TaskGroup, TriggerRule
 
@@ -12,12 +12,12 @@ from graveler.errors import InvalidInputError
 from graveler.gates import as_gates
 from graveler.gates.gate import Check, Gate
 from graveler_airflow.dag.task_order import leaves_of, loosen, watched
-from graveler_airflow.hook import GravelerHook
-from graveler_airflow.operators import (
+from graveler_airflow.operators.gates import GravelerGateOperator
+from graveler_airflow.operators.runs import (
     GravelerCloseRunOperator,
-    GravelerGateOperator,
     GravelerOpenRunOperator,
     GravelerPublishRunOperator,
+    OpeningTerms,
 )
 
 # for a store that is busy or unreachable; errors that a retry cannot mend fail at once
@@ -27,25 +27,21 @@ _URGENT: Final[dict[str, Any]] = {"priority_weight": 1000, "weight_rule": "absol
 
 
 @contextmanager
-def graveler_run(  # noqa: PLR0913 - each has a default
+def graveler_run(
     repo: str = "",
     *,
-    into: str = "main",
     gates: Iterable[Gate | Check] = (),
-    on_failure: str = "park",
-    lease: timedelta | None = None,
-    ttl: timedelta | None = None,
     strategy: str | None = None,
     asset: Any = None,
     pool: str | None = None,
     group_id: str | None = None,
-    graveler_conn_id: str = GravelerHook.default_conn_name,
+    **terms: Unpack[OpeningTerms],
 ) -> Iterator[Any]:
     """Put the tasks of a ``with`` block into a graveler run of their own.
 
     The block becomes a task group: ``open_run``, then the block's tasks, then ``merge``, which
-    asks the gates about what `into` would become and moves it in one step. ``close_run`` is
-    the teardown: if the DAG run has not published, it parks the run, and `into` has not moved.
+    runs the gates on what the target would become and moves it in one step. ``close_run`` is
+    the teardown: if the DAG run has not published, it parks the run, and the target has not moved.
     The merge decides whether the DAG run succeeded.
 
     ::
@@ -58,21 +54,15 @@ def graveler_run(  # noqa: PLR0913 - each has a default
 
     Args:
         repo: The repository; the connection's if not given.
-        into: The branch to publish to.
-        gates: Checks on what it would become; functions of a ``graveler.Candidate``. Gates that
+        gates: Checks on what the target would become; functions of a ``graveler.Candidate``. Gates that
             are tasks of the block (``@task.graveler_gate``) are added automatically.
-        on_failure: ``park`` keeps the commits for the next attempt of the same DAG run and for
-            inspection, ``drop`` removes them.
-        lease: How long the run may be silent, as between two tasks, before it counts as dead.
-            By default it is the connection's, or that of the section ``[graveler]``. Running
-            tasks renew it.
-        ttl: How long a parked run is kept; same default.
         strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
         asset: An asset, or several: publishing makes an event that names the commit.
         pool: The pool of the merge; with one slot, runs publish one after the other.
         group_id: The name of the task group; the repository's if not given. It is part of the
             run's key, so that a DAG may have several runs in one repository.
-        graveler_conn_id: The connection of the lake.
+        **terms: Any of ``into``, ``on_failure``, ``lease``, ``ttl`` and ``graveler_conn_id``; see
+            `OpeningTerms`.
 
     Yields:
         The run, the argument of ``@task.graveler`` functions: the output of
@@ -87,12 +77,8 @@ def graveler_run(  # noqa: PLR0913 - each has a default
         opened = GravelerOpenRunOperator(
             task_id="open_run",
             repo=repo,
-            into=into,
             name=str(group.group_id) if group.group_id != usual else "",
-            on_failure=on_failure,
-            lease=lease,
-            ttl=ttl,
-            graveler_conn_id=graveler_conn_id,
+            **terms,
             **_RETRIES,
         )
         closing = GravelerCloseRunOperator(

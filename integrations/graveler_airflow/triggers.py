@@ -93,7 +93,7 @@ class LakeTrigger(BaseEventTrigger):
             self._failures += 1
             self._location = ""  # the connection may have been corrected
             self.log.warning(
-                "Cannot look at %s of repository %s (%d times in a row): %s: %s",
+                "Cannot read %s of repository %s (%d times in a row): %s: %s",
                 *(self.ref, self.repo, self._failures, type(error).__name__, error),
             )
             return None

@@ -1,5 +1,6 @@
 """Assets as folders of the lake: written in a step of the run, read from the run's branch."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -114,28 +115,28 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         folders = self._input_folders(context)
         if not isinstance(folders, Mapping):
             return self.read(view, folders, context)
-        found = {}
+        values = {}
         for key, folder in folders.items():
             try:
-                found[key] = self.read(view, folder, context)
+                values[key] = self.read(view, folder, context)
             except ObjectNotFoundError:
                 if not (context.definition_metadata or {}).get(_MISSING):
                     raise
         if get_origin(context.dagster_type.typing_type) is dict:
-            return found
-        return self.combine(found) if len(folders) != 1 or not found else next(iter(found.values()))
+            return values
+        return self.combine(values) if len(folders) != 1 or not values else values.popitem()[1]
 
+    @abstractmethod
     def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
         """Write a value below `folder`."""
-        raise NotImplementedError  # each manager has its own
 
+    @abstractmethod
     def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
         """Return the value below `folder`."""
-        raise NotImplementedError  # each manager has its own
 
-    def combine(self, found: Mapping[str, Any]) -> Any:
+    def combine(self, values: Mapping[str, Any]) -> Any:
         """Return the value of an input of several partitions: a dictionary by partition key."""
-        return dict(found)
+        return dict(values)
 
     def split(
         self, obj: object, column: str, rows: Mapping[str, PartitionRows]
@@ -144,7 +145,7 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
 
         Args:
             obj: What the asset returned for all partitions.
-            column: The column that tells the partition of a row.
+            column: The column that holds the partition of a row.
             rows: The rows of each partition.
         """
         raise InvalidInputError(
@@ -246,7 +247,7 @@ def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str
     if not isinstance(obj, Mapping):
         raise InvalidInputError(
             f"{subject} returned one {type(obj).__name__}: return a mapping by partition key, or "
-            f"name the column that tells the partition of a row: metadata={{{_COLUMN!r}: ...}}"
+            f"name the column that holds the partition of a row: metadata={{{_COLUMN!r}: ...}}"
         )
     if set(obj) != set(keys):
         wrong = sorted(map(str, set(obj) ^ set(keys)))[:_SHOWN]
@@ -258,7 +259,7 @@ def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str
 
 
 def _has_rows(definition: dg.PartitionsDefinition[str], obj: object) -> bool:
-    """Return whether a column can tell the partition of each row of the value."""
+    """Return whether a column can hold the partition of each row of the value."""
     return not isinstance(definition, dg.MultiPartitionsDefinition) and not isinstance(
         obj, bytes | str
     )

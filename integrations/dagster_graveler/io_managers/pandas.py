@@ -7,10 +7,10 @@ from typing import Any, BinaryIO
 import pandas as pd
 
 from dagster_graveler.io_managers.base import PartitionRows, refuse_other_rows
-from dagster_graveler.io_managers.frames import FrameIOManager
+from dagster_graveler.io_managers.frames import ParquetIOManager
 
 
-class GravelerPandasIOManager(FrameIOManager):
+class GravelerPandasIOManager(ParquetIOManager):
     """Keeps assets that are pandas frames, one Parquet file each; and bytes and text.
 
     An input of several partitions is one frame, or a dictionary by partition key if the
@@ -41,7 +41,7 @@ class GravelerPandasIOManager(FrameIOManager):
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
     ) -> Mapping[str, Any]:
         """Return the rows of each partition."""
-        parts = {key: frame[_mask(frame[column], each)] for key, each in rows.items()}
+        parts = {key: frame[_mask(frame[column], part)] for key, part in rows.items()}
         others = len(frame) - sum(map(len, parts.values()))
         if others:
             refuse_other_rows(column, others)

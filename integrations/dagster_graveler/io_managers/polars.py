@@ -8,11 +8,11 @@ import dagster as dg
 import polars as pl
 
 from dagster_graveler.io_managers.base import PartitionRows, refuse_other_rows, value_type
-from dagster_graveler.io_managers.frames import FrameIOManager
+from dagster_graveler.io_managers.frames import ParquetIOManager
 from graveler.lake import Ref, Run
 
 
-class GravelerPolarsIOManager(FrameIOManager):
+class GravelerPolarsIOManager(ParquetIOManager):
     """Keeps assets that are polars frames, lazy or not, one Parquet file each; bytes and text.
 
     An argument annotated as ``pl.LazyFrame`` gets one. An input of several partitions is one
@@ -52,7 +52,7 @@ class GravelerPolarsIOManager(FrameIOManager):
     ) -> Mapping[str, Any]:
         """Return the rows of each partition."""
         kind = frame.collect_schema()[column]
-        masks = {key: _mask(column, kind, each) for key, each in rows.items()}
+        masks = {key: _mask(column, kind, part) for key, part in rows.items()}
         outside = ~pl.any_horizontal(*masks.values()).fill_null(value=False)
         others = frame.lazy().select(outside.sum()).collect().item()
         if others:

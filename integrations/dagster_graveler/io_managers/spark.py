@@ -76,7 +76,7 @@ class GravelerSparkIOManager(FrameIOManager):
         """Return the rows of each partition."""
         from pyspark.sql.functions import coalesce, lit  # noqa: PLC0415 - heavy
 
-        masks = {key: _mask(frame, column, each) for key, each in rows.items()}
+        masks = {key: _mask(frame, column, part) for key, part in rows.items()}
         inside = reduce(lambda left, right: left | right, masks.values())
         if frame.filter(~coalesce(inside, lit(False))).limit(1).count():
             refuse_other_rows(column)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from graveler.errors import InvalidInputError
@@ -12,6 +12,9 @@ from graveler.names import hour_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+PARTITION_KEY: Final = "%Y-%m-%dT%H:%M"
+"""The format of the partition keys of hours."""
 
 
 def run_hour(context: "Context") -> datetime:
@@ -134,21 +137,7 @@ def task_page(ti: Any) -> str:
     return str(ti.log_url) if _base() else ""
 
 
-def run_page(dag_id: str, run_id: str) -> str:
-    """Return the address of the plugin's page on the graveler runs of a DAG run, or ""."""
-    return _plugin("runs", dag_id=dag_id, run_id=run_id)
-
-
-def commit_page(conn_id: str, repo: str, ref: str) -> str:
-    """Return the address of the plugin's page on a commit, or ""."""
-    return _plugin("commit", conn=conn_id, repo=repo, ref=ref)
-
-
-def diff_page(conn_id: str, repo: str, left: str, right: str) -> str:
-    """Return the address of the plugin's page on the changes between two refs, or ""."""
-    return _plugin("diff", conn=conn_id, repo=repo, left=left, right=right)
-
-
-def _plugin(page: str, **query: str) -> str:
+def plugin_page(page: str, **query: str) -> str:
+    """Return the address of a page of the plugin, or ""."""
     base = _base()
     return f"{base}/graveler/{page}?{urlencode(query)}" if base else ""

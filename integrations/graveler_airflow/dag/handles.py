@@ -74,7 +74,7 @@ def attached(value: object) -> Iterator[Run]:
 def _explained(
     error: FencedError | RunStateError, run: Run, value: object
 ) -> FencedError | RunStateError:
-    """Return an error that says more if the attempt is over and no newer one is open.
+    """Return an error that names the task to clear if the attempt is over and no newer one is open.
 
     A task meets it when it is cleared without the task that opens the run.
     """

@@ -73,26 +73,17 @@ def check_waited_for(opened: Any, merge: Any) -> None:
         opened: The task that opens the run.
         merge: The task that publishes it.
     """
-    ordered = {*_reached(merge, "upstream_list"), *_reached(merge, "downstream_list")}
+    before = merge.get_flat_relative_ids(upstream=True)
+    after = merge.get_flat_relative_ids(upstream=False)
     block = {task.task_id for task in opened.task_group.iter_tasks()}
     for task in opened.downstream_list:
-        if task.task_id in ordered | block or task.is_setup or task.is_teardown:
+        if task.task_id in before | after | block or task.is_setup or task.is_teardown:
             continue
         raise InvalidInputError(
             f"{task.task_id} is called with the run of {opened.task_id} outside its block, and "
             f"{merge.task_id} does not wait for it: its work could be missing from what is "
             "published. Call it inside the `with graveler_run(...)` block"
         )
-
-
-def _reached(task: Any, along: str) -> set[str]:
-    reached: set[str] = set()
-    to_follow = [task]
-    while to_follow:
-        others = [task for task in getattr(to_follow.pop(), along) if task.task_id not in reached]
-        reached |= {task.task_id for task in others}
-        to_follow += others
-    return reached
 
 
 def check_failures_show(merge: Any) -> None:

@@ -33,7 +33,8 @@ _UNSUCCESSFUL: Final = ("failed", "upstream_failed", *NO_PART)
 class TaskStates:
     """The states of the tasks of one DAG run.
 
-    Each task is asked for by itself, because a task id may look like that of a mapped instance.
+    The states of each task are read by themselves, because the id of a task may be equal to the
+    name of an instance of a mapped task.
 
     Args:
         context: The context of a task of the DAG run.

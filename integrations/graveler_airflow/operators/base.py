@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -44,10 +45,14 @@ class GravelerOperator(BaseOperator):
         self.repo = repo
         self.graveler_conn_id = graveler_conn_id
 
+    @cached_property
+    def hook(self) -> GravelerHook:
+        """The connection."""
+        return GravelerHook(self.graveler_conn_id)
+
     def execute(self, context: Context) -> Any:
         """Open the repository and act; a commit's id is the task's XCom, and its link."""
-        hook = GravelerHook(self.graveler_conn_id)
-        with final_failures(), hook.repository(self.repo) as repository:
+        with final_failures(), self.hook.repository(self.repo) as repository:
             result = self.act(repository, context)
             if not isinstance(result, Commit):
                 return result

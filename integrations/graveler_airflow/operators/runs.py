@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from airflow.sdk import BaseOperator, Context
 
@@ -15,8 +15,7 @@ from graveler_airflow.dag.context import run_key, run_metadata, task_metadata
 from graveler_airflow.dag.handles import connection_of, pack
 from graveler_airflow.dag.task_order import check_failures_show, check_waited_for
 from graveler_airflow.dag.task_states import TaskStates, agree_to_publish, undo_stale
-from graveler_airflow.hook import GravelerHook, final_failures
-from graveler_airflow.links import LINKS, point_to
+from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator, GravelerRunOperator
 from graveler_airflow.operators.gates import REFUSAL
 from graveler_common.history import reaped_row
@@ -24,7 +23,28 @@ from graveler_common.history import reaped_row
 _ON_FAILURE: Final = ("park", "drop")
 
 
-class GravelerOpenRunOperator(BaseOperator):
+class OpeningTerms(TypedDict, total=False):
+    """The terms on which a DAG opens its run.
+
+    Attributes:
+        into: The branch that the run publishes to (``main``).
+        on_failure: ``park`` (the default) keeps the commits of a run that is not published, for
+            the next attempt of the same DAG run and for inspection; ``drop`` removes them.
+        lease: How long the run may be silent, as between two tasks, before it counts as dead. By
+            default it is the connection's, or that of the section ``[graveler]``. Running tasks
+            renew it.
+        ttl: How long a parked run is kept; same default.
+        graveler_conn_id: The connection of the lake.
+    """
+
+    into: str
+    on_failure: str
+    lease: timedelta | None
+    ttl: timedelta | None
+    graveler_conn_id: str
+
+
+class GravelerOpenRunOperator(GravelerOperator):
     """Opens the graveler run of a DAG run; its XCom is the handle that the other tasks take.
 
     A parked run resumes from what is committed on its branch; every earlier attempt is fenced.
@@ -32,78 +52,67 @@ class GravelerOpenRunOperator(BaseOperator):
     is undone first.
 
     Args:
-        repo: The repository; the connection's if not given.
-        into: The branch that the run publishes to.
+        into: As in `OpeningTerms`; so are `on_failure`, `lease` and `ttl`.
         name: Which run, for a DAG that has several in one repository.
-        on_failure: ``park`` keeps the commits of a run that is not published, for the next
-            attempt and for inspection; ``drop`` removes them.
-        lease: How long the run may be silent before it counts as dead. By default it is the
-            connection's, or that of the section ``[graveler]``.
-        ttl: How long it is kept once it is parked; same default.
-        graveler_conn_id: The connection of the lake.
-        **kwargs: The arguments of any operator.
+        on_failure: What happens to a run that is not published.
+        lease: How long the run may be silent before it counts as dead.
+        ttl: How long it is kept once it is parked.
+        **kwargs: The arguments of `GravelerOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "into")
-    operator_extra_links = LINKS
     ui_color = "#e8f0e4"
 
-    def __init__(  # noqa: PLR0913 - the terms of a run
+    def __init__(
         self,
         *,
-        repo: str = "",
         into: str = "main",
         name: str = "",
         on_failure: str = "park",
         lease: timedelta | None = None,
         ttl: timedelta | None = None,
-        graveler_conn_id: str = GravelerHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if on_failure not in _ON_FAILURE:
             raise InvalidInputError(f"on_failure {on_failure!r}: give one of {_ON_FAILURE}")
-        self.repo = repo
         self.into = into
         self.name = name
         self.on_failure = on_failure
         self.lease = lease
         self.ttl = ttl
-        self.graveler_conn_id = graveler_conn_id
 
-    def execute(self, context: Context) -> dict[str, str]:
+    def act(self, repository: Repository, context: Context) -> dict[str, str]:
         """Open the run and return its handle."""
-        hook = GravelerHook(self.graveler_conn_id)
-        with final_failures(), hook.repository(self.repo) as repo:
-            self._check_alone(context, hook, repo.name)
-            run = repo.runs.open(
-                run_key(context, self.name),
-                into=self.into,
-                metadata=run_metadata(context),
-                on_failure=self.on_failure,
-                lease=self.lease or hook.lease,
-                ttl=self.ttl or hook.ttl,
-            )
-            self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
-            for step in undo_stale(context, run):
-                self.log.info("Undone, of an earlier attempt: %s", step)
-            return pack(run.handle, self.graveler_conn_id, self.task_id)
+        self._check_alone(context, repository.name)
+        run = repository.runs.open(
+            run_key(context, self.name),
+            into=self.into,
+            metadata=run_metadata(context),
+            on_failure=self.on_failure,
+            lease=self.lease or self.hook.lease,
+            ttl=self.ttl or self.hook.ttl,
+        )
+        self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
+        for step in undo_stale(context, run):
+            self.log.info("Undone, of an earlier attempt: %s", step)
+        return pack(run.handle, self.graveler_conn_id, self.task_id)
 
-    def _check_alone(self, context: Context, hook: GravelerHook, repo: str) -> None:
+    def _check_alone(self, context: Context, repo: str) -> None:
         """Raise InvalidInputError if another task of the DAG opens the same run.
 
         It cannot be checked when the DAG is parsed: connections are not known then.
         """
         dag = self.get_dag()
         for other in dag.tasks if dag is not None else ():
-            if not isinstance(other, GravelerOpenRunOperator) or other.task_id == self.task_id:
-                continue
-            theirs = GravelerHook(other.graveler_conn_id)
             if (
-                other.name == self.name
-                and (self.render_template(other.repo, context) or theirs.default_repository) == repo
-                and theirs.location == hook.location
+                not isinstance(other, GravelerOpenRunOperator)
+                or other.task_id == self.task_id
+                or other.name != self.name
             ):
+                continue
+            theirs = self.render_template(other.repo, context) or other.hook.default_repository
+            if theirs == repo and other.hook.location == self.hook.location:
                 raise InvalidInputError(
                     f"{other.task_id} opens run {run_key(context, self.name)!r} of repository "
                     f"{repo!r} as well, and one would fence the other: give one of the two a "

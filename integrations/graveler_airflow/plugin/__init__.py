@@ -1,7 +1,7 @@
 """The plugin: graveler's pages in Airflow's own web server.
 
-Every process of Airflow imports this module, even tasks: only the web server imports the
-modules that make the pages, when it asks for them.
+Every process of Airflow imports this module, even tasks. Only the web server imports the modules
+that make the pages, on first use.
 """
 
 from functools import cached_property

@@ -1,7 +1,7 @@
 """The lakes of Airflow's connections and their runs, with steps and changes, for the pages."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from graveler.errors import GravelerError, NotFoundError, RunNotFoundError
-from graveler.lake import Repository, RunState
+from graveler.errors import GravelerError, InvalidInputError, NotFoundError, RunNotFoundError
+from graveler.lake import Lake, Repository, RunState
 from graveler.model import Commit
 from graveler.runs import RunRecord
 from graveler_airflow.hook import GravelerHook
@@ -67,7 +67,7 @@ def place_of(conn_id: str) -> Place | None:
     if connection.conn_type != GravelerHook.conn_type:
         return None
     hook = GravelerHook(conn_id)
-    vars(hook)["connection"] = connection  # a hook would ask as tasks do
+    vars(hook)["connection"] = connection  # the hook would look it up through the API of tasks
     try:
         return Place(conn_id, hook.location)
     except GravelerError as error:
@@ -75,11 +75,17 @@ def place_of(conn_id: str) -> Place | None:
 
 
 @contextmanager
-def opened(place: Place) -> Iterator[list[Repository]]:
-    """Open a lake for a ``with`` block, which gets its repositories."""
-    with ExitStack() as stack:
-        lake = stack.enter_context(open_lake(place.location))
-        yield [lake.repository(name) for name in lake.repositories()]
+def opened(place: Place) -> Iterator[Lake]:
+    """Open a lake for a ``with`` block.
+
+    Raises:
+        InvalidInputError: The connection names no lake.
+        BackendUnavailableError: There is no lake, or it cannot be reached now.
+    """
+    if place.trouble:
+        raise InvalidInputError(place.trouble)
+    with open_lake(place.location) as lake:
+        yield lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +136,8 @@ class RunView:
 
 def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
     """Yield the runs of these keys, in every repository of a lake."""
-    with opened(place) as repositories:
-        for repository, key in product(repositories, keys):
+    with opened(place) as lake:
+        for repository, key in product(map(lake.repository, lake.repositories()), keys):
             try:
                 record = repository.runs.get(key)
             except RunNotFoundError:
@@ -149,9 +155,9 @@ def recent_runs(place: Place, dag_ids: set[str]) -> list[RunView]:
 
     It considers only the runs opened last, of all DAGs: a page must not read all runs.
     """
-    with opened(place) as repositories:
+    with opened(place) as lake:
         latest = merge(
-            *(_views(place, repository) for repository in repositories),
+            *(_views(place, lake.repository(name)) for name in lake.repositories()),
             key=lambda view: view.record.opened,
             reverse=True,
         )

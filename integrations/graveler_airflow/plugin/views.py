@@ -30,12 +30,12 @@ from graveler_airflow.plugin.runs import (
     Place,
     RunView,
     known_places,
+    opened,
     place_of,
     recent_runs,
     runs_of,
 )
 from graveler_common.history import changes_between, changes_of
-from graveler_common.lakes import open_lake
 
 _log = logging.getLogger(__name__)
 
@@ -146,9 +146,7 @@ def _repository(user: Any, conn: str, name: str) -> Iterator[Repository]:
         place = place_of(conn)
         if place is None:
             raise NotFoundError(f"no connection {conn!r} of type graveler")
-        if place.trouble:
-            raise InvalidInputError(place.trouble)
-        with open_lake(place.location) as lake:
+        with opened(place) as lake:
             yield lake.repository(name)
     except GravelerError as error:
         if not may_see_connection(user, conn):
@@ -168,8 +166,6 @@ def _status(error: GravelerError) -> int:
 def _noting_trouble(place: Place, user: Any, troubles: list[dict[str, str]]) -> Iterator[None]:
     """Note that a lake cannot be read, and continue with the others."""
     try:
-        if place.trouble:
-            raise InvalidInputError(place.trouble)
         yield
     except (GravelerError, OSError) as error:
         troubles.append({"conn_id": place.conn_id, "why": _why(place, user, str(error))})
@@ -183,7 +179,7 @@ def _why(place: Place, user: Any, trouble: str) -> str:
     _log.warning("The lake of connection %s cannot be read: %s", place.conn_id, trouble)
     if may_see_connection(user, place.conn_id):
         return trouble
-    return "it cannot be read: the log of the API server says why"
+    return "it cannot be read: see the log of the API server"
 
 
 def may_see_run(user: Any, dag_id: str) -> bool:

@@ -2,9 +2,11 @@
 
 import sys
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import dagster as dg
 import pytest
+from dagster_pipes import PipesContext
 
 from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
 from dagster_graveler.pipes import EXTRA, open_graveler_step
@@ -70,23 +72,15 @@ def test_a_program_writes_in_a_step_and_a_retry_replaces_it(repo, execute):
     assert event.metadata["graveler/commit"].value == step.id
 
 
-class Handed:
-    """What a program sees of Pipes."""
-
-    is_asset_step = False
-    asset_keys = ()
-
-    def __init__(self, extras):
-        self.extras = extras
-
-    def report_asset_materialization(self, metadata=None, data_version=None, asset_key=None):
-        raise AssertionError("no asset is made")
+def pipes(extras):
+    """Return a context of Pipes, for a step that makes no asset."""
+    return create_autospec(PipesContext, instance=True, extras=extras, is_asset_step=False)
 
 
 @pytest.mark.parametrize("extras", [{}, {EXTRA: "text"}, {EXTRA: {"run": {}}}])
 def test_a_program_that_was_handed_no_run_is_told_how_to(extras):
     with pytest.raises(InvalidInputError, match=r"extras=graveler\.extras\(context\)"):
-        with open_graveler_step(Handed(extras)):
+        with open_graveler_step(pipes(extras)):
             raise AssertionError("there is no step")
 
 
@@ -99,13 +93,13 @@ def test_a_program_that_outlived_its_run_is_refused(repo, resource, instance):
 
     dg.materialize([made], instance=instance, resources={"graveler": resource})
     (record,) = repo.runs.list()
-    with open_graveler_step(Handed(handed["in time"])) as step:
+    with open_graveler_step(pipes(handed["in time"])) as step:
         step.put("made", b"1")
-    with pytest.raises(FencedError), open_graveler_step(Handed(handed["late"])) as step:
+    with pytest.raises(FencedError), open_graveler_step(pipes(handed["late"])) as step:
         repo.runs.open(record.key)  # Dagster has started the work anew
         step.put("late", b"1")
     with pytest.raises(FencedError):
-        with open_graveler_step(Handed(handed["late"])):
+        with open_graveler_step(pipes(handed["late"])):
             raise AssertionError("there is no step")
     assert [entry.path for entry in repo.ref(record.branch).entries()] == ["made"]
 
@@ -118,10 +112,10 @@ def test_one_step_of_two_programs_is_refused_keeping_the_first(repo, resource, i
         handed.update(resource.extras(context))
 
     dg.materialize([made], instance=instance, resources={"graveler": resource})
-    with open_graveler_step(Handed(handed)) as step:
+    with open_graveler_step(pipes(handed)) as step:
         step.put("first", b"1")
     with pytest.raises(InvalidInputError, match="a name of its own"):
-        with open_graveler_step(Handed(handed)):
+        with open_graveler_step(pipes(handed)):
             raise AssertionError("there is no step")
     (record,) = repo.runs.list()
     assert [entry.path for entry in repo.ref(record.branch).entries()] == ["first"]
