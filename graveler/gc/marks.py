@@ -19,7 +19,7 @@ from graveler.kv.store import KVStore
 from graveler.model import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, decode_json, encode_json
-from graveler.repository.links.borrowed import CONDEMNED
+from graveler.repository.borrowed import CONDEMNED
 
 FOLDER: Final = "_graveler/gc"
 """Folder of the files of garbage collection, by the unique id of the repository."""

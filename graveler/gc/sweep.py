@@ -22,7 +22,7 @@ from graveler.gc.rules import Retention
 from graveler.process import batches
 from graveler.reads import Stores
 from graveler.refs.commits import Expired
-from graveler.repository.links.borrowed import SPARED
+from graveler.repository.borrowed import SPARED
 
 _CHUNK: Final = 500
 _THREADS: Final = 8

@@ -12,7 +12,7 @@ from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, line_outside
-from graveler.repository.merge.merges import find_bases, merge_trees
+from graveler.repository.merges import find_bases, merge_trees
 
 FAR: Final = 250
 """Commits of the target, or generations, after which the branch is brought up to it."""

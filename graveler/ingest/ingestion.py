@@ -33,7 +33,7 @@ from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted
 from graveler.repository import branches
 from graveler.repository.branch import Branch
-from graveler.repository.merge.merges import check_strategy
+from graveler.repository.merges import check_strategy
 from graveler.runs.record import Refusal
 
 _POLICIES: Final = ("hold", "quarantine")

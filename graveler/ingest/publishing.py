@@ -25,7 +25,7 @@ from graveler.publishing.landing import CommitSpec, Landed, Tip
 from graveler.publishing.panel import refuse
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor
-from graveler.repository.merge.merges import build_merge
+from graveler.repository.merges import build_merge
 from graveler.retries import retry
 
 

@@ -24,7 +24,7 @@ from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, merge_bases, move, remove
-from graveler.repository.merge.merges import find_bases
+from graveler.repository.merges import find_bases
 from graveler.runs.record import Refusal
 
 

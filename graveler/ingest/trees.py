@@ -7,7 +7,7 @@ from graveler.committed import CONFLICT, Bases, BaseValues, Unresolved, get
 from graveler.committed.diff import same_content
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.repository.merge.merges import merge_trees
+from graveler.repository.merges import merge_trees
 
 
 def before(stores: Stores, change: Commit) -> Commit:

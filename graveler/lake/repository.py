@@ -47,10 +47,10 @@ from graveler.repository import (
     MergeResult,
     branches,
     dumps,
+    merges,
+    preview,
     reverts,
-    undo,
 )
-from graveler.repository.merge import merges, preview
 from graveler.repository.witness.witness import Witness
 from graveler.runs import Run, Runs, RunTerms, Why
 
@@ -487,7 +487,7 @@ class Repository:
         """
         branch = branch_text(branch, "branch")
         count(to, "to", least=1)
-        return undo.undo(self.stores, branch, to)
+        return branches.undo(self.stores, branch, to)
 
     def dump_refs(self, file: str | Path) -> Contents:
         """Write branches, tags, protection, required gates and all commits they reach to a file.

@@ -6,7 +6,7 @@ from graveler.arguments import RefLike, ref_text, text
 from graveler.model import Commit
 from graveler.reads import Stores
 from graveler.refs import RefMove, resolve_to_name, tag_moves
-from graveler.repository import undo
+from graveler.repository import branches
 
 
 class Tags:
@@ -50,7 +50,7 @@ class Tags:
             RefNotFoundError: The log has no deleted tag of that name.
             AlreadyExistsError: There is a tag of that name.
         """
-        return undo.undelete_tag(self._stores, text(name, "name"))
+        return branches.undelete_tag(self._stores, text(name, "name"))
 
     def moves(self, name: str) -> Iterator[RefMove]:
         """Yield when and by whom a tag was created and deleted, latest first."""

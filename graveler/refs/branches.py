@@ -159,6 +159,19 @@ class Branches:
             raise unknown
         return False
 
+    def start(
+        self, name: str, commit_id: str, *, hidden: bool = False, action: str = "create"
+    ) -> BranchRecord:
+        """Write a new branch of a user at a commit.
+
+        Raises:
+            AlreadyExistsError: The name is taken.
+        """
+        record = BranchRecord(
+            name=name, commit_id=commit_id, staging_token=self._ids.unique(), hidden=hidden
+        )
+        return self.create(record, action=action)
+
     def create(self, record: BranchRecord, *, action: str = "create") -> BranchRecord:
         """Write a new branch.
 

@@ -1,7 +1,7 @@
 """The use cases of one repository, a module each, and the branches that its users write to."""
 
 from graveler.repository.branch import Branch
-from graveler.repository.merge.merges import MergeResult
-from graveler.repository.merge.preview import MergePreview
+from graveler.repository.merges import MergeResult
+from graveler.repository.preview import MergePreview
 
 __all__ = ["Branch", "MergePreview", "MergeResult"]

@@ -36,7 +36,7 @@ from graveler.reads.stores import Stores
 from graveler.records import staged_changes
 from graveler.refs import move
 from graveler.refs.branches import check_fence, owned
-from graveler.repository.links.borrowed import Row, borrowed_row, confirm
+from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.staging import is_laid
 
 _ATTEMPTS: Final = 200

@@ -1,25 +1,39 @@
-"""Dump and restore of refs, beside the storage that holds what they name."""
+"""Dump and restore of the refs of a repository."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from graveler.committed import EMPTY_METARANGE, RangeStore
-from graveler.errors import InvalidInputError, NotFoundError, ObjectNotFoundError
+from graveler.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    ObjectNotFoundError,
+)
+from graveler.kv.store import ABSENT
+from graveler.model import BranchRecord
+from graveler.process import batches
 from graveler.reads.stores import Stores
-from graveler.refs.dump import Contents, Header, read_dump, write_dump
-from graveler.refs.restore import check_room, restore_refs
+from graveler.refs import Refs, move
+from graveler.refs.dump import Contents, Header, commits_in, read_dump, write_dump
+
+_RESTORE: Final = "restore"
+_CHUNK: Final = 1_000
+_SHOWN: Final = 5
 
 
 def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
-    """Write all refs to a file; where there is one, it is replaced once the new one is whole.
+    """Write all refs to a file.
 
     Args:
         stores: The repository.
-        path: The file.
-        storage: What it says of where the objects are; "" for below the lake's storage.
+        path: The file; an existing one is replaced when the new one is complete.
+        storage: Root URI of the objects, for the header; "" for below the lake's storage.
 
     Raises:
-        NotFoundError: Its folder is not there.
+        NotFoundError: Its folder does not exist.
         InvalidInputError: It is a folder, a pipe or a device.
     """
     if path.is_dir():
@@ -48,10 +62,10 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
 
 
 def check_storage(ranges: RangeStore, contents: Contents) -> None:
-    """Look for the trees of all that a dump's branches and tags name.
+    """Check that the storage has the tree of each branch and tag of a dump.
 
     Raises:
-        ObjectNotFoundError: One is not in the storage.
+        ObjectNotFoundError: It lacks one.
     """
     for identifier, tree in contents.trees.items():
         if tree == EMPTY_METARANGE:
@@ -60,22 +74,98 @@ def check_storage(ranges: RangeStore, contents: Contents) -> None:
             ranges.objects.head(ranges.key(bytes.fromhex(tree)))
         except ObjectNotFoundError:
             raise ObjectNotFoundError(
-                f"{ranges.objects.root} has not the tree of commit {identifier[:12]}: restore the "
+                f"{ranges.objects.root} lacks the tree of commit {identifier[:12]}: restore the "
                 "dump over the storage that it was made beside; nothing was written"
             ) from None
 
 
 def restore(stores: Stores, path: Path) -> Contents:
-    """Have all refs that a dump holds; what is there already stays. May be repeated.
+    """Restore all refs of a dump; refs that exist already stay. It may be repeated.
 
     Raises:
         InvalidInputError: The file is no dump.
         CorruptionError: It is damaged, or a commit is not what its id says.
-        ObjectNotFoundError: The storage has not what its refs name.
-        AlreadyExistsError: Branches or tags of the same names are elsewhere.
+        ObjectNotFoundError: The storage lacks a tree that its refs name.
+        AlreadyExistsError: Branches or tags of the same names are at other commits.
     """
     contents = read_dump(path)
     check_storage(stores.ranges, contents)
     check_room(stores.refs, contents)
     restore_refs(stores.refs, contents, path)
     return contents
+
+
+def check_room(refs: Refs, contents: Contents) -> None:
+    """Refuse a dump whose names are in use for other commits.
+
+    A branch that is still at its first commit has no history, and is replaced.
+
+    Raises:
+        AlreadyExistsError: Branches or tags of these names are at other commits.
+    """
+    taken = []
+    for name, (head, _) in contents.branches.items():
+        record = refs.branches.find(name)
+        if record is not None and record.commit_id != head and not _is_bare(refs, record):
+            taken.append(f"branch {name!r}")
+    for name, head in contents.tags.items():
+        if refs.tags.find(name) not in (None, head):
+            taken.append(f"tag {name!r}")
+    if taken:
+        more = f" and {len(taken) - _SHOWN} more" if len(taken) > _SHOWN else ""
+        raise AlreadyExistsError(
+            f"{', '.join(taken[:_SHOWN])}{more}: at other commits than in the dump, and nothing was "
+            "written; restore it into a new repository, or delete them first"
+        )
+
+
+def _is_bare(refs: Refs, record: BranchRecord) -> bool:
+    return not record.fence and not refs.commits.get(record.commit_id).parents
+
+
+def restore_refs(refs: Refs, contents: Contents, path: Path) -> None:
+    """Restore all refs of a dump; refs that exist already stay.
+
+    Idempotent: branches come last, each by compare-and-set.
+
+    Args:
+        refs: The repository's refs.
+        contents: What `read_dump` returned for the file, checked by `check_room`.
+        path: The file.
+
+    Raises:
+        AlreadyExistsError: A name was taken after the check.
+    """
+    fresh = (commit for commit in commits_in(path) if refs.commits.find(commit.id) is None)
+    for chunk in batches(fresh, _CHUNK):
+        refs.commits.add_all(chunk)
+    for identifier, expired in contents.expired.items():
+        if refs.expired.find(identifier) is None:
+            refs.expired.write(identifier, expired, ABSENT)
+    rules = refs.protection.rules()
+    if not contents.rules.keys() <= rules.keys():
+        refs.protection.replace({**contents.rules, **rules})
+    if not contents.gates.keys() <= refs.requirements.rules().keys():
+        refs.requirements.change(lambda gates: {**contents.gates, **gates})
+    for name, head in contents.tags.items():
+        if refs.tags.find(name) != head:
+            refs.tags.create(name, head, action=_RESTORE)
+    for name, (head, hidden) in contents.branches.items():
+        _restore_branch(refs, name, head, hidden=hidden)
+
+
+def _restore_branch(refs: Refs, name: str, head: str, *, hidden: bool) -> None:
+    if refs.branches.find(name) is None:
+        refs.branches.start(name, head, hidden=hidden, action=_RESTORE)
+        return
+
+    def change(record: BranchRecord) -> BranchRecord:
+        if record.commit_id == head:
+            return record
+        if not _is_bare(refs, record):
+            raise AlreadyExistsError(
+                f"branch {name!r} was moved while the dump was restored: it stays where it is"
+            )
+        return replace(record, commit_id=head)
+
+    move(refs, name, change, action=_RESTORE, landed=lambda now: now.commit_id == head)

@@ -12,7 +12,7 @@ from graveler.errors import InternalError, InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
-from graveler.repository.merge.merges import merge_trees, refuse_unpublished
+from graveler.repository.merges import merge_trees, refuse_unpublished
 
 _OURS: Final = "graveler."
 

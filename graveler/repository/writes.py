@@ -18,8 +18,8 @@ from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
 from graveler.records import TOMBSTONE, stage_entry
 from graveler.refs.branches import check_fence, owned
-from graveler.repository.links.borrowed import confirm, held, rows_of
-from graveler.repository.links.links import linked
+from graveler.repository.borrowed import confirm, held, rows_of
+from graveler.repository.links import linked
 from graveler.retries import backoff
 
 _ATTEMPTS: Final = 100

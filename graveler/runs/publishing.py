@@ -25,7 +25,7 @@ from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted
 from graveler.refs import move
 from graveler.refs.branches import check_fence, owned
-from graveler.repository.merge.merges import build_merge
+from graveler.repository.merges import build_merge
 from graveler.retries import retry
 from graveler.runs.branch import drop_branches, frozen
 from graveler.runs.inputs import encode_inputs

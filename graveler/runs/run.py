@@ -12,7 +12,7 @@ from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
 from graveler.model import RUN_KEY_BYTES, Commit
-from graveler.repository.merge.merges import check_strategy
+from graveler.repository.merges import check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.inputs import encode_inputs

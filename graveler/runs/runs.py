@@ -30,7 +30,7 @@ from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
 from graveler.model import MESSAGE_BYTES, RUN_KEY_BYTES, Commit
 from graveler.reads.stores import Stores
-from graveler.repository.merge.merges import check_strategy
+from graveler.repository.merges import check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt
 from graveler.runs.opener import open_or_attach, open_run

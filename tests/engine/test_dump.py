@@ -10,7 +10,7 @@ from graveler.fsck import fsck
 from graveler.lake.factory import connect
 from graveler.process import Inline
 from graveler.refs.commits import Expired
-from graveler.refs.restore import restore_refs
+from graveler.repository.dumps import restore_refs
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds
 
@@ -138,7 +138,7 @@ def test_a_dump_is_not_restored_over_another_storage(lake, full, tmp_path):
     full.dump_refs(tmp_path / "refs")
     with without_kv(lake, tmp_path) as other:
         elsewhere = f"file://{tmp_path}/elsewhere"
-        with pytest.raises(ObjectNotFoundError, match="elsewhere has not the tree of commit"):
+        with pytest.raises(ObjectNotFoundError, match="elsewhere lacks the tree of commit"):
             other.restore_repository(tmp_path / "refs", storage=elsewhere, take_over=True)
         assert other.repositories() == []
         trains = other.create_repository("trains", storage=elsewhere)

@@ -23,7 +23,7 @@ from graveler.committed.merge import RawConflict
 from graveler.identity import record_id
 from graveler.model import Commit, Entry
 from graveler.records import decode_entry, encode_entry
-from graveler.repository.merge.merges import find_bases
+from graveler.repository.merges import find_bases
 from tests.harness.git import Git
 from tests.harness.worlds import ScriptedWorld
 

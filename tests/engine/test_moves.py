@@ -213,7 +213,7 @@ def test_a_deleted_branch_is_made_again_where_it_was(repo):
     assert tree(repo.branch("dev")) == {"b": "1"}  # what was staged is gone
     assert repo.stores.refs.branches.get("dev").hidden
     assert actions(repo, "dev") == ["undo", "delete", "commit", "create"]
-    with pytest.raises(RefNotFoundError, match="it was not there"):
+    with pytest.raises(RefNotFoundError, match="it did not exist"):
         repo.undo("dev")  # taking that back would be deleting it
     assert repo.undo("dev", to=3) == repo.commit("main")
     repo.delete_branch("dev")

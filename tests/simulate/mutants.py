@@ -338,14 +338,14 @@ MUTANTS: tuple[Mutant, ...] = (
     # merging
     _one(
         "the base of a merge is the target's head",
-        "repository.merge.merges:build_merge",
+        "repository.merges:build_merge",
         "bases = merge_start(stores, source, dest)",
         "bases = Bases.one(dest.metarange)",
         "two-merges",
     ),
     _one(
         "a merge starts from one of several bases",
-        "repository.merge.merges:find_bases",
+        "repository.merges:find_bases",
         "Bases(best, history.bases)",
         "Bases(best[:1], history.bases)",
         "criss-cross",
@@ -472,7 +472,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "borrowed bytes are not guarded",
         (
             Edit(
-                "repository.links.borrowed:confirm",
+                "repository.borrowed:confirm",
                 "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed})",
                 "lost = set()",
             ),
@@ -486,7 +486,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a borrower does not read the epoch again",
-        "repository.links.borrowed:confirm",
+        "repository.borrowed:confirm",
         "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed})",
         "lost = set()",
         "sweep-borrow",
@@ -494,21 +494,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a borrower trusts a running sweep",
-        "repository.links.borrowed:_lost",
+        "repository.borrowed:_lost",
         "if not now.sweeping and not changed:",
         "if not changed:",
         "sweep-borrow",
     ),
     _one(
         "a borrower trusts a sweep that is over",
-        "repository.links.borrowed:_lost",
+        "repository.borrowed:_lost",
         "return doomed | (changed - look_up(stores.objects, changed - doomed).keys())",
         "return doomed",
         "sweep-borrow",
     ),
     _one(
         "a sweep need not look again",
-        "repository.links.borrowed:_doomed",
+        "repository.borrowed:_doomed",
         "return None if stores.refs.epochs.look_again(now) is None else set()",
         "return set()",
         "sweep-borrow",
@@ -555,7 +555,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one(
         "a commit of changes holds nothing",
-        "repository.links.borrowed:held",
+        "repository.borrowed:held",
         "stores.staging.set_many(token, [(row.key, row.value) for row in borrowed])",
         "pass",
         "sweep-patch",

@@ -34,7 +34,7 @@ from graveler.reads.stores import Stores
 from graveler.records import value_identity
 from graveler.refs import move, remove
 from graveler.refs.branches import check_fence, owned
-from graveler.repository.merge.merges import merge_trees
+from graveler.repository.merges import merge_trees
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch
 from graveler.runs.inputs import encode_inputs

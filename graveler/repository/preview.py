@@ -10,7 +10,7 @@ from graveler.model import Change, ChangeKind, Commit, Conflict
 from graveler.publishing.landing import look
 from graveler.reads.changes import change_of
 from graveler.reads.stores import Stores
-from graveler.repository.merge.merges import describe, merge_start, refuse_unpublished
+from graveler.repository.merges import describe, merge_start, refuse_unpublished
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from graveler.objects.address import is_own
 from graveler.reads.stores import Stores
 from graveler.records import decode_entry, decode_json, stage_entry, staged_epoch, staged_value
 from graveler.refs import Epoch
-from graveler.repository.links.links import look_up
+from graveler.repository.links import look_up
 from graveler.retries import backoff
 from graveler.staging import HOLD
 

@@ -1,1 +1,0 @@
-"""Merges: bases, three-way merges, conflicts as data, previews."""
