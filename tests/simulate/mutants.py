@@ -400,8 +400,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 "repository.branches:reset_hard",
-                "(done.tip.record.staging_token, *done.tip.record.sealed_tokens)",
-                "done.tip.record.sealed_tokens",
+                "drop(result.tip.record.staging_token, *result",
+                "drop(*result",
             ),
             Edit(
                 "repository.branches:reset_hard",
@@ -416,8 +416,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 "repository.branches:reset_hard",
-                "(done.tip.record.staging_token, *done.tip.record.sealed_tokens)",
-                "(done.tip.record.staging_token,)",
+                ".staging_token, *result.tip.record.sealed_tokens)",
+                ".staging_token)",
             ),
             Edit("repository.branches:reset_hard", ", sealed_tokens=()", ""),
         ),
