@@ -158,9 +158,9 @@ def _hours(repository: Repository, commit: Commit, prefix: str) -> Iterator[date
         return
     changes = repository.diff(commit.parents[0], commit.id, prefix=prefix)
     for change in islice(changes, _MOST_PATHS):
-        if found := _HOUR.search(change.path):
+        if folder := _HOUR.search(change.path):
             try:
-                yield datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[misc, arg-type] # five numbers
+                yield datetime(*map(int, folder.groups()), tzinfo=UTC)  # type: ignore[misc, arg-type] # five numbers
             except ValueError:
                 continue  # not an hour, such as one of month 13
 

@@ -21,8 +21,7 @@ from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sen
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
-from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.gate import Check, Gate
 
 _MANAGERS: Final[Mapping[str, str]] = {  # by name: a library is loaded only if it is used
     "bytes": "GravelerIOManager",
@@ -130,7 +129,7 @@ def _load_gates(name: str) -> Iterable[Gate | Check]:
     if not colon:
         raise InvalidInputError(f"gate {name!r}: name it as `package.module:NAME`")
     try:
-        found = getattr(import_module(module), attribute)
+        value = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(f"gate {name!r} cannot be loaded: {error}") from error
-    return [found] if callable(found) else list(found)
+    return [value] if callable(value) else list(value)

@@ -11,8 +11,7 @@ from dagster_graveler.publish import PUBLISH_POOL, build_publish_asset
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
-from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.gate import Check, Gate
 
 
 def graveler_definitions(  # noqa: PLR0913 - all but the first two have a default
@@ -40,7 +39,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             that others make, and is not published.
         graveler: The repository; also the resource ``graveler`` of the assets.
         gates: Checks on what main would become, one or several; publishing judges them, whatever
-            the asset checks found.
+            the result of the asset checks.
         asset_checks: More checks; a blocking one stops publishing.
         partitions_def: The partitions of the assets.
         io_manager: The IO manager of the assets; a ``GravelerSparkIOManager`` if not given.
@@ -53,7 +52,9 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     Raises:
         InvalidInputError: There is no asset that a run makes.
     """
-    made = [each for each in assets if isinstance(each, dg.AssetsDefinition) and each.is_executable]
+    made = [
+        asset for asset in assets if isinstance(asset, dg.AssetsDefinition) and asset.is_executable
+    ]
     if not made:
         raise InvalidInputError(
             f"graveler_definitions {name!r}: give at least one asset that a run makes"

@@ -55,6 +55,11 @@ def _path_table(paths: Iterable[Path]) -> dg.TableMetadataValue:
     )
 
 
+def as_value(value: Any) -> Any:
+    """Return a value of a record as Dagster's metadata."""
+    return value if isinstance(value, int | float | str) else dg.MetadataValue.json(value)
+
+
 def verdict_table(verdicts: Iterable[Verdict]) -> dg.TableMetadataValue:
     """Return verdicts as a table."""
     return _table(

@@ -8,11 +8,11 @@ from typing import Any, Final
 import dagster as dg
 
 from dagster_graveler.context import step_of
-from dagster_graveler.display import final_failure
+from dagster_graveler.display import as_value, final_failure
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import InvalidInputError
-from graveler.gates import Gate, Verdict, as_gates
-from graveler.gates.gate import Check
+from graveler.gates import Verdict
+from graveler.gates.gate import Check, Gate, as_gates
 
 _SEVERITIES: Final[Mapping[str, dg.AssetCheckSeverity]] = {
     "error": dg.AssetCheckSeverity.ERROR,
@@ -53,7 +53,7 @@ def graveler_gates(
                 f"gates {other.name!r} and {gate.name!r} would be one check: rename one of them"
             )
 
-    def ask(
+    def judge(
         context: dg.AssetCheckExecutionContext, graveler: GravelerResource
     ) -> Iterator[dg.AssetCheckResult]:
         if not step_of(context).job_def.asset_layer.executable_asset_keys:
@@ -91,14 +91,10 @@ def graveler_gates(
             )
             for check, gate in by_check.items()
         ]
-    return dg.multi_asset_check(name=name, specs=specs)(ask)
+    return dg.multi_asset_check(name=name, specs=specs)(judge)
 
 
 def _facts(verdict: Verdict) -> Mapping[str, Any]:
     """Return the facts that a gate reported, and how long it took, as Dagster's metadata."""
-    facts = {f"graveler/facts/{name}": value for name, value in verdict.facts.items()}
-    plain = {
-        name: value if isinstance(value, int | float | str) else dg.MetadataValue.json(value)
-        for name, value in facts.items()
-    }
-    return {"graveler/seconds": verdict.seconds, **plain}
+    facts = {f"graveler/facts/{name}": as_value(fact) for name, fact in verdict.facts.items()}
+    return {"graveler/seconds": verdict.seconds, **facts}

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator
 import dagster as dg
 
 from dagster_graveler.context import LOCATION, RunContext, run_key, run_metadata, run_of, step_of
-from graveler.errors import RefNotFoundError, RunStateError
+from graveler.errors import RunStateError
 from graveler.lake import Repository, Run, RunRecord, RunState
-from graveler.model import Commit
+from graveler_common.history import find_commit, own_commits
 
 _ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
 
@@ -17,7 +17,7 @@ def check_resume(record: RunRecord | None, context: RunContext) -> None:
 
     Args:
         record: The record of the run, None if there is none yet.
-        context: A context of the Dagster run that wants to open an attempt.
+        context: A context of the Dagster run that opens an attempt.
 
     Raises:
         RunStateError: The run belongs to another code location; or the Dagster run skips steps
@@ -94,7 +94,9 @@ def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetK
         RunStateError: Another asset wrote on the run's branch.
     """
     names = {key.to_user_string() for key in assets}
-    for commit in _commits(repository, run):
+    # without its branch the run is published or abandoned
+    head = find_commit(repository, run.branch)
+    for commit in own_commits(repository, head.id, run.key) if head else ():
         writers = commit.metadata.get("dagster.asset", "")
         if writers and names.isdisjoint(writers.split(",")):
             raise RunStateError(
@@ -103,16 +105,3 @@ def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetK
                 f"pipeline, or make it a dependency of the publishing asset; if an earlier Dagster "
                 f"run left it, `graveler run abandon {run.key!r}` and launch all assets again"
             )
-
-
-def _commits(repository: Repository, run: Run) -> Iterator[Commit]:
-    """Yield the commits that the run has made on its branch, newest first."""
-    try:
-        for commit in repository.log(run.branch, first_parent=True):
-            if commit.metadata.get("graveler.run") != run.key:
-                return
-            if "graveler.published" in commit.metadata:
-                return
-            yield commit
-    except RefNotFoundError:
-        return  # the run is published or abandoned

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_graveler.context import step_metadata
-from dagster_graveler.display import change_metadata, final_failure
+from dagster_graveler.display import as_value, change_metadata, final_failure
 from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
-from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.gate import Check, Gate
 from graveler.ingest import HourState, Tick
 from graveler_common.history import changes_of, tick_row
 
@@ -56,7 +55,7 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
         group_name: Dagster's group.
         pool: Dagster's pool.
     """
-    asked = tuple(gates)
+    gates = tuple(gates)
 
     @dg.asset(
         name=name,
@@ -70,7 +69,7 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
         context: dg.AssetExecutionContext, graveler: GravelerResource
     ) -> dg.MaterializeResult[None]:
         ingestion = graveler.repo().ingestion(
-            branch, into=graveler.into, gates=asked, on_refusal=on_refusal
+            branch, into=graveler.into, gates=gates, on_refusal=on_refusal
         )
         tick = ingestion.tick(_hour(context), metadata=step_metadata(context, ui=graveler.ui))
         metadata = _metadata(graveler, tick)
@@ -129,10 +128,8 @@ def _metadata(graveler: GravelerResource, tick: Tick) -> Mapping[str, Any]:
         "graveler/into": graveler.into,
     }
     for name in ("late", "refused", "quarantined"):
-        if value := row[name]:
-            metadata[f"graveler/{name}"] = (
-                value if isinstance(value, str) else dg.MetadataValue.json(value)
-            )
+        if row[name]:
+            metadata[f"graveler/{name}"] = as_value(row[name])
     if tick.published is None:
         return metadata
     return {

@@ -14,8 +14,7 @@ import dagster as dg
 from dagster_graveler.guards import check_written
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
-from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.gate import Check, Gate
 from graveler.lake import Run, RunState
 from graveler_common.history import reaped_row
 
@@ -101,7 +100,7 @@ def build_reaper_sensor(
     )
     def reaper(context: dg.SensorEvaluationContext, graveler: GravelerResource) -> dg.SkipReason:
         rows = [
-            reaped_row(each) for each in graveler.repo().runs.reap(dry_run=False, limit=_REAPED)
+            reaped_row(reaped) for reaped in graveler.repo().runs.reap(dry_run=False, limit=_REAPED)
         ]
         for row in rows:
             context.log.info("%(key)s: %(from)s -> %(to)s: %(reason)s", row)

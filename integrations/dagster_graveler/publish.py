@@ -15,8 +15,7 @@ from dagster_graveler.display import (
 from dagster_graveler.guards import check_written
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import GateFailedError, MergeConflictError, RunStateError
-from graveler.gates import Gate, as_gates
-from graveler.gates.gate import Check
+from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import PublishResult, Run
 from graveler_common.history import changes_of
 
@@ -56,7 +55,7 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         group_name: Dagster's group.
         pool: Dagster's pool.
     """
-    asked = as_gates(gates)
+    judged = as_gates(gates)
 
     @dg.asset(
         name=name,
@@ -74,17 +73,17 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
     ) -> dg.MaterializeResult[None]:
         key, graph = context.asset_key, step_of(context).job_def.asset_layer.asset_graph
         _check_alone(
-            key, [one for one in graph.executable_asset_keys if _MARK in graph.get(one).tags]
+            key, [other for other in graph.executable_asset_keys if _MARK in graph.get(other).tags]
         )
         upstream = graph.get_ancestor_asset_keys(key) | context.assets_def.asset_deps[key]
         run = graveler.run(context)
         try:
             check_written(graveler.repo(), run, upstream)
-            result = run.publish(asked, strategy=strategy)
+            result = run.publish(judged, strategy=strategy)
         except (GateFailedError, MergeConflictError, RunStateError) as error:
             about = {"graveler/run": run.key, "graveler/branch": run.branch}
             raise failure_of(error, about) from error
-        _check_asked(run, result, asked)
+        _check_judged(run, result, judged)
         return dg.MaterializeResult(
             metadata=published_metadata(graveler, run, result),
             data_version=dg.DataVersion(result.commit.id),
@@ -97,7 +96,7 @@ def _check_alone(key: dg.AssetKey, publishing: Iterable[dg.AssetKey]) -> None:
     """Refuse to publish on behalf of another publishing asset, whose gates would be skipped."""
     together = {key, *publishing}
     if len(together) > 1:
-        names = " and ".join(sorted(one.to_user_string() for one in together))
+        names = " and ".join(sorted(asset.to_user_string() for asset in together))
         raise final_failure(
             f"assets {names} are in one Dagster run, which has one branch: each would publish what "
             "the gates of the other have not judged: launch their jobs one by one, under "
@@ -105,17 +104,17 @@ def _check_alone(key: dg.AssetKey, publishing: Iterable[dg.AssetKey]) -> None:
         )
 
 
-def _check_asked(run: Run, result: PublishResult, gates: Iterable[Gate]) -> None:
+def _check_judged(run: Run, result: PublishResult, gates: Iterable[Gate]) -> None:
     """Fail if the run was published by another caller, without these gates."""
     commit = result.commit.metadata
     ours = (run.key, str(run.attempt))
     if not result.already or (commit.get("graveler.run"), commit.get("graveler.attempt")) != ours:
         return  # this call judged, or there was nothing to publish
     judged = {verdict.gate for verdict in result.verdicts}
-    if never := [gate.name for gate in gates if gate.name not in judged]:
+    if missing := [gate.name for gate in gates if gate.name not in judged]:
         raise final_failure(
             f"run {run.key!r} was published already, as {result.commit.id}, and gates "
-            f"{', '.join(never)} were not asked: let only this asset publish; to undo the "
+            f"{', '.join(missing)} did not judge it: let only this asset publish; to undo the "
             f"publish, use `graveler run rollback`",
             {"graveler/run": run.key, "graveler/commit": result.commit.id},
         )

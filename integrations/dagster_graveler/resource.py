@@ -205,7 +205,7 @@ def _shared_run(run: Run, instance: dg.DagsterInstance, run_id: str) -> Run:
         try:
             dagster_run = instance.get_run_by_id(run_id)
         except Exception:  # noqa: BLE001 - a storage of Dagster may raise anything
-            _log.exception("run %s: Dagster cannot tell whether its run is over", run.key)
+            _log.exception("run %s: cannot read from Dagster whether its run is over", run.key)
             return True
         return dagster_run is None or dagster_run.is_finished
 

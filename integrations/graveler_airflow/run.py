@@ -9,8 +9,7 @@ from typing import Any, Final, Unpack
 from airflow.sdk import TaskGroup, TriggerRule
 
 from graveler.errors import InvalidInputError
-from graveler.gates import as_gates
-from graveler.gates.gate import Check, Gate
+from graveler.gates.gate import Check, Gate, as_gates
 from graveler_airflow.dag.task_order import leaves_of, loosen, watched
 from graveler_airflow.operators.gates import GravelerGateOperator
 from graveler_airflow.operators.runs import (

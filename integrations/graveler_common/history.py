@@ -31,6 +31,24 @@ def commits_after(repository: Repository, head: Commit, since: Commit | None) ->
         yield commit
 
 
+def own_commits(repository: Repository, ref: str, key: str) -> Iterator[Commit]:
+    """Yield the commits that the run `key` has made on its branch, newest first.
+
+    Args:
+        repository: The repository.
+        ref: The run's branch, or a commit of it.
+        key: The run.
+
+    Raises:
+        RefNotFoundError: There is no such ref.
+    """
+    for commit in repository.log(ref, first_parent=True):
+        metadata = commit.metadata
+        if metadata.get("graveler.run") != key or "graveler.published" in metadata:
+            return
+        yield commit
+
+
 def find_commit(repository: Repository, ref: str) -> Commit | None:
     """Return the commit that `ref` names, or None if there is none."""
     try:

@@ -90,29 +90,40 @@ class GravelerRunOperator(BaseOperator):
         """Act, and return the value for the task's XCom."""
 
 
-class GravelerWritingOperator(GravelerOperator):
+class GravelerCommittingOperator(GravelerOperator):
+    """Makes a commit.
+
+    Args:
+        message: The commit's message; by default it describes the commit.
+        metadata: Pairs for the commit, beside those of the task.
+        **kwargs: The arguments of `GravelerOperator`.
+    """
+
+    def __init__(
+        self, *, message: str = "", metadata: Mapping[str, str] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.message = message
+        self.metadata = metadata or {}
+
+    def pairs(self, context: Context) -> dict[str, str]:
+        """Return the pairs of the commit: those given, and those of the task."""
+        return {**self.metadata, **task_metadata(context)}
+
+
+class GravelerWritingOperator(GravelerCommittingOperator):
     """Changes files: as a step of a run, or on a branch, in a commit of its own.
 
     Args:
         run: What ``graveler_run`` gives; or
         branch: The branch to write and commit to.
-        message: The commit's message; by default it describes the change.
-        metadata: Pairs for the commit.
-        **kwargs: The arguments of `GravelerOperator`: `repo` is the repository of the branch.
+        **kwargs: The arguments of `GravelerCommittingOperator`: `repo` is the branch's.
     """
 
     template_fields: Sequence[str] = ("repo", "run", "branch", "message", "metadata")
     works_in_steps: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        run: Any = None,
-        branch: str = "",
-        message: str = "",
-        metadata: Mapping[str, str] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, run: Any = None, branch: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if (run is None) == (not branch):
             raise InvalidInputError(
@@ -121,8 +132,6 @@ class GravelerWritingOperator(GravelerOperator):
             )
         self.run = run
         self.branch = branch
-        self.message = message
-        self.metadata = metadata or {}
 
     def execute(self, context: Context) -> Any:
         """Write in a step of the run, or on the branch; return the commit id, None for none."""
@@ -142,9 +151,9 @@ class GravelerWritingOperator(GravelerOperator):
         """Write on the branch and commit."""
         change = self.write(repository.branch(self.branch))
         self.log.info("%s, on %s", change, self.branch)
-        metadata = {**self.metadata, **task_metadata(context)}
+        message = self.message or change
         try:
-            return commit_once(repository, self.branch, self.message or change, metadata)
+            return commit_once(repository, self.branch, message, self.pairs(context))
         except NoChangesError:
             self.log.info("Nothing changed: no commit")
             return None

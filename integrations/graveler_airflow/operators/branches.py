@@ -1,6 +1,6 @@
 """Operators on branches and tags."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -8,8 +8,7 @@ from airflow.sdk import Context
 from graveler.errors import AlreadyExistsError, RefNotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler_airflow.dag.context import task_metadata
-from graveler_airflow.operators.base import GravelerOperator
+from graveler_airflow.operators.base import GravelerCommittingOperator, GravelerOperator
 
 
 class GravelerCreateBranchOperator(GravelerOperator):
@@ -74,7 +73,7 @@ class GravelerDeleteBranchOperator(GravelerOperator):
                 raise
 
 
-class GravelerMergeOperator(GravelerOperator):
+class GravelerMergeOperator(GravelerCommittingOperator):
     """Merges one branch into another; its XCom is the id of the commit that holds both.
 
     Not for a run's branch, which reaches its target by publishing. A retry finds the merge of an
@@ -84,29 +83,18 @@ class GravelerMergeOperator(GravelerOperator):
         source: A ref.
         into: A branch.
         strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
-        message: The message of the merge commit.
-        metadata: Pairs for the merge commit.
-        **kwargs: The arguments of `GravelerOperator`.
+        **kwargs: The arguments of `GravelerCommittingOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "source", "into", "message", "metadata")
 
     def __init__(
-        self,
-        *,
-        source: str,
-        into: str = "main",
-        strategy: str | None = None,
-        message: str = "",
-        metadata: Mapping[str, str] | None = None,
-        **kwargs: Any,
+        self, *, source: str, into: str = "main", strategy: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.source = source
         self.into = into
         self.strategy = strategy
-        self.message = message
-        self.metadata = metadata or {}
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Merge."""
@@ -115,7 +103,7 @@ class GravelerMergeOperator(GravelerOperator):
             self.into,
             strategy=self.strategy,
             message=self.message or None,
-            metadata={**self.metadata, **task_metadata(context)},
+            metadata=self.pairs(context),
         ).commit
 
 

@@ -1,6 +1,6 @@
 """Operators that commit what is staged, and revert commits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -9,13 +9,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 from graveler.errors import InvalidInputError, NoChangesError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler_airflow.dag.context import task_metadata
-from graveler_airflow.operators.base import GravelerOperator, commit_once, earlier_commit
+from graveler_airflow.operators.base import GravelerCommittingOperator, commit_once, earlier_commit
 
 _ON_EMPTY = ("fail", "skip", "commit")
 
 
-class GravelerCommitOperator(GravelerOperator):
+class GravelerCommitOperator(GravelerCommittingOperator):
     """Commits what is staged on a branch; its XCom is the commit's id.
 
     A retry that finds nothing staged returns the commit of an earlier try. The commit names the
@@ -24,9 +23,8 @@ class GravelerCommitOperator(GravelerOperator):
     Args:
         branch: The branch's name.
         message: The commit's message.
-        metadata: Pairs for the commit, beside those of the task.
         on_empty: If nothing is staged: ``fail``, ``skip`` the task, or make an empty ``commit``.
-        **kwargs: The arguments of `GravelerOperator`.
+        **kwargs: The arguments of `GravelerCommittingOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "branch", "message", "metadata")
@@ -36,21 +34,18 @@ class GravelerCommitOperator(GravelerOperator):
         *,
         branch: str,
         message: str = "commit of {{ ti.task_id }}, {{ run_id }}",
-        metadata: Mapping[str, str] | None = None,
         on_empty: str = "fail",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(message=message, **kwargs)
         if on_empty not in _ON_EMPTY:
             raise InvalidInputError(f"on_empty {on_empty!r}: give one of {_ON_EMPTY}")
         self.branch = branch
-        self.message = message
-        self.metadata = metadata or {}
         self.on_empty = on_empty
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Commit."""
-        metadata = {**self.metadata, **task_metadata(context)}
+        metadata = self.pairs(context)
         try:
             return commit_once(repository, self.branch, self.message, metadata)
         except NoChangesError as error:
@@ -63,7 +58,7 @@ class GravelerCommitOperator(GravelerOperator):
         )
 
 
-class GravelerRevertOperator(GravelerOperator):
+class GravelerRevertOperator(GravelerCommittingOperator):
     """Reverts the changes of a commit, by a new commit; its XCom is the new commit's id.
 
     For a published run use `GravelerRollbackOperator`, which lists the runs that have read it.
@@ -73,9 +68,7 @@ class GravelerRevertOperator(GravelerOperator):
         on: The branch of the new commit.
         parent: For a merge commit: the parent whose side stays, from 1.
         strategy: For paths in conflict, ``source-wins`` reverts and ``dest-wins`` keeps them.
-        message: The message of the new commit.
-        metadata: Pairs for the new commit.
-        **kwargs: The arguments of `GravelerOperator`.
+        **kwargs: The arguments of `GravelerCommittingOperator`.
     """
 
     template_fields: Sequence[str] = ("repo", "commit", "on", "message", "metadata")
@@ -87,8 +80,6 @@ class GravelerRevertOperator(GravelerOperator):
         on: str = "main",
         parent: int | None = None,
         strategy: str | None = None,
-        message: str = "",
-        metadata: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -96,13 +87,11 @@ class GravelerRevertOperator(GravelerOperator):
         self.on = on
         self.parent = parent
         self.strategy = strategy
-        self.message = message
-        self.metadata = metadata or {}
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Revert, unless an earlier try has."""
         target = repository.commit(self.commit)
-        metadata = {**self.metadata, **task_metadata(context)}
+        metadata = self.pairs(context)
         if context["ti"].try_number > 1:
             earlier = earlier_commit(repository, self.on, metadata)
             if earlier is not None and earlier.metadata.get("graveler.revert") == target.id:

@@ -8,8 +8,8 @@ from typing import Any, Final, Self, overload
 from airflow.sdk import Context, XComArg
 
 from graveler.errors import GateFailedError
-from graveler.gates import Candidate, as_gates
-from graveler.gates.gate import Check, Gate
+from graveler.gates import Candidate
+from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import Run
 from graveler_airflow.operators.base import GravelerRunOperator
 from graveler_common.history import refusal_text

@@ -11,8 +11,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from graveler.errors import GateFailedError
-from graveler.gates import Gate
-from graveler.gates.gate import Check
+from graveler.gates.gate import Check, Gate
 from graveler.ingest import HourState
 from graveler.lake import Repository
 from graveler_airflow.dag.context import run_hour, task_metadata

@@ -7,8 +7,7 @@ from typing import Any, Final, TypedDict
 from airflow.sdk import BaseOperator, Context
 
 from graveler.errors import InvalidInputError
-from graveler.gates import as_gates
-from graveler.gates.gate import Check, Gate
+from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import Repository, Run, RunState
 from graveler.model import Commit
 from graveler_airflow.dag.context import run_key, run_metadata, task_metadata

@@ -13,12 +13,12 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from graveler.errors import GravelerError, InvalidInputError, NotFoundError, RunNotFoundError
+from graveler.errors import GravelerError, InvalidInputError, RunNotFoundError
 from graveler.lake import Lake, Repository, RunState
 from graveler.model import Commit
 from graveler.runs import RunRecord
 from graveler_airflow.hook import GravelerHook
-from graveler_common.history import Changes, changes_between, changes_of
+from graveler_common.history import Changes, changes_between, changes_of, find_commit, own_commits
 from graveler_common.lakes import open_lake
 
 _LISTED: Final = 200
@@ -180,26 +180,14 @@ def _add_steps_and_changes(repository: Repository, view: RunView) -> None:
         view.changes = changes_of(repository, commit)
         head = commit.parents[-1] if len(commit.parents) > 1 else ""
     elif record.live:
-        head = _head(repository, record)
+        branch = find_commit(repository, record.branch)
+        head = branch.id if branch else record.head
         view.changes = changes_between(repository, record.base, head) if head else None
     else:
         head = ""
     if head:
-        view.steps = list(_steps(repository, record, head))[::-1]
-
-
-def _head(repository: Repository, record: RunRecord) -> str:
-    try:
-        return repository.commit(record.branch).id
-    except NotFoundError:
-        return record.head
-
-
-def _steps(repository: Repository, record: RunRecord, head: str) -> Iterator[StepView]:
-    for commit in islice(repository.log(head, first_parent=True), _STEPS):
-        if commit.metadata.get("graveler.run") != record.key or commit.id == record.base:
-            return
-        yield _step(repository, commit)
+        commits = islice(own_commits(repository, head, record.key), _STEPS)
+        view.steps = [_step(repository, commit) for commit in commits][::-1]
 
 
 def _step(repository: Repository, commit: Commit) -> StepView:

@@ -476,7 +476,7 @@ def test_a_lease_is_not_renewed_if_dagster_gives_no_answer(
     (renewals,) = lease_threads()
     renewals.join(10)
     assert lease_threads() == []
-    assert "cannot tell whether its run is over" in caplog.text
+    assert "cannot read from Dagster whether its run is over" in caplog.text
 
 
 def test_steps_of_a_process_work_in_one_run_with_kept_inputs(repo, resource, instance):

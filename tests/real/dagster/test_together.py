@@ -152,7 +152,7 @@ def test_already_published_is_no_success_with_unasked_gates(repo, resource, inst
         )
 
     result = execute(nothing_bad)
-    assert "gates nothing_bad were not asked" in said(result, "publish")
+    assert "gates nothing_bad did not judge it" in said(result, "publish")
     assert execute(anything).success
     assert execute(nothing_bad, anything).success  # it has changed nothing
 
