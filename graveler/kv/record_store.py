@@ -1,15 +1,27 @@
-"""Records of one kind in one partition, each changed by compare-and-set alone."""
+"""Records of one kind in one partition, each changed by compare-and-set alone; and shared reads.
 
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+Threads that read one key at the same time can share one read of the store. A read is shared only by
+threads that asked before it began, so each sees what a read of its own could have seen. The first
+thread never waits. Threads that come during its read wait for its end, and the first of them then
+reads for all of them.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from threading import Event, RLock, get_ident
+from typing import Final, Generic, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
+from graveler.process import watch
 from graveler.retries import retry
+
+_PATIENCE_S: Final = 1.0
 
 K = TypeVar("K")
 R = TypeVar("R")
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 class RecordStore(Generic[K, R]):
@@ -124,3 +136,94 @@ class RecordStore(Generic[K, R]):
             return new if new is record or self.write(name, new, predicate) else None
 
         return retry(clock, ids, what, attempt)
+
+
+class _Read(Generic[Value]):
+    """One read of the store, by one thread for all that joined before it began."""
+
+    __slots__ = ("done", "error", "next", "thread", "value")
+
+    def __init__(self) -> None:
+        self.done = Event()
+        self.error: BaseException | None = None
+        self.next: _Read[Value] | None = None
+        self.thread = get_ident()
+        self.value: Value
+
+
+class SharedReads(Generic[Key, Value]):
+    """Shares the reads of threads that ask for one key at the same time.
+
+    No thread waits for more than a second: it then reads by itself. It does so at once if its own
+    thread is the one that must read (a signal handler above an interrupted read).
+    """
+
+    def __init__(self, read: Callable[[Key], Value]) -> None:
+        self._read = read
+        self._under_way: dict[Key, _Read[Value]] = {}
+        self._lock = RLock()
+        watch(self)
+
+    def get(self, key: Key) -> Value:
+        """Return ``read(key)`` of a read that began after this call did.
+
+        An error of a shared read is raised in every thread that shares it; if the reading thread
+        was interrupted, the others read again.
+        """
+        joined = mine = _Read[Value]()
+        with self._lock:
+            before = self._under_way.setdefault(key, mine)
+            if before is not mine:
+                if mine.thread in {before.thread, before.next and before.next.thread}:
+                    return self._read(key)
+                before.next = joined = before.next or mine
+        if before is mine:
+            return self._read_shared(key, mine)
+        if joined is mine:
+            return self._read_after(key, mine, before)
+        if not joined.done.wait(_PATIENCE_S):
+            return self._read(key)
+        if joined.error is None:
+            return joined.value
+        if isinstance(joined.error, Exception):
+            raise joined.error
+        return self.get(key)
+
+    def after_fork_in_child(self) -> None:
+        """Drop the reads of the parent's threads, which a fork does not copy."""
+        self._under_way = {}
+        self._lock = RLock()
+
+    def _read_after(self, key: Key, mine: "_Read[Value]", before: "_Read[Value]") -> Value:
+        try:
+            if not before.done.wait(_PATIENCE_S):
+                with self._lock:  # its thread may be gone: later threads join this read
+                    if self._under_way.get(key) is before:
+                        self._under_way[key] = mine
+        except BaseException as error:
+            mine.error = error
+            self._end(key, mine, before)
+            raise
+        return self._read_shared(key, mine)
+
+    def _read_shared(self, key: Key, mine: "_Read[Value]") -> Value:
+        try:
+            mine.value = self._read(key)
+        except BaseException as error:
+            mine.error = error
+            raise
+        else:
+            return mine.value
+        finally:
+            self._end(key, mine, None)
+
+    def _end(self, key: Key, mine: "_Read[Value]", before: "_Read[Value] | None") -> None:
+        with self._lock:
+            if self._under_way.get(key) is mine:
+                if mine.next is None:
+                    del self._under_way[key]
+                else:
+                    self._under_way[key] = mine.next
+            elif before is not None and before.next is mine:
+                before.next = None  # interrupted while it waited
+        mine.done.set()

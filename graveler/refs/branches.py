@@ -19,7 +19,7 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.kv.shared_reads import SharedReads
+from graveler.kv.record_store import SharedReads
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
 from graveler.names import check_branch, is_of_run

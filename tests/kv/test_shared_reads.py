@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from graveler.errors import BackendUnavailableError
-from graveler.kv.shared_reads import SharedReads
+from graveler.kv.record_store import SharedReads
 
 PATIENCE = 30
 
@@ -52,7 +52,7 @@ class Asker(threading.Thread):
 
 
 def waiting(reads, key="main"):
-    """Whether somebody waits for the look after the one under way."""
+    """Whether another thread waits for the look after the one under way."""
     look = reads._under_way.get(key)
     return look is not None and look.next is not None
 
