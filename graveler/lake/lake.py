@@ -1,47 +1,38 @@
 """A lake: its repositories, and the drivers they share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Self
 
 from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
 from graveler.clock import Clock, IdSource
-from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splitting
+from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Rescue, Splitting
 from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
     InvalidInputError,
-    KVOutdatedError,
-    OutcomeUnknownError,
     PermissionDeniedError,
-    PreconditionFailedError,
     RepositoryNotFoundError,
-    StorageMismatchError,
 )
-from graveler.fields import Fields
-from graveler.kv.store import ABSENT, KVStore
+from graveler.kv.store import KVStore
+from graveler.lake.catalogue import Catalogue, RepositoryRecord
 from graveler.lake.repository import Repository
-from graveler.lake.wiring import absolute, read_settings, rescuer
+from graveler.lake.storages import Storages, absolute
 from graveler.model import BranchRecord
 from graveler.names import check_branch, check_repository
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
 from graveler.process import Background
 from graveler.reads import Stores
-from graveler.records import FORMAT, decode_json, encode_json, read_key
 from graveler.refs import Refs
 from graveler.refs.dump import read_dump
 from graveler.repository.dumps import check_storage
-from graveler.repository.witness.marker import Marker, Owner, read_marker
+from graveler.repository.witness.marker import Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging import StagingArea
-
-_PARTITION: Final = "lake"
-_PREFIX: Final = b"repository/"
-_IDENTITY: Final = b"id"
 
 
 class Lake:
@@ -79,6 +70,14 @@ class Lake:
         self._background = background
         self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
         self._stores: dict[str, ObjectStore] = {}
+        self._catalogue = Catalogue(kv, clock=clock, ids=ids)
+        self._storages = Storages(
+            config.location,
+            config.storage_uri,
+            self._catalogue,
+            lambda uri: self._open_store(uri),  # noqa: PLW0108 - tests replace the method
+            marked=witnessed,
+        )
         self._witnesses: dict[str, Witness] | None = {} if witnessed else None
 
     def __repr__(self) -> str:
@@ -106,12 +105,7 @@ class Lake:
 
     def repositories(self) -> list[str]:
         """Return the names of the repositories, sorted."""
-        names = []
-        for key, _ in self._kv.scan(_PARTITION, _PREFIX):
-            if not key.startswith(_PREFIX):
-                break
-            names.append(read_key(key[len(_PREFIX) :], "repository"))
-        return names
+        return list(self._catalogue.names())
 
     def repository(self, name: str) -> Repository:
         """Return a repository.
@@ -140,17 +134,16 @@ class Lake:
         return repository
 
     def _repository(self, name: str, *, check: bool = True) -> Repository:
-        stored = self._kv.get(_PARTITION, _PREFIX + check_repository(name).encode())
-        if stored is None:
+        record = self._catalogue.find(name)
+        if record is None:
             with suppress(BackendUnavailableError, InvalidInputError, PermissionDeniedError):
-                self._check_free(self.default_storage(name), name)
-            there = ", ".join(self.repositories()) or "none"
+                self._storages.check_free(self.default_storage(name), name)
+            names = ", ".join(self.repositories()) or "none"
             raise RepositoryNotFoundError(
-                f"no repository {name!r} in {self.location} (there are: {there}): "
+                f"no repository {name!r} in {self.location} (there are: {names}): "
                 f"make it with `graveler repo create {name}`"
             )
-        settings = read_settings(stored.value, f"repository {name}")
-        return self._open(name, settings, check=check)
+        return self._open(name, record, check=check)
 
     def create_repository(
         self,
@@ -183,25 +176,20 @@ class Lake:
         storage = None if storage is None else storage_text(storage)
         flag(exist_ok, "exist_ok"), flag(take_over, "take_over")
         optional(instance, splitting, "splitting", kind=Splitting, expected="a Splitting")
-        key = _PREFIX + check_repository(name).encode()
-        check_branch(default_branch)
-        if self._kv.get(_PARTITION, key) is not None:
+        check_repository(name), check_branch(default_branch)
+        if self._catalogue.has(name):
             return self._taken(name, exist_ok=exist_ok)
-        rule = splitting or Splitting(**self._config.splitting)
         uid = self._ids.unique()
         place = absolute(storage or self.default_storage(name))
-        settings: dict[str, Any] = {
-            "format": FORMAT,
-            "lake": self._identity(),
-            "uid": uid,
-            # a storage below the lake's own is not recorded: the lake can be moved, and a copy
-            # of it has its own objects
-            "storage": "" if place == self.default_storage(name) else place,
-            "default_branch": default_branch,
-            "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
-        }
-        self._check_free(place, name, take_over=take_over)
-        # no witness yet: before the last write below there is nothing to lose
+        record = RepositoryRecord(
+            lake=self._catalogue.identity(),
+            uid=uid,
+            storage="" if place == self.default_storage(name) else place,
+            default_branch=default_branch,
+            splitting=splitting or Splitting(**self._config.splitting),
+        )
+        self._storages.check_free(place, name, take_over=take_over)
+        # no witness yet: before the record is added there is nothing to lose
         refs = Refs(self._kv, uid, clock=self._clock, ids=self._ids)
         root = refs.commits.add(
             metarange=EMPTY_METARANGE,
@@ -214,15 +202,9 @@ class Lake:
         refs.branches.create(
             BranchRecord(default_branch, commit_id=root.id, staging_token=self._ids.unique())
         )
-        try:  # the last write: before it the repository is invisible
-            self._kv.set_if(_PARTITION, key, encode_json(settings), ABSENT)
-        except (PreconditionFailedError, OutcomeUnknownError) as error:
-            there = self._kv.get(_PARTITION, key)
-            if there is None and isinstance(error, OutcomeUnknownError):
-                raise
-            if there is None or there.value != encode_json(settings):
-                return self._taken(name, exist_ok=exist_ok)
-        repository = self._open(name, settings, check=False)
+        if not self._catalogue.add(name, record):  # the last write: it makes all of it visible
+            return self._taken(name, exist_ok=exist_ok)
+        repository = self._open(name, record, check=False)
         if self._witnesses is not None:
             self._witnesses[uid].claim(take_over=take_over)
         return repository
@@ -260,11 +242,11 @@ class Lake:
         contents = read_dump(Path(file))
         header = contents.header
         name = check_repository(name or header.repository)
-        if self._kv.get(_PARTITION, _PREFIX + name.encode()) is None:
+        if not self._catalogue.has(name):
             root = storage or header.storage or self.default_storage(name)
             check_storage(RangeStore(self._open_store(absolute(root)), self._cache), contents)
             if not take_over:
-                self._check_unowned(absolute(root))
+                self._storages.check_unowned(absolute(root))
             repository = self.create_repository(
                 name,
                 storage=root,
@@ -280,23 +262,20 @@ class Lake:
 
     def default_storage(self, name: str) -> str:
         """Return the default root URI of the objects of a repository of that name."""
-        name = text(name, "name")
-        return f"{self._config.storage_uri}/{name}"
+        return self._storages.default(text(name, "name"))
 
     def _taken(self, name: str, *, exist_ok: bool) -> Repository:
         if not exist_ok:
             raise AlreadyExistsError(f"repository {name!r} exists: choose another name") from None
         return self.repository(name)
 
-    def _open(self, name: str, settings: Mapping[str, Any], *, check: bool = True) -> Repository:
-        uid = settings["uid"]
-        storage = settings["storage"] or self.default_storage(name)
-        objects = self._open_store(storage)
-        low, high, raggedness = settings["splitting"]
-        owner = Owner(settings["lake"], uid, name, self.location)
+    def _open(self, name: str, record: RepositoryRecord, *, check: bool = True) -> Repository:
+        uid = record.uid
+        objects = self._open_store(self._storages.of(name, record))
+        owner = Owner(record.lake, uid, name, self.location)
         witness = self._witness(owner, objects, check=check)
         watched = self._kv if witness is None else WitnessedKVStore(self._kv, witness.moving)
-        ranges = RangeStore(objects, self._cache, rescue=rescuer(self._kv, uid, self._clock))
+        ranges = RangeStore(objects, self._cache, rescue=self._rescue(uid))
 
         def has_tree(tree: str) -> bool:
             return tree == EMPTY_METARANGE or ranges.is_stored(bytes.fromhex(tree))
@@ -305,20 +284,31 @@ class Lake:
             name=name,
             uid=uid,
             location=self.location,
-            default_branch=settings["default_branch"],
+            default_branch=record.default_branch,
             kv=self._kv,
             objects=objects,
             ranges=ranges,
             staging=StagingArea(self._kv, uid, self._background),
             refs=Refs(watched, uid, clock=self._clock, ids=self._ids, has_tree=has_tree),
-            splitting=Splitting(low, high, raggedness),
+            splitting=record.splitting,
             clock=self._clock,
             ids=self._ids,
             open_store=self._open_store,
-            neighbours=lambda: self._neighbours(uid),
+            neighbours=lambda: self._storages.neighbours(uid),
             gate_modules=self._config.gate_modules,
         )
-        return Repository(self, stores, witness)
+        own = stores.storage == self.default_storage(name)
+        return Repository(stores, witness, default_storage=own)
+
+    def _rescue(self, uid: str) -> Rescue:
+        """Return the function that keeps an existing table from garbage collection."""
+
+        def rescue(identifier: bytes, put: Callable[[], bool]) -> bool:
+            from graveler.gc.files import Rescuer  # noqa: PLC0415 - most lakes are opened to read
+
+            return Rescuer(self._kv, uid, clock=self._clock)(identifier, put)
+
+        return rescue
 
     def _witness(self, owner: Owner, objects: ObjectStore, *, check: bool) -> Witness | None:
         if self._witnesses is None:
@@ -338,77 +328,14 @@ class Lake:
             witness = self._witnesses.setdefault(owner.uid, made)
         return witness
 
-    def _identity(self) -> str:
-        """Return the id of the lake, which its key-value store holds; made where it has none."""
-        while (stored := self._kv.get(_PARTITION, _IDENTITY)) is None:
-            made = encode_json({"format": FORMAT, "id": self._ids.unique()})
-            with suppress(PreconditionFailedError, OutcomeUnknownError):
-                self._kv.set_if(_PARTITION, _IDENTITY, made, ABSENT)
-        what = "id of the lake"
-        return Fields(decode_json(stored.value, what, stamped=True), what).name("id")
-
     def check_kv(self) -> None:
         """Check that the key-value store has not lost every repository.
 
         Raises:
             KVOutdatedError: It has no repository, and the lake's storage is not empty.
         """
-        if self._witnesses is None or self.repositories():
-            return
-        storage = self._open_store(self._config.storage_uri)
-        for info in storage.list():
-            raise KVOutdatedError(
-                f"the key-value store of {self.location} knows of no repository, but its storage "
-                f"is not empty (there is {storage.uri(info.key)}, of {info.mtime:%Y-%m-%d}): it "
-                "was emptied, or restored from an old backup: restore a newer one"
-            )
-
-    def _check_free(self, storage: str, name: str, *, take_over: bool = False) -> None:
-        """Refuse the storage of another repository for a new one."""
-        marker = self._marker(storage)
-        if marker is None:
-            return
-        other, place = self._places().get(marker.owner.uid, ("", ""))
-        if other == name:
-            return  # another process is making the same repository
-        if other and not (take_over and place != storage):  # else: a copy of it
-            raise InvalidInputError(
-                f"{storage} is the storage of repository {other!r} already: give each a storage of "
-                "its own"
-            )
-        if not take_over:
-            raise KVOutdatedError(
-                f"{storage} belongs to {marker}, of which the key-value store of {self.location} "
-                "knows nothing: it was emptied or restored from an old backup, or that is another "
-                "lake's. Restore a newer backup, or give another storage"
-            )
-
-    def _check_unowned(self, storage: str) -> None:
-        """Refuse to restore refs over a storage that may be in use."""
-        marker = self._marker(storage)
-        if marker is not None:
-            raise StorageMismatchError(
-                f"{storage} belongs to {marker}; nothing was written. If that lake is still in "
-                "use, restore over a copy of the storage; if it is lost or stopped for good, take "
-                "the storage over: `graveler refs restore --take-over`"
-            )
-
-    def _marker(self, storage: str) -> Marker | None:
-        return None if self._witnesses is None else read_marker(self._open_store(storage))
-
-    def _places(self) -> dict[str, tuple[str, str]]:
-        """Return the names of the repositories and the roots of their storages, by unique id."""
-        places = {}
-        for name in self.repositories():
-            stored = self._kv.get(_PARTITION, _PREFIX + name.encode())
-            if stored is not None:
-                settings = read_settings(stored.value, f"repository {name}")
-                places[settings["uid"]] = name, settings["storage"] or self.default_storage(name)
-        return places
-
-    def _neighbours(self, uid: str) -> list[tuple[str, str]]:
-        """Return the names of the other repositories and the roots of their storages."""
-        return [place for other, place in self._places().items() if other != uid]
+        if self._witnesses is not None and not self.repositories():
+            self._storages.check_empty()
 
     def _open_store(self, uri: str) -> ObjectStore:
         store = self._stores.get(uri)

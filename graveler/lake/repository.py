@@ -24,9 +24,7 @@ from graveler.arguments import (
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
-from graveler.lake.requiring import Gates
-from graveler.lake.settings import Links, Protection
-from graveler.lake.tags import Tags
+from graveler.lake.places import Gates, Links, Protection, Tags
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
     from graveler.fsck.objects import Depth
     from graveler.gc import GarbageCollector
     from graveler.ingest import Ingestion
-    from graveler.lake.lake import Lake
     from graveler.process import Progress
 
 
@@ -67,19 +64,20 @@ class Repository:
     """One versioned tree of paths, with its branches and its history.
 
     Attributes:
-        lake: The lake it belongs to.
         stores: Its ports and settings.
         runs: Its pipeline runs.
     """
 
-    def __init__(self, lake: "Lake", stores: Stores, witness: Witness | None = None) -> None:
-        self.lake = lake
+    def __init__(
+        self, stores: Stores, witness: Witness | None = None, *, default_storage: bool = True
+    ) -> None:
         self.stores = stores
         self._witness = witness
+        self._default_storage = default_storage
         self.runs = Runs(stores)
 
     def __repr__(self) -> str:
-        return f"<Repository {self.name} of {self.lake.location}>"
+        return f"<Repository {self.name} of {self.stores.location}>"
 
     @property
     def name(self) -> str:
@@ -499,9 +497,8 @@ class Repository:
             file: Replaced if it exists.
         """
         file = file_path(file, "file")
-        storage = self.stores.storage
-        own = storage == self.lake.default_storage(self.name)
-        return dumps.dump(self.stores, Path(file), storage="" if own else storage)
+        storage = "" if self._default_storage else self.stores.storage
+        return dumps.dump(self.stores, Path(file), storage=storage)
 
     def restore_refs(self, file: str | Path) -> Contents:
         """Restore a dump of refs; what exists already stays.

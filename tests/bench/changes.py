@@ -5,6 +5,8 @@ average, whatever the size of the tree. Ranges differ in length: the changes are
 trees of several ranges.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -35,13 +37,15 @@ BEHIND: Final = 400_000
 _versions = count(1)
 
 
-def _filled(folder: Path, name: str, size: int) -> Repository:
+@contextmanager
+def _filled(folder: Path, name: str, size: int) -> Iterator[Repository]:
     progress(f"a repository of {size:,} entries")
-    _, repo = new_repository(folder / name, "bench", Splitting())
+    lake, repo = new_repository(folder / name, "bench", Splitting())
     main = repo.branch("main")
     link_unseen(main, entries("input", size))
     main.commit(f"{size} entries")
-    return repo
+    with lake:
+        yield repo
 
 
 def _read(stats: StoreStats) -> int:
@@ -63,47 +67,47 @@ def _other(entry: Entry) -> Entry:
 
 def changes(folder: Path) -> list[Result]:
     """Measure one change into a small and a large tree, and a diff of a hundred changes."""
-    small, large = _filled(folder, "small", SMALL), _filled(folder, "large", LARGE)
-    random = Random(1)
-    paths = {
-        repo: random.sample([entry.path for entry in repo.ref("main").list()], CHANGES)
-        for repo in (small, large)
-    }
-    costs: dict[Repository, list[int]] = {}
+    with (
+        _filled(folder, "small", SMALL) as small,
+        _filled(folder, "large", LARGE) as large,
+    ):
+        random = Random(1)
+        paths = {
+            repo: random.sample([entry.path for entry in repo.ref("main").list()], CHANGES)
+            for repo in (small, large)
+        }
+        costs: dict[Repository, list[int]] = {}
 
-    def commit(repo: Repository) -> None:
-        stats = repo.stores.ranges.stats
-        read, written = _read(stats), _written(stats)
-        repo.branch("main").commit("one change")
-        costs[repo] = [_read(stats) - read, _written(stats) - written]
+        def commit(repo: Repository) -> None:
+            stats = repo.stores.ranges.stats
+            read, written = _read(stats), _written(stats)
+            repo.branch("main").commit("one change")
+            costs[repo] = [_read(stats) - read, _written(stats) - written]
 
-    progress("one change at a time")
-    seconds: dict[Repository, list[float]] = {small: [], large: []}
-    for number in range(CHANGES):
-        _change(small, paths[small][number])
-        _change(large, paths[large][number])
-        for repo in (small, large):
-            seconds[repo].append(timed(lambda: commit(repo)))  # noqa: B023 - called now
-    medians = {repo: median(times) for repo, times in seconds.items()}
-    results = [
-        Result(
-            "commit of one change into 1,000,000 entries",
-            f"{costs[large][0]} metadata files read, {costs[large][1]} written",
-            "2 and 2",
-            costs[large] == [2, 2],
-        ),
-        at_most(
-            "seconds of the same commit",
-            medians[large] / medians[small],
-            LIMIT,
-            f"those of a commit into {SMALL:,} entries",
-            f"{ms(medians[large])} and {ms(medians[small])}, medians of {CHANGES} at random paths",
-        ),
-        _diff(large),
-    ]
-    for repo in (small, large):
-        repo.lake.close()
-    return results
+        progress("one change at a time")
+        seconds: dict[Repository, list[float]] = {small: [], large: []}
+        for number in range(CHANGES):
+            _change(small, paths[small][number])
+            _change(large, paths[large][number])
+            for repo in (small, large):
+                seconds[repo].append(timed(lambda: commit(repo)))  # noqa: B023 - called now
+        medians = {repo: median(times) for repo, times in seconds.items()}
+        return [
+            Result(
+                "commit of one change into 1,000,000 entries",
+                f"{costs[large][0]} metadata files read, {costs[large][1]} written",
+                "2 and 2",
+                costs[large] == [2, 2],
+            ),
+            at_most(
+                "seconds of the same commit",
+                medians[large] / medians[small],
+                LIMIT,
+                f"those of a commit into {SMALL:,} entries",
+                f"{ms(medians[large])} and {ms(medians[small])}, medians of {CHANGES} at random paths",
+            ),
+            _diff(large),
+        ]
 
 
 def _diff(repo: Repository) -> Result:

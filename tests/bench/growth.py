@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -38,23 +39,22 @@ MARK_LIMIT: Final = 2.0  # 1.03 on an idle machine; a walk for each branch takes
 
 def growth(folder: Path) -> list[Result]:
     """Measure first pages, reaping, a deletion, and a mark with a retention rule."""
-    few, many = _filled(folder / "few", FEW), _filled(folder / "many", MANY)
-    results = [
-        _page("first page of 50 runs", few, many, lambda repo: repo.runs.list(limit=PAGE)),
-        _page("first page of 50 branches", few, many, lambda repo: repo.branches(limit=PAGE)),
-        _page("reaping, nothing due", few, many, lambda repo: repo.runs.reap(dry_run=False)),
-        _command(folder, "run"),
-        _command(folder, "branch"),
-    ]
-    for repo in (few, many):
-        repo.lake.close()
+    with _filled(folder / "few", FEW) as few, _filled(folder / "many", MANY) as many:
+        results = [
+            _page("first page of 50 runs", few, many, lambda repo: repo.runs.list(limit=PAGE)),
+            _page("first page of 50 branches", few, many, lambda repo: repo.branches(limit=PAGE)),
+            _page("reaping, nothing due", few, many, lambda repo: repo.runs.reap(dry_run=False)),
+            _command(folder, "run"),
+            _command(folder, "branch"),
+        ]
     return [*results, _deletion(folder / "lives"), _retention(folder / "history")]
 
 
-def _filled(place: Path, size: int) -> Repository:
-    """Return a repository of `size` branches and of as many open runs."""
+@contextmanager
+def _filled(place: Path, size: int) -> Iterator[Repository]:
+    """Give a repository of `size` branches and of as many open runs."""
     progress(f"{size:,} branches and {size:,} runs")
-    _, repo = new_repository(place, "bench", Splitting())
+    lake, repo = new_repository(place, "bench", Splitting())
     run = repo.runs.open("first", lease=timedelta(days=1))
     record, fork = run.record, repo.stores.refs.branches.get(run.branch)
     refs, runs = f"refs:{repo.stores.uid}", f"runs:{repo.stores.uid}"
@@ -76,7 +76,8 @@ def _filled(place: Path, size: int) -> Repository:
     due = ((_due_key(r.branch, r.lease_until), b"1") for r in records)
     repo.stores.kv.set_many(runs, due)
     assert next(iter(repo.runs.list())).state is RunState.OPEN
-    return repo
+    with lake:
+        yield repo
 
 
 def _branches(like: BranchRecord, names: Iterable[str]) -> Iterator[tuple[bytes, bytes]]:
@@ -142,12 +143,13 @@ def _deletion(place: Path) -> Result:
 
 def _retention(folder: Path) -> Result:
     progress(f"a history of {COMMITS:,} commits, and {BRANCHES} branches on it")
-    single, many = _with_history(folder / "single", 1), _with_history(folder / "many", BRANCHES)
-    alone, together = alternate(
-        lambda: single.gc.mark(dry_run=True), lambda: many.gc.mark(dry_run=True), 5
-    )
-    for repo in (single, many):
-        repo.lake.close()
+    with (
+        _with_history(folder / "single", 1) as single,
+        _with_history(folder / "many", BRANCHES) as many,
+    ):
+        alone, together = alternate(
+            lambda: single.gc.mark(dry_run=True), lambda: many.gc.mark(dry_run=True), 5
+        )
     return at_most(
         f"a mark with a rule over {BRANCHES} branches of {COMMITS:,} commits",
         together / alone,
@@ -157,9 +159,10 @@ def _retention(folder: Path) -> Result:
     )
 
 
-def _with_history(place: Path, branches: int) -> Repository:
-    """Return a repository with a long history, `branches` on it, and a retention rule."""
-    _, repo = new_repository(place, "bench", Splitting())
+@contextmanager
+def _with_history(place: Path, branches: int) -> Iterator[Repository]:
+    """Give a repository with a long history, `branches` on it, and a retention rule."""
+    lake, repo = new_repository(place, "bench", Splitting())
     refs = repo.stores.refs
     history = list(_history(repo.commit("main"), COMMITS))
     refs.commits.add_all(history)
@@ -168,7 +171,8 @@ def _with_history(place: Path, branches: int) -> Repository:
     repo.gc.keep(count=100)
     for number in range(1, branches):
         repo.create_branch(f"dev-{number}", history[-1 - number * (COMMITS // branches)].id)
-    return repo
+    with lake:
+        yield repo
 
 
 def _history(root: Commit, size: int) -> Iterator[Commit]:

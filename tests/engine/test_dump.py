@@ -96,12 +96,12 @@ def test_a_dump_takes_no_place_of_a_pipe_or_a_device(full, tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
-def test_restoring_twice_or_where_all_is_there_changes_nothing(full, tmp_path):
+def test_restoring_twice_or_where_all_is_there_changes_nothing(lake, full, tmp_path):
     full.dump_refs(tmp_path / "refs")
     before = seen(full)
     moves = list(full.moves(hidden=True))
     full.restore_refs(tmp_path / "refs")
-    full.lake.restore_repository(tmp_path / "refs", take_over=True)
+    lake.restore_repository(tmp_path / "refs", take_over=True)
     assert seen(full) == before
     assert list(full.moves(hidden=True)) == moves
 

@@ -21,9 +21,8 @@ from graveler.errors import (
 from graveler.fsck import fsck
 from graveler.gc import GarbageCollector
 from graveler.lake import Lake
+from graveler.lake.places import Protection, Tags
 from graveler.lake.repository import Repository
-from graveler.lake.settings import Protection
-from graveler.lake.tags import Tags
 from graveler.model import Entry
 from graveler.repository import Branch
 from graveler.repository.commits import _seal

@@ -57,7 +57,8 @@ def test_everything_below_a_declared_place_is_linked_and_read(repo, landing):
     main = repo.branch("main")
     main.link("raw", address=f"file://{landing}/05/raw.csv")
     assert main.get("raw") == b"raw"
-    assert repo.lake.repository("flights").branch("main").get("raw") == b"raw"
+    with graveler.open(repo.stores.location) as lake:
+        assert lake.repository("flights").branch("main").get("raw") == b"raw"
 
 
 def test_a_place_covers_what_is_below_it_not_similar_names(repo, landing):

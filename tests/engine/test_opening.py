@@ -32,7 +32,8 @@ def test_open_makes_nothing_of_a_typo(here):
 
 
 def test_init_makes_a_lake_and_open_opens_it(here):
-    graveler.init("lake").create_repository("flights").lake.close()
+    with graveler.init("lake") as lake:
+        lake.create_repository("flights")
     with graveler.open("lake") as lake:
         assert lake.repositories() == ["flights"]
     with graveler.open("other", create=True) as lake:

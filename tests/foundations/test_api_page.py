@@ -8,9 +8,7 @@ import graveler
 import graveler.lake
 from graveler.gc import GarbageCollector
 from graveler.ingest import Ingestion
-from graveler.lake.requiring import Gates
-from graveler.lake.settings import Links, Protection
-from graveler.lake.tags import Tags
+from graveler.lake.places import Gates, Links, Protection, Tags
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 PLACES = (Tags, Protection, Gates, Links, GarbageCollector, Ingestion)

@@ -24,7 +24,7 @@ def published(repo):
     """A table of one file on main."""
     with repo.run("first") as run:
         FRAME.to_parquet(url(run, "table/part-0.parquet"), storage_options=storage_options(run))
-    return {"lake": repo.lake.location}
+    return {"lake": repo.stores.location}
 
 
 def totals(frame):
@@ -39,7 +39,7 @@ def check(repo):
     assert {path.split("/")[1] for path in files} == {"hour=05:00", "hour=06:00"} or {
         path.split("/")[1] for path in files
     } == {"hour=05%3A00", "hour=06%3A00"}
-    fs = GravelerFileSystem(repo.lake.location)
+    fs = GravelerFileSystem(repo.stores.location)
     table = ds.dataset("flights/main/out", filesystem=fs, partitioning="hive").to_table()
     found = table.to_pandas().groupby("hour", as_index=False, observed=True)["flight"].sum()
     assert totals(found) == TOTALS

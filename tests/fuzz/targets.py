@@ -29,7 +29,7 @@ from graveler.gc import files, marks, rules
 from graveler.ingest.record import decode_hour, decode_quarantine, decode_standing
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import Stored
-from graveler.lake.wiring import read_settings
+from graveler.lake.catalogue import RepositoryRecord
 from graveler.records import (
     TOMBSTONE,
     decode_branch,
@@ -147,7 +147,7 @@ def _commit(key: bytes, raw: bytes) -> Any:
 _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "repository": (
         "lake|repository/",
-        _plain(lambda raw: read_settings(raw, "repository")),
+        _plain(lambda raw: RepositoryRecord.decode(raw, "repository")),
         False,
     ),
     "branch": ("refs:|branch/", _plain(decode_branch), False),

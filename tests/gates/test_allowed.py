@@ -19,7 +19,8 @@ NAME = "tests.gates.samples:no_bad_files"
 def lake(tmp_path, monkeypatch):
     """The folder of a lake, in a process that allows no module."""
     monkeypatch.delenv("GRAVELER_GATE_MODULES")
-    graveler.init(tmp_path / "lake").create_repository("flights").lake.close()
+    with graveler.init(tmp_path / "lake") as lake:
+        lake.create_repository("flights")
     return tmp_path / "lake"
 
 

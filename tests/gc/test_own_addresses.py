@@ -137,8 +137,9 @@ def test_graveler_s_own_files_are_not_linked(repo):
 
 
 def test_a_link_into_another_repositorys_storage_is_refused(repo, tmp_path):
-    other = repo.lake.create_repository("weather")
-    entry = other.branch("main").put("a", b"1")
+    with graveler.open(repo.stores.location) as lake:
+        other = lake.create_repository("weather")
+        entry = other.branch("main").put("a", b"1")
     (tmp_path / "mount").symlink_to(folder(other))
     for address in (other.stores.uri(entry.address), f"file:{tmp_path}/mount/{entry.address}"):
         with pytest.raises(InvalidInputError, match=r"storage of repository 'weather'.* copy"):

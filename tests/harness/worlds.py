@@ -79,8 +79,11 @@ class ScriptedWorld:
         )
 
     def repo(self, *, scripted=True, kv=None):
-        """The repository of a fresh lake."""
-        return self.lake(scripted=scripted, kv=kv).repository("flights")
+        """The repository of a fresh lake, which is its attribute `lake`."""
+        lake = self.lake(scripted=scripted, kv=kv)
+        repo = lake.repository("flights")
+        repo.lake = lake
+        return repo
 
 
 def tree(view):

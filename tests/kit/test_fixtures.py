@@ -94,7 +94,7 @@ def test_addresses_lead_to_the_tests_lake(graveler_fs, graveler_repo):
 
 def test_a_repository_on_disk_is_there_for_other_processes(graveler_disk_repo):
     graveler_disk_repo.branch("main").put("a", b"one")
-    location = graveler_disk_repo.lake.location
+    location = graveler_disk_repo.stores.location
     program = f"import graveler; print(graveler.open({location!r}).repository('test').branch('main').get('a'))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "b'one'", done.stderr

@@ -145,7 +145,8 @@ def test_an_opener_beside_the_end_leaves_no_branch_to_write_to(repo, tree, monke
 
 
 def test_eight_that_start_at_once_share_one_attempt(tmp_path):
-    graveler.open(tmp_path / "lake", create=True).create_repository("flights").lake.close()
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        lake.create_repository("flights")
     barrier = Barrier(8)
 
     def process(number):

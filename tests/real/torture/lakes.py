@@ -106,7 +106,7 @@ def open_repository(lake: Lake, name: str, options: Options) -> Repository:
     """Return a repository that writes its ranges as the options say, whatever it was made with."""
     repo = lake.repository(name)
     splitting = Splitting(*SPLITTINGS[options.splitting])
-    return Repository(lake, replace(repo.stores, splitting=splitting), repo._witness)
+    return Repository(replace(repo.stores, splitting=splitting), repo._witness)
 
 
 def prepare(lake: Lake, name: str) -> tuple[str, dict[str, str]]:

@@ -1,0 +1,155 @@
+"""The catalogue of a lake: its repositories, in the partition ``lake`` of the key-value store."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+from graveler.clock import Clock, IdSource
+from graveler.committed import Splitting
+from graveler.errors import CorruptionError, InvalidInputError
+from graveler.fields import Fields, row
+from graveler.kv.record_store import RecordStore
+from graveler.kv.store import KVStore
+from graveler.names import check_repository
+from graveler.records import FORMAT, decode_json, encode_json, read_key
+
+_PARTITION: Final = "lake"
+_PREFIX: Final = b"repository/"
+_IDENTITY: Final = b"id"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRecord:
+    """The record of a repository; key ``repository/<name>``.
+
+    Attributes:
+        lake: Id of the lake.
+        uid: Unique to this creation of the repository.
+        storage: Root URI of its objects. "" stands for its folder below the lake's storage: so
+            the lake can be moved, and a copy of it has its own objects.
+        default_branch: Its first branch.
+        splitting: Where its ranges end.
+    """
+
+    lake: str
+    uid: str
+    storage: str
+    default_branch: str
+    splitting: Splitting
+
+    def encode(self) -> bytes:
+        """Return the bytes of the record."""
+        rule = self.splitting
+        return encode_json(
+            {
+                "format": FORMAT,
+                "lake": self.lake,
+                "uid": self.uid,
+                "storage": self.storage,
+                "default_branch": self.default_branch,
+                "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
+            }
+        )
+
+    @classmethod
+    def decode(cls, raw: bytes, what: str) -> Self:
+        """Return the record that these bytes hold.
+
+        Raises:
+            CorruptionError: They are not such a record.
+            OlderFormatError: An older graveler wrote it.
+        """
+        fields = Fields(decode_json(raw, what, stamped=True), what)
+        splitting = row(fields.value("splitting"), ("min_bytes", "max_bytes", "raggedness"), what)
+        rule = [splitting.number(name) for name in splitting]
+        try:
+            return cls(
+                lake=fields.name("lake"),
+                uid=fields.name("uid"),
+                storage=fields.place("storage"),
+                default_branch=fields.name("default_branch"),
+                splitting=Splitting(*rule),
+            )
+        except InvalidInputError as error:
+            raise CorruptionError(f"{what} cannot be read: {error}") from error
+
+
+class Catalogue:
+    """The repositories of one lake, by name, and the id of the lake."""
+
+    def __init__(self, kv: KVStore, *, clock: Clock, ids: IdSource) -> None:
+        self._kv = kv
+        self._clock = clock
+        self._ids = ids
+
+    def names(self) -> Iterator[str]:
+        """Yield the names, sorted; the records are not decoded."""
+        for key, _ in self._kv.scan(_PARTITION, _PREFIX):
+            if not key.startswith(_PREFIX):
+                return
+            yield read_key(key[len(_PREFIX) :], "repository")
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a repository of this name; its record is not decoded."""
+        key = _PREFIX + check_repository(name).encode()
+        return self._kv.get(_PARTITION, key) is not None
+
+    def find(self, name: str) -> RepositoryRecord | None:
+        """Return the record of a repository, or None.
+
+        Raises:
+            InvalidInputError: No repository can have this name.
+        """
+        return self._records(check_repository(name)).get(name)
+
+    def list(self) -> Iterator[tuple[str, RepositoryRecord]]:
+        """Yield the repositories with their records, by name."""
+        for name in list(self.names()):
+            record = self.find(name)
+            if record is not None:
+                yield name, record
+
+    def add(self, name: str, record: RepositoryRecord) -> bool:
+        """Add a repository; return whether it was added, or another one has the name."""
+        records = self._records(name)
+        if records.write(name, record):
+            return True
+        stored = records.update(
+            name,
+            lambda existing: existing or record,
+            what=f"repository {name!r}",
+            clock=self._clock,
+            ids=self._ids,
+        )
+        return stored == record
+
+    def identity(self) -> str:
+        """Return the id of the lake; it is drawn when the first repository is made."""
+        records: RecordStore[bytes, str] = RecordStore(
+            self._kv, _PARTITION, key=bytes, encode=_encode_identity, decode=_decode_identity
+        )
+        return records.update(
+            _IDENTITY,
+            lambda existing: existing or self._ids.unique(),
+            what="id of the lake",
+            clock=self._clock,
+            ids=self._ids,
+        )
+
+    def _records(self, name: str) -> RecordStore[str, RepositoryRecord]:
+        return RecordStore(
+            self._kv,
+            _PARTITION,
+            key=lambda repository: _PREFIX + repository.encode(),
+            encode=RepositoryRecord.encode,
+            decode=lambda raw: RepositoryRecord.decode(raw, f"repository {name}"),
+        )
+
+
+def _encode_identity(identity: str) -> bytes:
+    return encode_json({"format": FORMAT, "id": identity})
+
+
+def _decode_identity(raw: bytes) -> str:
+    what = "id of the lake"
+    return Fields(decode_json(raw, what, stamped=True), what).name("id")

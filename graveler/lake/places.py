@@ -1,0 +1,256 @@
+"""The places of a repository: its tags, protection, links and gates, as users see them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from itertools import islice
+from typing import Any
+
+from graveler.arguments import RefLike, count, instance, optional, ref_text, text, texts
+from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
+from graveler.gates.gate import Check
+from graveler.model import Commit
+from graveler.objects.address import AddressBook, root_of
+from graveler.publishing import RequiredGates
+from graveler.reads import Stores
+from graveler.refs import RefMove, resolve, resolve_to_name, tag_moves
+from graveler.repository import branches
+
+
+class Tags:
+    """Names for commits. A tag does not move."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def __repr__(self) -> str:
+        return f"<Tags of {self._stores.name}>"
+
+    def create(self, name: str, ref: str | Commit | RefLike = "main") -> Commit:
+        """Tag the commit that `ref` names, and return it.
+
+        Tagging the same commit again is no error.
+
+        Raises:
+            AlreadyExistsError: The tag names another commit.
+        """
+        name, ref = text(name, "name"), ref_text(ref, "ref")
+        commit = resolve_to_name(self._stores.refs, ref)
+        self._stores.refs.tags.create(name, commit.id)
+        return commit
+
+    def list(self) -> dict[str, str]:
+        """Return the commit ids, by tag."""
+        return dict(self._stores.refs.tags.list())
+
+    def delete(self, name: str) -> None:
+        """Delete a tag; the commit stays.
+
+        Raises:
+            RefNotFoundError: There is no such tag.
+        """
+        self._stores.refs.tags.delete(text(name, "name"))
+
+    def undelete(self, name: str) -> Commit:
+        """Restore a deleted tag, and return the commit that it names.
+
+        Raises:
+            RefNotFoundError: The log has no deleted tag of that name.
+            AlreadyExistsError: There is a tag of that name.
+        """
+        return branches.undelete_tag(self._stores, text(name, "name"))
+
+    def moves(self, name: str) -> Iterator[RefMove]:
+        """Yield the creations and deletions of a tag, latest first."""
+        return tag_moves(self._stores.refs, text(name, "name"))
+
+
+class Protection:
+    """The actions that are forbidden on branches, by shell pattern (``main``, ``release-*``)."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def __repr__(self) -> str:
+        return f"<Protection of {self._stores.name}>"
+
+    def add(self, pattern: str, actions: Iterable[str] | None = None) -> None:
+        """Protect the branches that match a pattern.
+
+        Args:
+            pattern: Which branches. An existing pattern gets these actions instead of its own.
+            actions: What is forbidden there: any of ``write``, ``commit``, ``merge`` (includes
+                publishing runs), ``revert`` (includes cherry-pick), ``reset`` (hard reset and
+                undo) and ``delete``. By default ``write``, ``commit``, ``reset`` and
+                ``delete``, so that the branch only goes forward, by merges.
+
+        Raises:
+            InvalidInputError: There is no such action.
+        """
+        pattern = text(pattern, "pattern")
+        actions = None if actions is None else texts(actions, "actions")
+        self._stores.refs.protection.add(pattern, actions)
+
+    def remove(self, pattern: str) -> None:
+        """Remove a pattern; no error if it does not exist."""
+        self._stores.refs.protection.remove(text(pattern, "pattern"))
+
+    def list(self) -> dict[str, tuple[str, ...]]:
+        """Return the forbidden actions by pattern, patterns sorted."""
+        return self._stores.refs.protection.rules()
+
+
+class Links:
+    """The declared places of a repository: prefixes of S3 buckets, folders.
+
+    A file outside the repository's storage is linked, and read, only below a declared place.
+    The key-value store holds the declaration. The credentials and the endpoint of a place are set
+    in ``graveler.toml``, under ``[links."s3://bucket/prefix"]``; the default is ``[s3]``.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def __repr__(self) -> str:
+        return f"<Links of {self._stores.name}>"
+
+    def allow(self, place: str) -> str:
+        """Declare a place and return its canonical form; no error if it is declared.
+
+        Args:
+            place: ``s3://bucket/prefix``, ``file:///folder`` or the absolute path of a folder.
+                It covers everything below it.
+
+        Raises:
+            InvalidInputError: It is not a place, no driver knows its scheme, or it lies in the
+                repository's own storage.
+        """
+        declared = self._place(place)
+        self._stores.open_store(root_of(declared))  # sends no request, but finds the driver
+        self._stores.refs.links.add(declared)
+        return declared
+
+    def disallow(self, place: str) -> str:
+        """Withdraw a declaration and return the place in its canonical form.
+
+        Files linked there cannot be read until the place is declared again.
+        """
+        declared = self._place(place)
+        self._stores.refs.links.remove(declared)
+        return declared
+
+    def list(self) -> list[str]:
+        """Return the declared places, sorted."""
+        return self._stores.refs.links.list()
+
+    def _place(self, place: str) -> str:
+        book = AddressBook(self._stores.storage)
+        declared = book.place(text(place, "place"))
+        if declared == book.root or book.key_below(book.root, declared) is not None:
+            raise InvalidInputError(
+                f"place {place!r} is in the repository's own storage: its files are linked by "
+                "their keys, data/…, and need no declaration"
+            )
+        return declared
+
+
+class Gates:
+    """The gates that the branches of a repository require, and the verdicts of all gates."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def require(self, pattern: str, *gates: Gate | Check | str) -> None:
+        """Make the branches that match a pattern require gates.
+
+        ::
+
+            repo.gates.require("main", checks.schema("output/"), "flights.checks:no_empty_hours")
+
+        If one of them refuses, the branch does not move: not by a merge, a run, an ingestion, a
+        commit, a revert, a cherry-pick, a hard reset or an undo, and no branch of such a name is
+        made. The branches of runs are judged when they are published.
+
+        Args:
+            pattern: Shell pattern (``main``, ``release-*``). An existing pattern gets these gates
+                instead of its own.
+            gates: Built-in checks, gates and functions that can be imported, or their names,
+                ``package.module:name``.
+
+        Raises:
+            InvalidInputError: No gate is given, two have the same name, another process could not
+                find one by its name, or its module is not allowed by ``[gates] modules`` of
+                ``graveler.toml``.
+        """
+        pattern = text(pattern, "pattern")
+        RequiredGates(self._stores).require(
+            pattern, [named(gate, allowed=self._stores.gate_modules) for gate in gates]
+        )
+
+    def require_named(
+        self,
+        pattern: str,
+        check: str,
+        parameters: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        """Make the branches that match a pattern require one more gate, given by its name.
+
+        A required gate of the same name is replaced.
+
+        Args:
+            pattern: Which branches.
+            check: Kind of a built-in check, or ``package.module:name``.
+            parameters: Of the check.
+            options: Fields of the gate: name, severity, timeout (seconds), prefix, …
+        """
+        pattern, check = text(pattern, "pattern"), text(check, "check")
+        optional(instance, parameters, "parameters", kind=Mapping, expected="a mapping")
+        timeout = options.get("timeout")
+        if isinstance(timeout, timedelta):
+            options["timeout"] = timeout.total_seconds()
+        allowed = self._stores.gate_modules
+        default = named(check, parameters, allowed=allowed)
+        gate = NamedGate(default.check, default.parameters, {**default.options, **options})
+        gate.made(allowed)
+        RequiredGates(self._stores).add(pattern, gate)
+
+    def drop(self, pattern: str) -> None:
+        """Remove the gates that a pattern requires; no error if it requires none."""
+        RequiredGates(self._stores).drop(text(pattern, "pattern"))
+
+    def required(self) -> dict[str, tuple[Gate, ...]]:
+        """Return the required gates, by pattern."""
+        return {
+            pattern: tuple(gate.gate(pattern, self._stores.gate_modules) for gate in gates)
+            for pattern, gates in RequiredGates(self._stores).rules().items()
+        }
+
+    def settings(self) -> dict[str, tuple[NamedGate, ...]]:
+        """Return the names of the required gates, by pattern; nothing is imported."""
+        return RequiredGates(self._stores).rules()
+
+    def judgements(self, *, limit: int | None = None) -> Iterator[Judgement]:
+        """Yield the judgements, the latest first.
+
+        Args:
+            limit: At most this many.
+        """
+        optional(count, limit, "limit")
+        judgements = Verdicts(self._stores.kv, self._stores.uid).recent()
+        return islice(judgements, None if limit is None else max(limit, 0))
+
+    def judgement(self, ref: str | Commit | RefLike) -> Judgement:
+        """Return the last judgement on the commit that `ref` names.
+
+        Raises:
+            RefNotFoundError: There is no such commit, or no gate has judged it.
+        """
+        ref = ref_text(ref, "ref")
+        verdicts = Verdicts(self._stores.kv, self._stores.uid)
+        judgement = verdicts.on(ref) or verdicts.on(resolve(self._stores.refs, ref).id)
+        if judgement is None:
+            raise RefNotFoundError(
+                f"no gate has judged {ref!r}: `graveler gates list` shows what was judged"
+            )
+        return judgement

@@ -1,0 +1,113 @@
+"""The storages of a lake's repositories: where each is, and whether a new one may use a storage."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchError
+from graveler.lake.catalogue import Catalogue, RepositoryRecord
+from graveler.objects.store import ObjectStore
+from graveler.repository.witness.marker import Marker, read_marker
+
+
+def absolute(storage: str) -> str:
+    """Return a root URI that names the same storage from any working folder."""
+    return storage if "://" in storage else f"file://{Path(storage).expanduser().absolute()}"
+
+
+class Storages:
+    """The storages of one lake.
+
+    Args:
+        location: Of the lake, for errors.
+        root: Root URI of the lake's own storage.
+        catalogue: Its repositories.
+        open_store: Opens the object store of a root URI.
+        marked: Whether storages have a marker that names their repository.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        root: str,
+        catalogue: Catalogue,
+        open_store: Callable[[str], ObjectStore],
+        *,
+        marked: bool,
+    ) -> None:
+        self._location = location
+        self._root = root
+        self._catalogue = catalogue
+        self._open_store = open_store
+        self._marked = marked
+
+    def default(self, name: str) -> str:
+        """Return the root URI of a repository of that name below the lake's own storage."""
+        return f"{self._root}/{name}"
+
+    def of(self, name: str, record: RepositoryRecord) -> str:
+        """Return the root URI of a repository's storage."""
+        return record.storage or self.default(name)
+
+    def neighbours(self, uid: str) -> Iterator[tuple[str, str]]:
+        """Yield the other repositories, each with the root URI of its storage."""
+        for name, record in self._catalogue.list():
+            if record.uid != uid:
+                yield name, self.of(name, record)
+
+    def check_free(self, storage: str, name: str, *, take_over: bool = False) -> None:
+        """Refuse the storage of another repository for a new one.
+
+        Raises:
+            InvalidInputError: It is that of another repository of the lake.
+            KVOutdatedError: It is that of a repository which the lake does not have.
+        """
+        marker = self._marker(storage)
+        if marker is None:
+            return
+        for other, record in self._catalogue.list():
+            if record.uid != marker.owner.uid:
+                continue
+            if other == name:
+                return  # another process is making the same repository
+            if not take_over or self.of(other, record) == storage:  # else it is a copy
+                raise InvalidInputError(
+                    f"{storage} is the storage of repository {other!r} already: give each a "
+                    "storage of its own"
+                )
+        if not take_over:
+            raise KVOutdatedError(
+                f"{storage} belongs to {marker}, of which the key-value store of {self._location} "
+                "knows nothing: it was emptied or restored from an old backup, or that is another "
+                "lake's. Restore a newer backup, or give another storage"
+            )
+
+    def check_unowned(self, storage: str) -> None:
+        """Refuse to restore refs over a storage that may be in use.
+
+        Raises:
+            StorageMismatchError: A lake owns it.
+        """
+        marker = self._marker(storage)
+        if marker is not None:
+            raise StorageMismatchError(
+                f"{storage} belongs to {marker}; nothing was written. If that lake is still in "
+                "use, restore over a copy of the storage; if it is lost or stopped for good, take "
+                "the storage over: `graveler refs restore --take-over`"
+            )
+
+    def check_empty(self) -> None:
+        """Refuse a lake that has no repository, but files in its own storage.
+
+        Raises:
+            KVOutdatedError: It is such a lake.
+        """
+        storage = self._open_store(self._root)
+        for info in storage.list():
+            raise KVOutdatedError(
+                f"the key-value store of {self._location} knows of no repository, but its storage "
+                f"is not empty (there is {storage.uri(info.key)}, of {info.mtime:%Y-%m-%d}): it "
+                "was emptied, or restored from an old backup: restore a newer one"
+            )
+
+    def _marker(self, storage: str) -> Marker | None:
+        return read_marker(self._open_store(storage)) if self._marked else None
