@@ -13,7 +13,7 @@ from tests.bench.measure import Result, alternate, at_most, ms, progress
 SIZE: Final = 64 << 20
 PIECE: Final = 1 << 20
 TIMES: Final = 9
-LIMIT: Final = 1.1
+LIMIT: Final = 1.2  # 1.01 on an idle machine; bytes that are hashed twice take 1.5 and more
 
 
 def reads(folder: Path) -> list[Result]:

@@ -1,5 +1,6 @@
 """What a pipeline waits for: the life of a run, many runs that publish at once, a DAG file."""
 
+import json
 import multiprocessing
 import subprocess
 import sys
@@ -127,49 +128,52 @@ def _side_by_side(place: Path) -> list[Result]:
 
 def _provider(folder: Path) -> list[Result]:
     progress("loading the provider and the examples")
-    sdk = "import airflow.sdk\nfrom airflow.providers.standard.operators import python\n"
-    provider = "import graveler_airflow as g\ng.graveler_run, g.graveler_task, g.GravelerHook\n"
     examples = sorted(_DAGS.glob("*airflow*.py"))
-    codes = {
-        "sdk": sdk,
-        "provider": sdk + provider,
-        **{
-            path.name: f"{sdk}import runpy\nrunpy.run_path({str(path)!r})\n"
-            for path in (_PLAIN_DAG, *examples)
-        },
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in codes}
-    for _ in range(_TURNS):
-        for name, code in codes.items():
-            seconds[name].append(_python(code, folder))
-    medians = {name: median(times) for name, times in seconds.items()}
-    sdk_s = medians["sdk"]
-    beyond = {name: value - sdk_s for name, value in medians.items()}
-    plain = ms(beyond[_PLAIN_DAG.name])
-    return [
+    plain = _loads(_PLAIN_DAG, folder)[1]
+    sdk, provider = _loads(None, folder)
+    results = [
         at_most(
             "import of the provider package, its run and task loaded",
-            beyond["provider"] / sdk_s,
+            provider / sdk,
             PROVIDER_LIMIT,
             "loading Airflow's SDK",
-            f"{ms(beyond['provider'])} and {ms(sdk_s)}, medians of {_TURNS}",
-        ),
-        *(
+            f"{ms(provider)} and {ms(sdk)}, medians of {_TURNS} processes",
+        )
+    ]
+    for path in examples:
+        sdk, parsed = _loads(path, folder)
+        results.append(
             at_most(
                 f"parsing of {path.name}",
-                beyond[path.name] / sdk_s,
+                parsed / sdk,
                 EXAMPLE_LIMIT,
                 "loading Airflow's SDK",
-                f"{ms(beyond[path.name])}; a plain DAG of two tasks: {plain}",
+                f"{ms(parsed)} and {ms(sdk)}; a plain DAG of two tasks: {ms(plain)}",
             )
-            for path in examples
-        ),
+        )
+    return results
+
+
+def _loads(path: Path | None, folder: Path) -> tuple[float, float]:
+    """Return the median seconds of loading Airflow's SDK, and then a DAG file or the provider."""
+    arguments = [] if path is None else [str(path)]
+    pairs = [
+        json.loads(
+            subprocess.run(
+                [
+                    sys.executable,
+                    "-W",
+                    "ignore",
+                    "-m",
+                    "tests.bench.programs.airflow_load",
+                    *arguments,
+                ],
+                check=True,
+                env={"AIRFLOW_HOME": str(folder / "airflow"), "PYTHONPATH": ":".join(sys.path)},
+                capture_output=True,
+            ).stdout.splitlines()[-1]
+        )
+        for _ in range(_TURNS)
     ]
-
-
-def _python(code: str, folder: Path) -> float:
-    environment = {"AIRFLOW_HOME": str(folder / "airflow"), "PYTHONPATH": ":".join(sys.path)}
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    return clocked(
-        lambda: subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-    )
+    sdk, loaded = (median(seconds) for seconds in zip(*pairs, strict=True))
+    return sdk, loaded
