@@ -5,28 +5,8 @@ import shutil
 import pytest
 
 import graveler
-from tests.real.airflow.home import AIRFLOW, ROOT, Home, free_port
+from tests.real.airflow.home import AIRFLOW, PROGRAMS, ROOT, Home, free_port
 
-# The DAG file as it is, and behind it: the first try of one hour's transform is killed by the
-# kernel between its two tables, with the files of the first written and staged.
-KILLED_MIDWAY = """
-
-def _dying(write):
-    import os, pathlib, signal
-    from airflow.sdk import Variable
-
-    def dies(step, df, path, **options):
-        written = write(step, df, path, **options)
-        mark = pathlib.Path(Variable.get("marks"), "killed in transform")
-        if path == "output/flights/2013/01/01/12:00/" and not mark.exists():
-            mark.write_text(written[0].address)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return written
-
-    return dies
-
-pipeline.write = _dying(pipeline.write)
-"""
 REPOSITORIES = ("flights", "scenarios", "telling", "weather")
 
 
@@ -35,7 +15,8 @@ def home(tmp_path_factory):
     home = Home(tmp_path_factory.mktemp("airflow"), free_port())
     shutil.copytree(ROOT / "tests/real/airflow/dags", home.dags)
     text = (ROOT / "dags/flights_airflow.py").read_text("utf-8")
-    (home.dags / "flights_airflow.py").write_text(text + KILLED_MIDWAY, "utf-8")
+    dying = (PROGRAMS / "killed_midway.py").read_text("utf-8")
+    (home.dags / "flights_airflow.py").write_text(f"{text}\n\n{dying}", "utf-8")
     shutil.copy(ROOT / "dags/weather_airflow.py", home.dags)
     home.marks.mkdir()
     with graveler.open(home.lake, create=True) as lake:

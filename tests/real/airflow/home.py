@@ -18,6 +18,7 @@ from graveler.clock import SystemClock
 from graveler.config import environment
 
 ROOT = Path(__file__).resolve().parents[3]
+PROGRAMS = ROOT / "tests/real/airflow/programs"
 AIRFLOW = Path(sys.executable).with_name("airflow")
 PATIENCE = 600  # seconds; a machine that is busy with other tests is slow, not broken
 
@@ -93,8 +94,9 @@ class Home:
         return done.stdout
 
     def ask(self, program: str, *arguments: str | Path) -> Any:
-        """Run a Python program that prints JSON on its last line, and return that."""
-        return json.loads(self.run(sys.executable, "-c", program, *arguments).splitlines()[-1])
+        """Run one of the programs, which prints JSON on its last line, and return that."""
+        file = PROGRAMS / f"{program}.py"
+        return json.loads(self.run(sys.executable, "-P", file, *arguments).splitlines()[-1])
 
     @contextmanager
     def services(self):

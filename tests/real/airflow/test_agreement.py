@@ -5,14 +5,10 @@ Airflow's side is played: a dictionary of states, one of XComs. `test_run_for_re
 
 import pytest
 
-from tests.real.airflow.home import ROOT
-
-PROGRAM = (ROOT / "tests/real/airflow/programs/agreement.py").read_text("utf-8")
-
 
 @pytest.fixture(scope="module")
 def found(home):
-    return home.ask(PROGRAM)
+    return home.ask("agreement")
 
 
 def test_a_run_that_lost_half_of_its_work_is_not_published(found):

@@ -2,14 +2,10 @@
 
 import pytest
 
-from tests.real.airflow.home import ROOT
-
-PROGRAM = (ROOT / "tests/real/airflow/programs/ingesting.py").read_text("utf-8")
-
 
 @pytest.fixture(scope="module")
 def found(home):
-    return home.ask(PROGRAM)
+    return home.ask("ingesting")
 
 
 def test_a_tick_publishes_the_hour_once_for_any_number_of_tries(found):

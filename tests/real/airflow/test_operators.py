@@ -2,14 +2,10 @@
 
 import pytest
 
-from tests.real.airflow.home import ROOT
-
-PROGRAM = (ROOT / "tests/real/airflow/programs/operators.py").read_text("utf-8")
-
 
 @pytest.fixture(scope="module")
 def found(home):
-    return home.ask(PROGRAM)
+    return home.ask("operators")
 
 
 def test_a_merge_that_runs_again_answers_with_the_same_commit(found):

@@ -11,227 +11,12 @@ import pytest
 
 from graveler_airflow.get_provider_info import get_provider_info
 from tests.real.airflow.conftest import REPOSITORIES
-from tests.real.airflow.home import ROOT
-
-# what our own modules warn of is an error; Airflow's own warnings are Airflow's
-OURS_ARE_ERRORS = """
-import json, warnings
-warnings.filterwarnings("error", module="graveler")
-"""
-
-DAG_FILE = (
-    OURS_ARE_ERRORS
-    + """
-import sys
-from time import process_time
-import airflow.sdk
-from airflow.dag_processing.dagbag import DagBag
-HEAVY = {"boto3", "dagster", "pandas", "polars", "pyarrow", "pyspark", "rocksdict", "typer"}
-HEAVY -= {*sys.modules}
-begun = process_time()
-import graveler_airflow.run, graveler.demo
-seconds = process_time() - begun
-bag = DagBag(sys.argv[1], collect_dags=False)
-begun = process_time()
-bag.process_file(bag.dag_folder)
-seconds += process_time() - begun
-(dag,) = bag.dags.values()
-print(json.dumps({
-    "errors": list(bag.import_errors.values()),
-    "seconds": seconds,
-    "edges": sorted([up, task.task_id] for task in dag.tasks for up in task.upstream_task_ids),
-    "setups": [task.task_id for task in dag.tasks if task.is_setup],
-    "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
-    "heavy": sorted(HEAVY & {*sys.modules}),
-}))
-"""
-)
-
-SHAPES = (
-    OURS_ARE_ERRORS
-    + """
-from datetime import timedelta
-from airflow.sdk import DAG, task
-from graveler_airflow import graveler_run
-
-def said(act):
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        try:
-            act()
-            refused = ""
-        except Exception as error:
-            refused = f"{type(error).__name__}: {error}"
-    ours = [str(w.message) for w in warned if "dagrun_timeout" in str(w.message)]
-    return {"refused": refused, "warned": ours, "files": [w.filename for w in warned]}
-
-def with_timeout():
-    with DAG("slow", dagrun_timeout=timedelta(hours=1)), graveler_run("flights"):
-        pass
-
-def deciding_teardown():
-    with DAG("lying") as dag:
-        with graveler_run("flights"):
-            pass
-        dag.get_task("flights.close_run").on_failure_fail_dagrun = True
-
-def unknown_end():
-    with DAG("odd"), graveler_run("flights", on_failure="keep"):
-        pass
-
-def no_dag():
-    with graveler_run("flights"):
-        pass
-
-def two_runs():
-    with DAG("two") as dag:
-        with graveler_run("flights"):
-            pass
-        with graveler_run("weather"):
-            pass
-    tasks.extend(sorted(dag.task_dict))
-
-def in_groups():
-    with DAG("grouped") as dag, graveler_run("flights") as run:
-        @task.graveler
-        def one(step): pass
-        @task
-        def plain(): pass
-        one(run)
-        plain()
-    upstream.extend(sorted(dag.get_task("flights.merge").upstream_task_ids))
-
-tasks, upstream = [], []
-shapes = (with_timeout, deciding_teardown, unknown_end, no_dag, two_runs, in_groups)
-print(json.dumps({**{act.__name__: said(act) for act in shapes}, "tasks": tasks, "up": upstream}))
-"""
-)
-
-PROVIDER = (
-    OURS_ARE_ERRORS
-    + """
-import sys
-before = set(sys.modules)
-from graveler_airflow.get_provider_info import get_provider_info
-loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
-from importlib import import_module
-from airflow.sdk import task
-from airflow.sdk.configuration import conf
-from airflow.providers_manager import ProvidersManager
-from airflow._shared.module_loading import import_string
-from graveler.gates import Gate
-import graveler_airflow
-
-def named(value):
-    if isinstance(value, dict):
-        for each in value.values():
-            yield from named(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from named(each)
-    elif isinstance(value, str) and value.startswith("graveler_airflow."):
-        yield value
-
-def found(path):
-    try:
-        import_module(path)
-    except ModuleNotFoundError:
-        import_string(path)
-    return path
-
-info = get_provider_info()
-paths = [found(path) for path in named(info)]
-hook = import_string(info["connection-types"][0]["hook-class-name"])
-manager = ProvidersManager()
-fields = manager.provider_configs, manager.hooks
-print(json.dumps({
-    "loaded": sorted(loaded & {"airflow", "graveler", "graveler_airflow"}),
-    "paths": len(paths) >= 15,
-    "known as": manager.providers["graveler"].version,
-    "hook": manager.hooks["graveler"].hook_name,
-    "same": [hook.conn_type, hook.hook_name],
-    "gate": isinstance(task.graveler_gate(lambda candidate: True), Gate),
-    "exports": [name for name in graveler_airflow.__all__ if not hasattr(graveler_airflow, name)],
-    "config": [conf.get("graveler", "lease_minutes"), conf.get("graveler", "ttl_days")],
-    "links": sorted(link for link in manager.extra_links_class_names if "graveler" in link),
-}))
-"""
-)
-
-FORM = """
-import json
-from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
-(meta,) = [hook for hook in HookMetaService.hook_meta_data() if hook.connection_type == "graveler"]
-print(json.dumps({
-    "fields": {name: field["schema"]["type"] for name, field in meta.extra_fields.items()},
-    "host": meta.standard_fields.host.title,
-    "hidden": meta.standard_fields.url_schema.hidden and meta.standard_fields.password.hidden,
-}))
-"""
-
-HOOK = (
-    OURS_ARE_ERRORS
-    + """
-import asyncio, os, pathlib, tempfile
-from datetime import timedelta
-from graveler.config import write_default_config
-from graveler.errors import GravelerError
-from graveler_airflow import GravelerHook
-
-def connect(name, **connection):
-    os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": "graveler", **connection})
-    return GravelerHook(name)
-
-def refusal(act):
-    try:
-        act()
-    except GravelerError as error:
-        return f"{error.code}: {error}"
-
-lake = str(GravelerHook().location)
-empty = tempfile.mkdtemp()
-nowhere = connect("nowhere")
-uri = connect("uri", host="postgresql://ann:s3cret@db/lake")
-missing = connect("missing", host=empty)
-wrong = connect("wrong", host=lake, extra={"repo": "trains"})
-broken = connect("broken", host="/dev/null")
-odd = connect("odd", host=lake, extra={"repo": "flights", "lease_minutes": "soon"})
-mine = connect("mine", host=lake, extra={"lease_minutes": 30, "ttl_days": "1.5"})
-
-away = pathlib.Path(tempfile.mkdtemp())
-write_default_config(away, kv_uri="postgresql://nobody@127.0.0.1:9/none", storage_uri="file://o")
-unreachable = connect("unreachable", host=str(away))
-
-async def aopen():
-    lake = await GravelerHook().aget_conn()
-    with lake:
-        return lake.repositories()
-
-with GravelerHook().repository() as repository:
-    default = repository.name
-print(json.dumps({
-    "default": default,
-    "async": asyncio.run(aopen()),
-    "works": GravelerHook().test_connection(),
-    "broken": broken.test_connection(),
-    "missing": missing.test_connection(),
-    "made": os.listdir(empty),
-    "wrong": wrong.test_connection(),
-    "unreachable": unreachable.test_connection(),
-    "odd": odd.test_connection(),
-    "terms": [str(GravelerHook().lease), str(GravelerHook().ttl), str(mine.lease), str(mine.ttl)],
-    "nowhere": refusal(nowhere.get_conn),
-    "uri": refusal(uri.get_conn),
-    "unknown": refusal(lambda: GravelerHook().repository("trains").__enter__()),
-    "no repository": refusal(lambda: mine.repository().__enter__()),
-}))
-"""
-)
+from tests.real.airflow.home import PROGRAMS, ROOT
 
 
 @pytest.fixture(scope="module")
 def shapes(home):
-    return home.ask(SHAPES)
+    return home.ask("shapes")
 
 
 def test_the_provider_is_described_as_airflow_wants_it():
@@ -247,8 +32,8 @@ def test_the_provider_has_the_distributions_name():
 
 
 def test_airflow_finds_the_provider_and_all_it_names(home):
-    found = home.ask(PROVIDER)
-    assert found == {
+    shown = home.ask("provider")
+    assert shown == {
         "loaded": ["graveler_airflow"],  # describing itself loads neither Airflow nor the engine
         "paths": True,
         "known as": distribution("graveler").version,
@@ -266,7 +51,7 @@ def test_airflow_finds_the_provider_and_all_it_names(home):
 
 
 def test_the_form_of_the_connection_has_our_fields(home):
-    assert home.ask(FORM) == {
+    assert home.ask("connection_form") == {
         "fields": {
             "repo": ["string", "null"],
             "lease_minutes": ["number", "null"],
@@ -278,14 +63,14 @@ def test_the_form_of_the_connection_has_our_fields(home):
 
 
 def test_the_dag_file_imports_quickly_and_loads_nothing_heavy(home):
-    found = home.ask(DAG_FILE, ROOT / "dags/flights_airflow.py")
-    assert found["errors"] == []
-    assert found["heavy"] == []
-    assert found["seconds"] < 1
-    assert found["setups"] == ["flights.open_run"]
-    assert found["teardowns"] == ["flights.close_run"]
-    assert ["flights.transform", "flights.merge"] in found["edges"]
-    assert ["flights.merge", "flights.close_run"] in found["edges"]
+    shown = home.ask("dag_file", ROOT / "dags/flights_airflow.py")
+    assert shown["errors"] == []
+    assert shown["heavy"] == []
+    assert shown["seconds"] < 1
+    assert shown["setups"] == ["flights.open_run"]
+    assert shown["teardowns"] == ["flights.close_run"]
+    assert ["flights.transform", "flights.merge"] in shown["edges"]
+    assert ["flights.merge", "flights.close_run"] in shown["edges"]
 
 
 @pytest.mark.parametrize("name", ["flights_airflow.py", "weather_airflow.py"])
@@ -294,29 +79,29 @@ def test_the_examples_are_short(name):
 
 
 def test_the_plain_python_dag_loads_no_more_than_the_spark_dag(home):
-    found = home.ask(DAG_FILE, ROOT / "dags/weather_airflow.py")
-    assert found["errors"] == []
-    assert found["heavy"] == []
-    assert ["weather.airport", "weather.airports"] in found["edges"]
-    assert ["weather.airports", "weather.merge"] in found["edges"]
+    shown = home.ask("dag_file", ROOT / "dags/weather_airflow.py")
+    assert shown["errors"] == []
+    assert shown["heavy"] == []
+    assert ["weather.airport", "weather.airports"] in shown["edges"]
+    assert ["weather.airports", "weather.merge"] in shown["edges"]
 
 
 def test_the_dag_of_the_guide_is_one(home):
     guide = (ROOT / "docs/guides/airflow.md").read_text("utf-8")
     file = home.folder / "guide.py"
     file.write_text(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[0], "utf-8")
-    found = home.ask(DAG_FILE, file)
-    assert found["errors"] == []
-    assert ["events.curate", "events.no_empty_hours"] in found["edges"]
-    assert ["events.no_empty_hours", "events.merge"] in found["edges"]
+    shown = home.ask("dag_file", file)
+    assert shown["errors"] == []
+    assert ["events.curate", "events.no_empty_hours"] in shown["edges"]
+    assert ["events.no_empty_hours", "events.merge"] in shown["edges"]
 
 
 def test_a_dagrun_timeout_is_warned_of_since_it_skips_teardowns(shapes):
-    said = shapes["with_timeout"]
-    assert said["refused"] == ""
-    (warning,) = said["warned"]
+    outcome = shapes["with_timeout"]
+    assert outcome["refused"] == ""
+    (warning,) = outcome["warned"]
     assert "execution_timeout" in warning
-    assert said["files"] == ["<string>"]  # it points at the DAG, not at us
+    assert outcome["files"] == [str(PROGRAMS / "shapes.py")]  # the DAG, not the provider
 
 
 def test_a_teardown_that_decides_the_state_of_the_run_is_refused(shapes):
@@ -350,7 +135,7 @@ def test_the_merge_waits_for_every_task_of_the_block(shapes):
 
 @pytest.fixture(scope="module")
 def hook(home):
-    return home.ask(HOOK)
+    return home.ask("hook")
 
 
 def test_the_hook_opens_what_the_connection_names(home, hook):

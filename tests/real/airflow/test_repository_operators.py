@@ -2,14 +2,10 @@
 
 import pytest
 
-from tests.real.airflow.home import ROOT
-
-PROGRAM = (ROOT / "tests/real/airflow/programs/repository_operators.py").read_text("utf-8")
-
 
 @pytest.fixture(scope="module")
 def found(home):
-    return home.ask(PROGRAM)
+    return home.ask("repository_operators")
 
 
 def test_a_branch_is_made_once_however_often_the_task_is_tried(found):

@@ -9,12 +9,7 @@ import graveler
 from graveler.clock import SystemClock
 from graveler.errors import GateFailedError
 from graveler.runs import Origin, RunState
-from tests.real.airflow.home import AIRFLOW, ROOT
-
-NOTIFIER = (ROOT / "tests/real/airflow/programs/notifier.py").read_text("utf-8")
-
-
-COMMANDS = (ROOT / "tests/real/airflow/programs/commands.py").read_text("utf-8")
+from tests.real.airflow.home import AIRFLOW
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +81,12 @@ def test_a_command_reports_wrong_arguments_in_one_line(ended, wrong, says):
 
 @pytest.fixture(scope="module")
 def ended(home):
-    return home.ask('import os; os.environ["AIRFLOW_CONN_AWAY"] = "graveler://"\n' + COMMANDS)
+    return home.ask("commands")
 
 
 @pytest.fixture(scope="module")
 def notified(home, told):
-    return home.ask(NOTIFIER)
+    return home.ask("notifier")
 
 
 def test_the_notifier_says_the_branch_and_who_refused(notified, repository):

@@ -2,14 +2,10 @@
 
 import pytest
 
-from tests.real.airflow.home import ROOT
-
-PROGRAM = (ROOT / "tests/real/airflow/programs/wiring.py").read_text("utf-8")
-
 
 @pytest.fixture(scope="module")
 def found(home):
-    return home.ask(PROGRAM)
+    return home.ask("wiring")
 
 
 def shape(found, name):

@@ -5,8 +5,10 @@
 import contextlib
 import io
 import json
+import os
 import sys
 
+os.environ["AIRFLOW_CONN_AWAY"] = "graveler://"  # before Airflow is loaded
 from airflow.__main__ import main
 
 

@@ -6,11 +6,11 @@ import json
 import warnings
 
 warnings.filterwarnings("error", module="graveler")
-from airflow.dag_processing.dagbag import DagBag  # noqa: E402
-from airflow.sdk import DAG, Asset, TaskGroup, task  # noqa: E402
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG, Asset, TaskGroup, task
 
-import graveler  # noqa: E402
-from graveler_airflow import graveler_gate, graveler_run  # noqa: E402
+import graveler
+from graveler_airflow import graveler_gate, graveler_run
 
 
 @task.graveler
