@@ -16,8 +16,7 @@ from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.reads.files import open_entry
 from graveler.repository import Branch
-from graveler.repository.branch import fence_of
-from graveler.repository.writes import check_writable
+from graveler.repository.branch import check_writable
 
 
 class GravelerFileSystem(ReadOnlyFileSystem):
@@ -42,7 +41,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         with translated(path):
             target = self._target(Address.parse(path))
             branch = target if isinstance(target, Branch) else target.branch
-            check_writable(branch.repository, branch.name, fence_of(branch))
+            check_writable(branch)
 
     def write_stream(self, path: str, body: Body) -> Entry:
         """Store bytes and stage their entry; in a transaction, note it."""

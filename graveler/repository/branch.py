@@ -27,19 +27,21 @@ from graveler.reads import view
 from graveler.reads.listing import Scan, first_key
 from graveler.reads.stores import Stores
 from graveler.reads.view import View
-from graveler.repository import branches, commits, patches, writes
+from graveler.repository import branches, commits, patches
+from graveler.repository.writes import StagedWrites, held_forms, new_address
 
 
 class Branch(View, BranchLike):
-    """A branch as its writers see it: staged writes over the committed head.
+    """A branch that can be written: staged writes over the committed head.
 
-    Reads see what is staged. ``repository.ref(name)`` is the committed head alone.
+    Reads include what is staged. ``repository.ref(name)`` is the committed head alone.
     """
 
     def __init__(self, repository: Stores, name: str, *, fence: str = "") -> None:
         self.repository = repository
         self._name = name
         self._fence = fence
+        self._writes = StagedWrites(repository, name, fence)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name} of {self.repository.name}>"
@@ -51,7 +53,7 @@ class Branch(View, BranchLike):
 
     @property
     def head(self) -> Commit:
-        """The commit the branch is at."""
+        """The commit that the branch names."""
         refs = self.repository.refs
         return refs.commits.get(refs.branches.get(self._name).commit_id)
 
@@ -60,7 +62,7 @@ class Branch(View, BranchLike):
         return view.value_on_branch(self.repository, self._name, key)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Give the head below `prefix`, and the writes that are staged on it."""
+        """Return the head below `prefix`, and the writes that are staged on it."""
         return view.branch_snapshot(self.repository, self._name, start, prefix)
 
     def has_below(self, prefix: PathText) -> bool:
@@ -83,30 +85,21 @@ class Branch(View, BranchLike):
         head's entry, and the bytes stored here are garbage.
 
         Args:
-            path: Where, 1 to 1024 bytes of UTF-8.
+            path: The path, 1 to 1024 bytes of UTF-8.
             body: Bytes, a file on disk (``Path``) or an open binary stream.
             content_type: Media type; part of the entry's identity.
             metadata: The caller's pairs; part of the identity too.
-            replace: Commit this entry also where the head has the same content: the way to repair
-                a file whose stored bytes are damaged.
+            replace: Commit this entry also where the head has the same content; this repairs a file
+                whose stored bytes are damaged.
 
         Raises:
-            ProtectedBranchError: The branch takes no writes.
+            ProtectedBranchError: The branch accepts no writes.
             StorageFullError: No space; nothing was staged.
         """
-        path, content_type = path_text(path, "path"), media_type(content_type)
-        pairs(metadata, "metadata")
         flag(replace, "replace")
-        return writes.put(
-            self.repository,
-            self._name,
-            path,
-            body,
-            fence=self._fence,
-            content_type=content_type,
-            metadata=dict(metadata or {}),
-            replaces=replace,
-        )
+        entry = self._upload(path, body, content_type, metadata)
+        self._writes.stage([entry], replaces=replace)
+        return entry
 
     def upload(
         self,
@@ -118,20 +111,20 @@ class Branch(View, BranchLike):
     ) -> Entry:
         """Store bytes and return the entry they would have at `path`; nothing is staged.
 
-        For `link_many` or `commit_changes` a little later: bytes that no entry names are
-        garbage.
+        It is for a later `link_many` or `commit_changes`: bytes that no entry names are garbage.
         """
+        return self._upload(path, body, content_type, metadata)
+
+    def _upload(
+        self,
+        path: PathText,
+        body: Body,
+        content_type: str,
+        metadata: Mapping[str, str] | None,
+    ) -> Entry:
         path, content_type = path_text(path, "path"), media_type(content_type)
         pairs(metadata, "metadata")
-        return writes.upload(
-            self.repository,
-            self._name,
-            path,
-            body,
-            fence=self._fence,
-            content_type=content_type,
-            metadata=dict(metadata or {}),
-        )
+        return self._writes.upload(path, body, content_type, dict(metadata or {}))
 
     def link(
         self, path: PathText, *, address: str, size: int | None = None, checksum: str | None = None
@@ -139,75 +132,66 @@ class Branch(View, BranchLike):
         """Stage an entry for a file that is already in a store; no byte is copied.
 
         Args:
-            path: Where it shall appear.
+            path: The path of the entry.
             address: Key below the repository's storage (``data/…``) or a full URI.
-            size: Bytes, where the caller knows how many there must be.
-            checksum: ``algorithm:hex`` of the content, where the caller knows it: readers check
-                it. It is not trusted: the address and its version stand for the content.
+            size: The size of the file in bytes, if the caller has it.
+            checksum: ``algorithm:hex`` of the content, if the caller has it: readers compare
+                it. The identity of the entry is the address and its version.
 
         Returns:
             The entry, with the time and the version that the store reports.
 
         Raises:
             ObjectNotFoundError: There is no such object.
-            InvalidInputError: It has another size; or the address cannot be one, or lies in the
-                storage of another repository.
+            InvalidInputError: It has another size, or the address is invalid or lies in the storage
+                of another repository.
             ExpiredError: Garbage collection has just removed the bytes.
         """
         path, address = path_text(path, "path"), text(address, "address")
         optional(count, size, "size")
         checksum = None if checksum is None else text(checksum, "checksum", empty=True)
-        return writes.link_one(
-            self.repository,
-            self._name,
-            path,
-            fence=self._fence,
-            address=address,
-            size=size,
-            checksum=checksum,
-        )
+        wanted = Entry(path, address, size or 0, checksum or "")
+        return self._writes.link(wanted, sized=size is not None)
 
     def link_many(self, entries: Iterable[Entry]) -> int:
         """Stage entries of files that are already in a store, many to a round trip.
 
         Each is looked up, in few requests: many that lie together cost one for 1,000 of them.
         Times and versions are those that the stores report. Not atomic: after an error some
-        chunks of 20,000 are staged, and linking again does no harm.
+        chunks of 20,000 are staged, and linking again is harmless.
 
         Returns:
             How many were staged.
 
         Raises:
             ObjectNotFoundError: There is no such object.
-            InvalidInputError: It has another size; or a path or an address cannot be one.
+            InvalidInputError: It has another size, or a path or an address is invalid.
             ExpiredError: Garbage collection has just removed the bytes.
         """
-        entries = each(entries, "entries", Entry, "a graveler.Entry")
-        return writes.link_entries(self.repository, self._name, entries, fence=self._fence)
+        return self._writes.link_many(each(entries, "entries", Entry, "a graveler.Entry"))
 
     def _link_written(self, entries: Iterable[Entry]) -> int:
-        """Stage entries of files that the caller has written below `new_address`, and listed."""
-        return writes.stage_written(self.repository, self._name, entries, fence=self._fence)
+        """Stage entries of files that the caller has written below `new_address`."""
+        return self._writes.stage(entries)
 
     def delete(self, path: PathText) -> None:
-        """Stage the deletion of `path`; no error where it is not there."""
+        """Stage the deletion of `path`; no error if it is missing."""
         self.delete_many([path])
 
     def delete_many(self, paths: Iterable[PathText]) -> int:
         """Stage the deletion of many paths; return how many were named."""
-        paths = paths_of(paths, "paths")
-        return writes.delete_paths(self.repository, self._name, paths, fence=self._fence)
+        return self._writes.delete(paths_of(paths, "paths"))
 
     def new_address(self) -> str:
         """Return a fresh key prefix, ``data/<unique>``, below which another program may write.
 
-        Files written there are linked afterwards; those that are not are garbage.
+        Files written there are linked afterwards; files that are not linked are garbage.
 
         Raises:
-            ProtectedBranchError: The branch would not take the links.
+            ProtectedBranchError: The branch accepts no writes.
         """
-        writes.check_writable(self.repository, self._name, self._fence)
-        return writes.new_address(self.repository)
+        self._writes.check()
+        return new_address(self.repository)
 
     def uncommitted(self) -> Iterator[Change]:
         """Yield what a commit would change, in byte order of the paths."""
@@ -223,12 +207,12 @@ class Branch(View, BranchLike):
     ) -> Commit:
         """Commit what is staged and return the commit.
 
-        Where another committer took all of it along, that one's commit is returned, with
-        ``by_other`` set.
+        If another committer has committed all of it, its commit is returned, with ``by_other``
+        set.
 
         Raises:
             NoChangesError: Nothing is staged that differs from the head.
-            ProtectedBranchError: The branch takes no commits.
+            ProtectedBranchError: The branch accepts no commits.
         """
         flag(allow_empty, "allow_empty")
         return commits.commit(
@@ -251,24 +235,23 @@ class Branch(View, BranchLike):
     ) -> Commit:
         """Commit these changes and nothing else, in one atomic step that stages nothing.
 
-        What is staged on the branch stays staged; where it is about one of these paths it is
-        older, and gives way.
+        What is staged on the branch stays staged. Older staged writes of these paths give way.
 
         Args:
             entries: Files that are in a store already, as ``upload`` returns them.
-            deleted: Paths to delete; no error where one is not there.
-            message: Of the commit.
-            metadata: Of the commit.
-            committer: Who.
+            deleted: Paths to delete; no error if one is missing.
+            message: The message of the commit.
+            metadata: The metadata of the commit.
+            committer: The committer; "" stands for the user of the process.
 
         Raises:
-            NoChangesError: The head is so already.
-            ProtectedBranchError: The branch takes no writes or no commits.
+            NoChangesError: The head has all of these changes.
+            ProtectedBranchError: The branch accepts no writes or no commits.
         """
         spec = self._spec(message, metadata, committer)
         entries = each(entries, "entries", Entry, "a graveler.Entry")
         paths = paths_of(deleted, "deleted")
-        with writes.held_forms(self.repository, entries, paths) as changes:
+        with held_forms(self.repository, entries, paths) as changes:
             return patches.commit_changes(
                 self.repository, self._name, spec, fence=self._fence, writes=changes
             )
@@ -280,25 +263,25 @@ class Branch(View, BranchLike):
         return CommitSpec(message, {**pairs, **self._marks()}, committer)
 
     def _keep(self) -> str:
-        """Return the tree whose records stay where what is committed has equal content."""
+        """Return the tree whose records a commit keeps for equal content; "" for none."""
         return ""
 
     def _marks(self) -> dict[str, str]:
-        """Return our own metadata of every commit made here."""
+        """Return the metadata that graveler adds to each commit of this branch."""
         return {}
 
     def reset(self, to: str | Commit | RefLike | None = None) -> None:
         """Discard what is staged; with `to`, also put the branch at another commit.
 
-        Both in one atomic step: a write acknowledged before it is gone, one acknowledged after
-        it is there.
+        Both are one atomic step: a write acknowledged before it is discarded, a write acknowledged
+        after it is kept.
 
         Args:
-            to: A ref expression, as in ``main~1``. The log of moves keeps where the branch
-                was (``repository.moves``), and ``repository.undo`` goes back there.
+            to: A ref expression, as in ``main~1``. The log of moves has the earlier positions of
+                the branch (``repository.moves``), and ``repository.undo`` restores them.
 
         Raises:
-            ProtectedBranchError: The branch may not be put elsewhere.
+            ProtectedBranchError: The branch may not be moved so.
             FencedError: The branch is a run's, and `to` was given.
         """
         to = None if to is None else ref_text(to, "to")
@@ -306,6 +289,11 @@ class Branch(View, BranchLike):
             branches.reset(self.repository, self._name, fence=self._fence)
         else:
             branches.reset_hard(self.repository, self._name, to)
+
+
+def check_writable(branch: Branch) -> None:
+    """Refuse, before any bytes are stored, a write that the branch does not accept."""
+    branch._writes.check()
 
 
 def fence_of(branch: Branch) -> str:

@@ -28,43 +28,124 @@ _LOOK_UP: Final = 100_000
 _LONGEST_SUFFIX: Final = 24
 
 
-def _branch(stores: Stores, name: str, fence: str) -> BranchRecord:
-    with owned(name, fence):
-        record = stores.refs.branches.get(name)
-    check_fence(record, fence)
-    return record
+class StagedWrites:
+    """The writes that one writer stages on a branch.
 
-
-def stage(stores: Stores, name: str, fence: str, items: Sequence[tuple[bytes, bytes]]) -> str:
-    """Stage writes (key, staged entry or tombstone) and acknowledge them together.
-
-    Returns:
-        The token they are staged under.
+    Args:
+        stores: The repository.
+        name: The branch.
+        fence: The fence of the run that owns the branch; "" for a user's branch.
     """
-    record = _branch(stores, name, fence)
-    if not fence:
-        stores.refs.protection.check(name, "write")
-    for attempt in range(_ATTEMPTS):
-        token = record.staging_token
-        if len(items) == 1:
-            stores.staging.set(token, *items[0])
-        else:
-            stores.staging.set_many(token, items)
-        record = _branch(stores, name, fence)
-        if record.staging_token == token:
-            return token
-        backoff(stores.clock, stores.ids, attempt)
-    raise ThrottledError(
-        f"branch {name!r} began a commit during each of {_ATTEMPTS} tries to write; try again"
-    )
 
+    def __init__(self, stores: Stores, name: str, fence: str) -> None:
+        self._stores = stores
+        self._name = name
+        self._fence = fence
 
-def check_writable(stores: Stores, name: str, fence: str) -> None:
-    """Refuse, before any bytes are stored, a write that the branch would not take."""
-    refuse_writes(f"branch {name!r}")
-    _branch(stores, name, fence)
-    if not fence:
-        stores.refs.protection.check(name, "write")
+    def check(self) -> None:
+        """Refuse, before any bytes are stored, a write that the branch does not accept."""
+        refuse_writes(f"branch {self._name!r}")
+        self._record()
+        self._check_protection()
+
+    def upload(self, path: str, body: Body, content_type: str, metadata: dict[str, str]) -> Entry:
+        """Store the bytes under a new address and return their entry, which is not staged."""
+        check_path(path)
+        check_pairs(f"entry {path!r}", metadata)
+        self.check()
+        address = new_address(self._stores) + _suffix(path)
+        info = self._stores.objects.put(address, body)
+        return Entry(
+            path=path,
+            address=address,
+            size=info.size,
+            checksum=info.checksum,
+            content_type=content_type,
+            mtime=self._stores.clock.now(),
+            metadata=metadata,
+            computed=True,
+        )
+
+    def stage(self, entries: Iterable[Entry], *, replaces: bool = False) -> int:
+        """Stage entries of files that were just written below `new_address`; return how many.
+
+        The files are not looked up.
+
+        Args:
+            entries: The entries.
+            replaces: Commit them also where the head has equal content.
+        """
+        keys = ((check_path(entry.path), entry) for entry in entries)
+        return self._stage_all(
+            (key, stage_entry(key, entry, replaces=replaces)) for key, entry in keys
+        )
+
+    def link(self, entry: Entry, *, sized: bool) -> Entry:
+        """Stage the entry of a file that is in a store already, and return it as it is stored.
+
+        Args:
+            entry: The entry.
+            sized: Whether it has the size of the file.
+        """
+        self.check()
+        return self._link([entry], sized=sized)[0]
+
+    def link_many(self, entries: Iterable[Entry]) -> int:
+        """Stage entries of files that are in a store already; return how many.
+
+        Each is looked up, many to a round trip. Not atomic: after an error some chunks of 20,000
+        are staged, and linking again is harmless.
+        """
+        self.check()
+        return sum(len(self._link(group)) for group in batches(entries, _LOOK_UP))
+
+    def _link(self, entries: Iterable[Entry], *, sized: bool = True) -> list[Entry]:
+        stored, epoch = linked(self._stores, entries, sized=sized)
+        for rows in batches(rows_of(stored, epoch), _CHUNK):
+            token = self._stage([(row.key, row.value) for row in rows])
+            confirm(self._stores, [token], rows)
+        return stored
+
+    def delete(self, paths: Iterable[str]) -> int:
+        """Stage the deletion of paths; a missing path is no error. Return how many."""
+        return self._stage_all((path_key(path), TOMBSTONE) for path in paths)
+
+    def _stage_all(self, items: Iterable[tuple[bytes, bytes]]) -> int:
+        count = 0
+        for chunk in batches(items, _CHUNK):
+            self._stage(chunk)
+            count += len(chunk)
+        return count
+
+    def _stage(self, items: Sequence[tuple[bytes, bytes]]) -> str:
+        """Stage writes (key, staged entry or tombstone) together, and return their token."""
+        stores = self._stores
+        record = self._record()
+        self._check_protection()
+        for attempt in range(_ATTEMPTS):
+            token = record.staging_token
+            if len(items) == 1:
+                stores.staging.set(token, *items[0])
+            else:
+                stores.staging.set_many(token, items)
+            record = self._record()
+            if record.staging_token == token:
+                return token
+            backoff(stores.clock, stores.ids, attempt)
+        raise ThrottledError(
+            f"branch {self._name!r} began a commit during each of {_ATTEMPTS} tries to write; "
+            "try again"
+        )
+
+    def _record(self) -> BranchRecord:
+        with owned(self._name, self._fence):
+            record = self._stores.refs.branches.get(self._name)
+        check_fence(record, self._fence)
+        return record
+
+    def _check_protection(self) -> None:
+        if not self._fence:
+            self._stores.refs.protection.check(self._name, "write")
 
 
 def new_address(stores: Stores) -> str:
@@ -73,132 +154,22 @@ def new_address(stores: Stores) -> str:
 
 
 def _suffix(path: str) -> str:
-    """Return the extensions of a path, which readers of the bare object go by."""
+    """Return the extensions of a path, by which other programs recognize the format."""
     suffix = "".join(PurePosixPath(path).suffixes[-2:]).lower()
     plain = suffix.replace(".", "")
     return suffix if plain.isascii() and plain.isalnum() and len(suffix) <= _LONGEST_SUFFIX else ""
-
-
-def put(  # noqa: PLR0913 - what an upload has
-    stores: Stores,
-    name: str,
-    path: str,
-    body: Body,
-    *,
-    fence: str,
-    content_type: str,
-    metadata: dict[str, str],
-    replaces: bool,
-) -> Entry:
-    """Store the bytes under a new address and stage their entry."""
-    entry = upload(
-        stores, name, path, body, fence=fence, content_type=content_type, metadata=metadata
-    )
-    key = check_path(path)
-    stage(stores, name, fence, [(key, stage_entry(key, entry, replaces=replaces))])
-    return entry
-
-
-def upload(  # noqa: PLR0913 - what an upload has
-    stores: Stores,
-    name: str,
-    path: str,
-    body: Body,
-    *,
-    fence: str,
-    content_type: str,
-    metadata: dict[str, str],
-) -> Entry:
-    """Store the bytes under a new address and return their entry, which nothing names yet."""
-    check_path(path)
-    check_pairs(f"entry {path!r}", metadata)
-    check_writable(stores, name, fence)
-    address = new_address(stores) + _suffix(path)
-    info = stores.objects.put(address, body)
-    return Entry(
-        path=path,
-        address=address,
-        size=info.size,
-        checksum=info.checksum,
-        content_type=content_type,
-        mtime=stores.clock.now(),
-        metadata=metadata,
-        computed=True,
-    )
-
-
-def link_entries(stores: Stores, name: str, entries: Iterable[Entry], *, fence: str) -> int:
-    """Stage entries of files that are in a store already, many to a round trip.
-
-    Each is looked up. Not atomic: after an error some chunks of 20,000 are staged, and linking
-    again is harmless.
-
-    Returns:
-        How many.
-    """
-    check_writable(stores, name, fence)
-    count = 0
-    for group in batches(entries, _LOOK_UP):
-        looked_up, epoch = linked(stores, group)
-        for rows in batches(rows_of(looked_up, epoch), _CHUNK):
-            token = stage(stores, name, fence, [(row.key, row.value) for row in rows])
-            confirm(stores, [token], rows)
-            count += len(rows)
-    return count
-
-
-def link_one(  # noqa: PLR0913 - what a link has
-    stores: Stores,
-    name: str,
-    path: str,
-    *,
-    fence: str,
-    address: str,
-    size: int | None,
-    checksum: str | None,
-) -> Entry:
-    """Stage the entry of a file that is in a store already, and return it."""
-    check_writable(stores, name, fence)
-    wanted = Entry(path, address, size or 0, checksum or "")
-    entries, epoch = linked(stores, [wanted], sized=size is not None)
-    rows = rows_of(entries, epoch)
-    confirm(stores, [stage(stores, name, fence, [rows[0][:2]])], rows)
-    return entries[0]
-
-
-def stage_written(stores: Stores, name: str, entries: Iterable[Entry], *, fence: str) -> int:
-    """Stage entries of files that the caller has just written below `new_address`, and listed.
-
-    They are as good as put: nothing is looked up. Returns how many.
-    """
-    rows = ((check_path(entry.path), entry) for entry in entries)
-    count = 0
-    for chunk in batches(rows, _CHUNK):
-        stage(stores, name, fence, [(key, stage_entry(key, entry)) for key, entry in chunk])
-        count += len(chunk)
-    return count
 
 
 @contextmanager
 def held_forms(
     stores: Stores, entries: Iterable[Entry], deleted: Iterable[str]
 ) -> Iterator[dict[bytes, bytes]]:
-    """Give the staged form of each change by its key, for a block that commits them.
+    """Yield the staged form of each change by its key, for a block that commits them.
 
-    Each entry is looked up, and what it borrows stays while the block runs. A deletion of a path
-    is the last word on it.
+    Each entry is looked up, and what it borrows is kept while the block runs. A deletion of a path
+    overrides an entry of it.
     """
     tombstones = {path_key(path): TOMBSTONE for path in deleted}
-    looked_up, epoch = linked(stores, entries)
-    rows = rows_of(looked_up, epoch)
+    rows = rows_of(*linked(stores, entries))
     with held(stores, rows):
         yield {row.key: row.value for row in rows} | tombstones
-
-
-def delete_paths(stores: Stores, name: str, paths: Iterable[str], *, fence: str) -> int:
-    """Stage the deletion of paths; one that is not there is no error. Return how many."""
-    count = 0
-    for chunk in batches(((path_key(path), TOMBSTONE) for path in paths), _CHUNK):
-        stage(stores, name, fence, chunk)
-        count += len(chunk)
-    return count

@@ -17,7 +17,7 @@ from graveler.objects.store import ObjectStore
 from graveler.process import Inline
 from graveler.repository import Branch
 from graveler.repository.branch import fence_of
-from graveler.repository.writes import stage_written
+from graveler.repository.writes import StagedWrites
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
@@ -102,4 +102,4 @@ def link_unseen(branch: Branch, entries: Iterable[Entry]) -> int:
         branch: A branch, run or step.
         entries: Nothing about them is looked up.
     """
-    return stage_written(branch.repository, branch.name, entries, fence=fence_of(branch))
+    return StagedWrites(branch.repository, branch.name, fence_of(branch)).stage(entries)

@@ -14,21 +14,21 @@ MUTANTS: tuple[Mutant, ...] = (
     # writers
     _one(
         "a writer is content with any token at its second look",
-        "repository.writes:stage",
+        "repository.writes:StagedWrites._stage",
         "if record.staging_token == token:",
         "if record.staging_token:",
         "write-commit",
     ),
     _one(
         "a write is acknowledged before the second look",
-        "repository.writes:stage",
-        "        record = _branch(stores, name, fence)\n        if record",
-        "        return\n        if record",
+        "repository.writes:StagedWrites._stage",
+        "            record = self._record()\n            if record",
+        "            return\n            if record",
         "write-commit",
     ),
     _one(
         "a writer repeats its write under the dead token",
-        "repository.writes:stage",
+        "repository.writes:StagedWrites._stage",
         "token = record.staging_token",
         "token = token if attempt else record.staging_token",
         "write-commit",
