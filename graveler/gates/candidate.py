@@ -9,8 +9,14 @@ from typing import Any, BinaryIO, Final, Self, cast
 
 from graveler.arguments import PathText, path_text, prefix_text
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
-from graveler.gates.declaration import ANYTHING, CONTENT, EVERYTHING, HISTORY, Declared, Guarded
-from graveler.gates.facts import plain
+from graveler.gates.declaration import (
+    ANYTHING,
+    CONTENT,
+    EVERYTHING,
+    HISTORY,
+    Declared,
+    Guarded,
+)
 from graveler.gates.footers import Footer
 from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source, StoreSource
 from graveler.gates.statistics import Past, Statistics, brought, statistics
@@ -363,7 +369,7 @@ class Candidate(Tree):
 
     def report(self, **facts: Any) -> None:
         """Store numbers or short texts with the verdict."""
-        self.facts.update(plain(facts))
+        self.facts.update(facts)
 
     def _guarded(self, record: Any, inputs: dict[str, str]) -> Any:
         return record if self._declared.anything else Guarded(record, self._declared, inputs)

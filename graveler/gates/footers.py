@@ -46,14 +46,14 @@ class RangedFile(io.RawIOBase):
         """Return the position of the next read."""
         return self._position
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+    def seek(self, offset: int, origin: int = io.SEEK_SET) -> int:
         """Set the position of the next read."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[origin]
         self._position = max(start + offset, 0)
         return self._position
 
     def readall(self) -> bytes:
-        """Return the rest of the file."""
+        """Return the rest of the file, in one read."""
         rest = self._files.read(self._path, self._position, max(self._size - self._position, 0))
         self._position += len(rest)
         return rest
@@ -62,9 +62,7 @@ class RangedFile(io.RawIOBase):
         """Read into a buffer."""
         view = memoryview(buffer).cast("B")
         length = min(len(view), max(self._size - self._position, 0))
-        if not length:
-            return 0
-        piece = self._files.read(self._path, self._position, length)
+        piece = self._files.read(self._path, self._position, length) if length else b""
         view[: len(piece)] = piece
         self._position += len(piece)
         return len(piece)
@@ -162,15 +160,15 @@ def read_footer(files: Files, entry: Entry) -> Footer:
 
 
 def _column(leaf: Any, chunk: Any) -> Column:
-    said = chunk.statistics if chunk.is_stats_set else None
-    bounds = said is not None and said.has_min_max
-    nulls = said.null_count if said is not None and said.has_null_count else None
+    stats = chunk.statistics if chunk.is_stats_set else None
+    bounds = stats if stats is not None and stats.has_min_max else None
+    nulls = stats.null_count if stats is not None and stats.has_null_count else None
     logical = str(leaf.logical_type)
     return Column(
         type=leaf.physical_type if logical == "None" else logical,
         nulls=nulls if chunk.num_values else 0,
-        least=said.min if said is not None and bounds else None,
-        greatest=said.max if said is not None and bounds else None,
+        least=bounds.min if bounds else None,
+        greatest=bounds.max if bounds else None,
         values=chunk.num_values,
         repeated=leaf.max_repetition_level > 0,
     )
@@ -180,11 +178,12 @@ def merged(earlier: Column | None, column: Column) -> Column:
     """Return the combined statistics of two parts of a column."""
     if earlier is None:
         return column
+    nulls = None
+    if earlier.nulls is not None and column.nulls is not None:
+        nulls = earlier.nulls + column.nulls
     return Column(
         type=column.type,
-        nulls=None
-        if earlier.nulls is None or column.nulls is None
-        else earlier.nulls + column.nulls,
+        nulls=nulls,
         least=_bound(min, earlier, column, "least"),
         greatest=_bound(max, earlier, column, "greatest"),
         values=earlier.values + column.values,

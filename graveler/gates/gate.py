@@ -13,8 +13,7 @@ from typing import Any, Final, overload
 from graveler.arguments import duration
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.declaration import inputs_of
-from graveler.gates.facts import shortened
+from graveler.gates.declaration import inputs_of, plain, shortened
 from graveler.gates.fingerprint import fingerprint
 from graveler.gates.statistics import Seen
 from graveler.names import check_prefix
@@ -251,7 +250,7 @@ def ask(name: str, check: Check, candidate: Candidate) -> Answer:
         answer = died(f"{type(error).__name__}: {error}")
     return replace(
         answer,
-        facts=dict(candidate.facts),
+        facts=plain(candidate.facts),
         seen=dict(candidate.seen),
         rule=None if answer.died else fingerprint(check),
     )

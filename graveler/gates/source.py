@@ -1,153 +1,25 @@
-"""The source of a candidate: the repository without its writes, or a publisher's process.
+"""The source of a candidate: the repository, or the publisher of a gate's process.
 
-A candidate reads through stores that refuse every write. A check in a process of its own reads
-through its publisher. A tree has a name: the candidate, the present target, or the id of an
-earlier commit of the target.
+A tree has a name: the candidate, the present target, or the id of an earlier commit of the target.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
-from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn
+from typing import Any, BinaryIO, Final
 
-from graveler.committed import RangeStore, diff
-from graveler.errors import InvalidInputError, ReadOnlyError
-from graveler.gates.statistics import known, may_touch
-from graveler.kv.store import KVStore, Predicate, Stored
+from graveler.committed import diff
+from graveler.errors import InvalidInputError
+from graveler.gates.statistics import known, touching
 from graveler.model import Commit
-from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
-from graveler.process import Inline
 from graveler.reads.files import read_range
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, find_value, snapshot
-from graveler.refs import Refs, is_ancestor, log
-from graveler.staging import StagingArea
-
-# The ports document the methods.
-# ruff: noqa: D102
-
-
-def _refuse(what: str) -> NoReturn:
-    raise ReadOnlyError(
-        f"a candidate can only be read, and this would write ({what}): let the run write what is "
-        "to be published, and have the gate report numbers with candidate.report()"
-    )
-
-
-class ReadOnlyKVStore(KVStore):
-    """A read-only view of a key-value store, which closing the view leaves open."""
-
-    def __init__(self, store: KVStore) -> None:
-        self.__store = store
-
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        return self.__store.get(partition, key)
-
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        return self.__store.get_each(partitions, key)
-
-    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        _refuse(f"the turn {name!r}")
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        _refuse(f"key {key!r} of {partition}")
-
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        _refuse(f"keys of {partition}")
-
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
-        _refuse(f"key {key!r} of {partition}")
-
-    def delete(self, partition: str, key: bytes) -> None:
-        _refuse(f"key {key!r} of {partition}")
-
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        _refuse(f"key {key!r} of {partition}")
-
-    def drop(self, partition: str) -> None:
-        _refuse(f"partition {partition}")
-
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        return self.__store.scan(partition, start)
-
-    def partitions(self, prefix: str) -> Iterator[str]:
-        return self.__store.partitions(prefix)
-
-    def close(self) -> None:
-        """Do nothing: the store has another owner."""
-
-
-class ReadOnlyObjects(ObjectStore):
-    """A read-only view of an object store, which closing the view leaves open."""
-
-    def __init__(self, store: ObjectStore) -> None:
-        self.__store = store
-
-    @property
-    def root(self) -> str:
-        return self.__store.root
-
-    def local_file(self, key: str) -> Path | None:
-        return self.__store.local_file(key)
-
-    def put(self, key: str, body: Body) -> ObjectInfo:
-        _refuse(f"object {key}")
-
-    def put_if_absent(self, key: str, body: Body) -> bool:
-        _refuse(f"object {key}")
-
-    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
-        _refuse(f"object {key}")
-
-    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
-        return self.__store.get(key, expected)
-
-    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
-        return self.__store.get_range(key, start, length, expected)
-
-    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
-        return self.__store.open(key, expected)
-
-    def head(self, key: str) -> ObjectInfo:
-        return self.__store.head(key)
-
-    def delete(self, key: str) -> None:
-        _refuse(f"object {key}")
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        return self.__store.list(prefix, after=after)
-
-    def uri(self, key: str) -> str:
-        return self.__store.uri(key)
-
-    def close(self) -> None:
-        """Do nothing: the store has another owner."""
-
-
-def read_only(stores: Stores) -> Stores:
-    """Return the repository with ports that refuse every write."""
-    kv = ReadOnlyKVStore(stores.kv)
-    objects = ReadOnlyObjects(stores.objects)
-    ranges = RangeStore(objects, stores.ranges.cache)
-    ranges.metaranges = stores.ranges.metaranges  # immutable and named by id: the cache stays valid
-    return replace(
-        stores,
-        kv=kv,
-        objects=objects,
-        ranges=ranges,
-        staging=StagingArea(kv, stores.uid, Inline()),
-        refs=Refs(kv, stores.uid, clock=stores.clock, ids=stores.ids),
-        open_store=lambda root: ReadOnlyObjects(stores.open_store(root)),
-    )
-
+from graveler.refs import is_ancestor
 
 AFTER: Final = "candidate"
 BEFORE: Final = "target"
-_MOST_COMMITS: Final = 1_000
 
 Difference = tuple[bytes, bytes | None, bytes | None]
 """A key, and its value records before and after."""
@@ -227,20 +99,22 @@ class StoreSource(Source):
     """The repository in this process.
 
     Args:
-        stores: The repository; it is wrapped to refuse writes.
+        stores: The repository.
         commit: The candidate.
         target: The head of the branch.
     """
 
     def __init__(self, stores: Stores, commit: Commit, target: Commit) -> None:
-        self._stores = read_only(stores)
+        self._stores = stores
         self._target = target
-        self._trees = {AFTER: Ref(self._stores, commit), BEFORE: Ref(self._stores, target)}
+        self._trees = {AFTER: Ref(stores, commit), BEFORE: Ref(stores, target)}
 
     @property
     def stores(self) -> Stores:
-        """The read-only repository."""
-        return self._stores
+        """The repository with ports that refuse every write."""
+        from graveler.gates.read_only import read_only  # noqa: PLC0415 - few gates need it
+
+        return read_only(self._stores)
 
     def find(self, tree: str, key: bytes) -> bytes | None:
         """Return the value record at a key of a tree, or None."""
@@ -258,7 +132,7 @@ class StoreSource(Source):
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
         """Yield the changes of a tree: the candidate's to the target, a commit's to its first parent."""
         after = self._tree(tree).commit
-        before = self._target if tree == AFTER else self._commit(after.parents[0])
+        before = self._target if tree == AFTER else self._stores.refs.commits.get(after.parents[0])
         ranges = self._stores.ranges
         for change in diff(ranges, before.metarange, after.metarange, prefix=prefix):
             yield change.key, change.left_value, change.right_value
@@ -281,9 +155,8 @@ class StoreSource(Source):
 
     def past(self, prefix: str) -> Iterator[Earlier]:
         """Yield the earlier commits that may have touched a prefix, the latest first."""
-        line = log(self._stores.refs.commits, self._target.id, first_parent=True)
-        for commit in islice(line, _MOST_COMMITS):
-            if commit.parents and may_touch(commit, prefix):
+        for commit in touching(self._stores, self._target.id, [prefix]):
+            if commit.parents:
                 self._trees[commit.id] = Ref(self._stores, commit)
                 run = commit.metadata.get("graveler.run", "")
                 stats = known(self._stores, commit.id, prefix)
@@ -299,10 +172,6 @@ class StoreSource(Source):
         return self._stores.clock.now()
 
     def _tree(self, name: str) -> Ref:
-        found = self._trees.get(name)
-        if found is None:
+        if name not in self._trees:
             raise InvalidInputError(f"tree {name!r}: ask for its history first")
-        return found
-
-    def _commit(self, identifier: str) -> Commit:
-        return self._stores.refs.commits.get(identifier)
+        return self._trees[name]

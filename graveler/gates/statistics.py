@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 
 from graveler.errors import CorruptionError
 from graveler.fields import Fields
-from graveler.gates.facts import plain
+from graveler.gates.declaration import plain
 from graveler.gates.footers import Column, Files, Footer, merged, read_footer
 from graveler.model import Change, Commit, Entry
 from graveler.names import path_key
@@ -76,19 +76,19 @@ class Statistics:
     @classmethod
     def decode(cls, raw: Any) -> "Statistics":
         """Return the statistics of JSON values, or raise CorruptionError."""
-        found = Fields(raw, "statistics")
-        columns = found.record("columns")
+        fields = Fields(raw, "statistics")
+        columns = fields.record("columns")
         return cls(
-            found.number("files"),
-            found.number("bytes"),
-            None if found.value("rows") is None else found.number("rows"),
+            fields.number("files"),
+            fields.number("bytes"),
+            None if fields.value("rows") is None else fields.number("rows"),
             {name: _read_column(columns.record(name)) for name in columns},
         )
 
 
-def _read_column(found: Fields) -> ColumnStatistics:
-    nulls = None if found.value("nulls") is None else found.number("nulls")
-    return ColumnStatistics(nulls, found.plain("least"), found.plain("greatest"))
+def _read_column(fields: Fields) -> ColumnStatistics:
+    nulls = None if fields.value("nulls") is None else fields.number("nulls")
+    return ColumnStatistics(nulls, fields.plain("least"), fields.plain("greatest"))
 
 
 def counts(entry: Entry) -> bool:
@@ -138,15 +138,16 @@ def statistics(
                 rows = None if rows is None else rows + _csv_rows(files, entry)
             case _:
                 rows = None
-    return Statistics(number, size, rows, {name: _plain(one) for name, one in columns.items()})
+    return Statistics(
+        number, size, rows, {name: _plain(column) for name, column in columns.items()}
+    )
 
 
 def _footer(files: Files, entry: Entry, footers: dict[tuple[str, str], Footer]) -> Footer:
     key = (entry.path, entry.address)
-    found = footers.get(key)
-    if found is None:
-        found = footers[key] = read_footer(files, entry)
-    return found
+    if key not in footers:
+        footers[key] = read_footer(files, entry)
+    return footers[key]
 
 
 def _plain(column: Column) -> ColumnStatistics:
@@ -179,8 +180,8 @@ def csv_header(files: Files, entry: Entry) -> list[str]:
         names = next(csv.reader(io.StringIO(text, newline="")), [])
     except (UnicodeDecodeError, csv.Error, zlib.error, EOFError) as error:
         raise CorruptionError(f"{entry.path!r} cannot be read as CSV: {error}") from error
-    if found := _MARKUP.match(text) or _CONTROL.search(text):
-        raise CorruptionError(f"{entry.path!r} is no CSV: it holds {found.group().strip(' ')!r}")
+    if wrong := _MARKUP.match(text) or _CONTROL.search(text):
+        raise CorruptionError(f"{entry.path!r} is no CSV: it holds {wrong.group().strip(' ')!r}")
     if not names:
         raise CorruptionError(f"{entry.path!r} cannot be read as CSV: it has no header")
     return names
@@ -241,21 +242,23 @@ def _key(commit: str, prefix: str) -> bytes:
 
 def keep_statistics(stores: Stores, seen: Seen) -> None:
     """Store statistics that a gate has computed."""
-    if seen:
-        items = [(_key(*place), encode_json(found.encode())) for place, found in seen.items()]
-        stores.kv.set_many(f"stats:{stores.uid}", items)
+    items = [(_key(*place), encode_json(stats.encode())) for place, stats in seen.items()]
+    stores.kv.set_many(f"stats:{stores.uid}", items)
 
 
 def known(stores: Stores, commit: str, prefix: str) -> Mapping[str, Any] | None:
     """Return the stored statistics of a commit's files, encoded, or None."""
     stored = stores.kv.get(f"stats:{stores.uid}", _key(commit, prefix))
-    if stored is None:
-        return None
-    found: Mapping[str, Any] = decode_json(stored.value, "statistics")
-    return found
+    return None if stored is None else decode_json(stored.value, "statistics")
 
 
-def may_touch(commit: Commit, prefix: str) -> bool:
+def touching(stores: Stores, head: str, prefixes: Sequence[str]) -> Iterator[Commit]:
+    """Yield the commits that may have touched a prefix, among the latest 1,000 from `head` on."""
+    line = islice(log(stores.refs.commits, head, first_parent=True), _MOST_COMMITS)
+    return (commit for commit in line if any(_may_touch(commit, prefix) for prefix in prefixes))
+
+
+def _may_touch(commit: Commit, prefix: str) -> bool:
     """Return False if the spans of a commit show that it changed nothing below the prefix."""
     if commit.spans is None or not prefix:
         return True
@@ -269,8 +272,4 @@ def last_touch(stores: Stores, head: str, prefixes: Sequence[str]) -> str:
     Its id identifies the history of the prefixes: it covers all earlier commits, and no later
     commit changed anything there.
     """
-    line = islice(log(stores.refs.commits, head, first_parent=True), _MOST_COMMITS)
-    touching = (
-        commit.id for commit in line if any(may_touch(commit, prefix) for prefix in prefixes)
-    )
-    return next(touching, head)
+    return next((commit.id for commit in touching(stores, head, prefixes)), head)

@@ -1,20 +1,35 @@
 """Verdicts and judgements, and their store: the same inputs are not judged twice.
 
-Key-value partition ``verdicts:<uid>``: ``verdict/<inputs>`` holds a verdict, ``judged/<commit>``
-the last judgement on a commit, ``recent/<time, counted down>-<commit>`` the time of each
-judgement, the latest first.
+Key-value partition ``verdicts:<uid>``: ``verdict/<hash of the inputs>`` holds a verdict,
+``judged/<commit>`` the last judgement on a commit, ``recent/<time, counted down>-<commit>`` the
+time of each judgement, the latest first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Final, Self
 
 from graveler.clock import unix_us
+from graveler.committed import diff, scan
+from graveler.committed.metarange import read as read_metarange
 from graveler.fields import Fields
 from graveler.gates.candidate import Candidate
-from graveler.kv.store import KVStore
+from graveler.gates.declaration import CHANGES, CONTENT, HISTORY
+from graveler.gates.gate import Gate
+from graveler.gates.statistics import last_touch
+from graveler.names import path_key
+from graveler.reads.listing import within
+from graveler.reads.stores import Stores
 from graveler.records import decode_json, encode_json, read_key
+
+_VERDICT: Final = b"verdict/"
+_JUDGED: Final = b"judged/"
+_RECENT: Final = b"recent/"
+_END_OF_TIME: Final = (1 << 63) - 1
+_FORWARD: Final = frozenset({"publish", "merge", "commit", "cherry-pick"})
+_GONE: Final = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,7 @@ class Verdict:
 
     @property
     def refuses(self) -> bool:
-        """Whether this verdict keeps the candidate from being published."""
+        """Whether the verdict refuses the candidate."""
         return not self.passed and self.severity == "error"
 
 
@@ -67,18 +82,18 @@ def read_verdict(fields: Fields) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All that the gates said of one candidate.
+    """The verdicts of all gates on one candidate.
 
     Attributes:
         commit: The candidate.
         target: Head of the branch at that time.
-        into: The branch.
-        action: What would have moved it: ``publish``, ``merge``, ``commit``, …
-        run: Key of the run that published; "" where none did.
-        attempt: Of that run.
-        at: When, ISO 8601, UTC.
-        verdicts: In the order of the gates.
-        reused: Names of the gates that were not asked, because they had judged the same inputs.
+        into: Name of the branch.
+        action: The operation that would move it: ``publish``, ``merge``, ``commit``, …
+        run: Key of the run that publishes; "" if none does.
+        attempt: Attempt of the run.
+        at: Time, ISO 8601, UTC.
+        verdicts: The verdicts, in the order of the gates.
+        reused: Names of the gates that did not run, because they had judged the same inputs.
     """
 
     commit: str
@@ -93,59 +108,36 @@ class Judgement:
 
     @property
     def refused(self) -> bool:
-        """Whether a gate kept the candidate from being published."""
+        """Whether a gate refuses the candidate."""
         return any(verdict.refuses for verdict in self.verdicts)
 
-    @classmethod
-    def of(
-        cls, candidate: Candidate, at: str, verdicts: tuple[Verdict, ...], reused: tuple[str, ...]
-    ) -> Self:
-        """Return the judgement on a candidate."""
-        return cls(
-            commit=candidate.commit_id,
-            target=candidate.target.id,
-            into=candidate.into,
-            action=candidate.action,
-            run=candidate.run.key,
-            attempt=candidate.run.attempt,
-            at=at,
-            verdicts=verdicts,
-            reused=reused,
-        )
-
     def encode(self) -> bytes:
-        """Return it as it is stored."""
+        """Return the judgement as it is stored."""
         return encode_json(asdict(self))
 
     @classmethod
     def decode(cls, raw: bytes) -> Self:
-        """Return what was stored, or raise CorruptionError."""
-        found = Fields(decode_json(raw, "judgement"), "judgement")
+        """Return a stored judgement, or raise CorruptionError."""
+        fields = Fields(decode_json(raw, "judgement"), "judgement")
         return cls(
-            commit=found.text("commit"),
-            target=found.text("target"),
-            into=found.text("into"),
-            action=found.text("action"),
-            run=found.text("run"),
-            attempt=found.number("attempt"),
-            at=found.text("at"),
-            verdicts=tuple(map(read_verdict, found.records("verdicts"))),
-            reused=found.texts("reused"),
+            commit=fields.text("commit"),
+            target=fields.text("target"),
+            into=fields.text("into"),
+            action=fields.text("action"),
+            run=fields.text("run"),
+            attempt=fields.number("attempt"),
+            at=fields.text("at"),
+            verdicts=tuple(map(read_verdict, fields.records("verdicts"))),
+            reused=fields.texts("reused"),
         )
 
 
-_VERDICT: Final = b"verdict/"
-_JUDGED: Final = b"judged/"
-_RECENT: Final = b"recent/"
-_END_OF_TIME: Final = (1 << 63) - 1
-
-
 class Verdicts:
-    """The verdicts of one repository."""
+    """The stored verdicts of one repository."""
 
-    def __init__(self, kv: KVStore, uid: str) -> None:
-        self._kv = kv
-        self._partition = f"verdicts:{uid}"
+    def __init__(self, stores: Stores) -> None:
+        self._kv = stores.kv
+        self._partition = f"verdicts:{stores.uid}"
 
     def find(self, judged: str) -> Verdict | None:
         """Return the verdict on the inputs whose hash is `judged`, or None."""
@@ -155,8 +147,8 @@ class Verdicts:
         return read_verdict(Fields(decode_json(stored.value, "verdict"), "verdict"))
 
     def keep(self, judgement: Judgement, now: datetime, verdicts: Mapping[str, Verdict]) -> None:
-        """Keep a judgement, and verdicts by the hash of their inputs, in one round trip."""
-        down = f"{_END_OF_TIME - unix_us(now):020d}-{judgement.commit}"
+        """Store a judgement, and verdicts by the hash of their inputs, in one round trip."""
+        recent = f"{_END_OF_TIME - unix_us(now):020d}-{judgement.commit}"
         self._kv.set_many(
             self._partition,
             [
@@ -165,17 +157,17 @@ class Verdicts:
                     for judged, verdict in verdicts.items()
                 ),
                 (_JUDGED + judgement.commit.encode(), judgement.encode()),
-                (_RECENT + down.encode(), b"{}"),
+                (_RECENT + recent.encode(), b"{}"),
             ],
         )
 
     def on(self, commit: str) -> Judgement | None:
-        """Return the last judgement on a commit, None where it was never judged."""
+        """Return the last judgement on a commit, or None."""
         stored = self._kv.get(self._partition, _JUDGED + commit.encode())
         return None if stored is None else Judgement.decode(stored.value)
 
     def recent(self) -> Iterator[Judgement]:
-        """Yield the judgements, the latest first; a commit's last one only."""
+        """Yield the last judgement on each commit, the latest first."""
         seen = set()
         for key, _ in self._kv.scan(self._partition, _RECENT):
             if not key.startswith(_RECENT):
@@ -185,3 +177,90 @@ class Verdicts:
             seen.add(commit)
             if judgement is not None:
                 yield judgement
+
+
+def hash_inputs(stores: Stores, candidate: Candidate, gate: Gate, rule: str) -> str:
+    """Return the hash of a gate's fingerprint and of all inputs that it declares.
+
+    The action is part of it: a gate may allow removals only in a revert.
+
+    Args:
+        stores: The repository.
+        candidate: The candidate to judge.
+        gate: The gate.
+        rule: The gate's fingerprint.
+    """
+    commit, target, run = candidate.commit, candidate.target, candidate.run
+    values: Mapping[str, Callable[[], Any]] = {
+        "message": lambda: commit.message,
+        "committer": lambda: commit.committer,
+        "metadata": lambda: dict(commit.metadata),
+        "parents": lambda: list(commit.parents),
+        "created": lambda: unix_us(commit.created),
+        "commit": lambda: commit.id,
+        "target": lambda: target.id,
+        "run": lambda: [run.key, dict(run.metadata)],
+        "attempt": lambda: run.attempt,
+        HISTORY: lambda: last_touch(stores, target.id, gate.prefixes),
+        CONTENT: lambda: [
+            [content(stores, tree, prefix) for tree in (commit.metarange, target.metarange)]
+            for prefix in gate.prefixes
+        ],
+        CHANGES: lambda: _changes(stores, candidate, gate.prefixes),
+    }
+    # an action that can move the branch to any commit is judged for each move
+    action = [candidate.action]
+    if candidate.action not in _FORWARD:
+        action += [commit.id, target.id]
+    judged = {
+        "gate": gate.name,
+        "severity": gate.severity,
+        "code": rule,
+        "prefixes": gate.prefixes,
+        "read": {name: values[name]() for name in gate.inputs},
+        "into": candidate.into,
+        "action": action,
+    }
+    return sha256(encode_json(judged)).hexdigest()
+
+
+def _changes(stores: Stores, candidate: Candidate, prefixes: tuple[str, ...]) -> str:
+    """Return a hash of the changes below prefixes, and of whether any file is below each."""
+    before, after = candidate.target.metarange, candidate.commit.metarange
+    digest = sha256()
+    for prefix in prefixes:
+        digest.update(b"some" if candidate.has_below(prefix) else b"none")
+        raw = path_key(prefix) if prefix else b""
+        for change in diff(stores.ranges, before, after, prefix=raw):
+            for value in (change.left_value, change.right_value):
+                digest.update(_GONE if value is None else sha256(value).digest())
+            digest.update(sha256(change.key).digest())
+    return digest.hexdigest()
+
+
+def content(stores: Stores, metarange: str, prefix: str) -> str:
+    """Return a hash of the paths and value records of a tree below a prefix.
+
+    A range that is entirely below the prefix is identified by its id and not opened; only the
+    ranges at the edges are read. Trees with the same content in different ranges therefore have
+    different hashes, and are judged once more than necessary.
+    """
+    if not prefix:
+        return metarange
+    raw = path_key(prefix)
+    digest = sha256()
+    for info in read_metarange(stores.ranges, metarange):
+        if info.max_key < raw:
+            continue
+        if not info.min_key.startswith(raw) and info.min_key > raw:
+            break
+        if info.min_key.startswith(raw) and info.max_key.startswith(raw):
+            digest.update(b"range" + info.id)
+            continue
+        digest.update(b"keys")
+        start = max(raw, info.min_key)
+        for key, value in within(raw, scan(stores.ranges, metarange, start)):
+            if key > info.max_key:
+                break
+            digest.update(sha256(key).digest() + sha256(value).digest())
+    return digest.hexdigest()

@@ -237,7 +237,7 @@ class Gates:
             limit: At most this many.
         """
         optional(count, limit, "limit")
-        judgements = Verdicts(self._stores.kv, self._stores.uid).recent()
+        judgements = Verdicts(self._stores).recent()
         return islice(judgements, None if limit is None else max(limit, 0))
 
     def judgement(self, ref: str | Commit | RefLike) -> Judgement:
@@ -247,7 +247,7 @@ class Gates:
             RefNotFoundError: There is no such commit, or no gate has judged it.
         """
         ref = ref_text(ref, "ref")
-        verdicts = Verdicts(self._stores.kv, self._stores.uid)
+        verdicts = Verdicts(self._stores)
         judgement = verdicts.on(ref) or verdicts.on(resolve(self._stores.refs, ref).id)
         if judgement is None:
             raise RefNotFoundError(

@@ -1,7 +1,6 @@
 """Required gates come from modules that the process allows, and from no others."""
 
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -9,7 +8,6 @@ import graveler
 from graveler.errors import GateFailedError, InvalidInputError
 from graveler.gates import checks
 from graveler.gates.named import NamedGate
-from graveler.publishing import RequiredGates
 from tests.gates import samples
 
 NAME = "tests.gates.samples:no_bad_files"
@@ -31,9 +29,8 @@ def allow(folder, *modules):
 
 
 def in_the_store(repo, gate):
-    """Have the key-value store require a gate, as somebody could who may write there."""
-    gates = RequiredGates(replace(repo.stores, gate_modules=frozenset({"tests"})))
-    gates._kept.change(lambda rules: {**rules, "main": [gate.encode()]})
+    """Have the key-value store require a gate, as a user with access to it could."""
+    repo.stores.refs.requirements.change(lambda rules: {**rules, "main": [gate.encode()]})
 
 
 @pytest.mark.parametrize("gate", [NAME, samples.no_bad_files, "json:dumps"])

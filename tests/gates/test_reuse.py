@@ -5,7 +5,7 @@ import pytest
 from graveler import checks
 from graveler.errors import GateFailedError
 from graveler.gates import Gate
-from graveler.gates.inputs import content
+from graveler.gates.verdicts import content
 
 
 def asks(candidate):

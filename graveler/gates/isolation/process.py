@@ -24,7 +24,7 @@ from typing import Any, Final
 from graveler.config import environment
 from graveler.errors import CorruptionError
 from graveler.gates.candidate import Candidate
-from graveler.gates.facts import shortened
+from graveler.gates.declaration import shortened
 from graveler.gates.gate import Answer, Gate, died
 from graveler.gates.isolation.channel import MessageReader, send
 from graveler.gates.isolation.child import Task, run_forked

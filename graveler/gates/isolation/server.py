@@ -11,7 +11,7 @@ from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.fields import Fields
 from graveler.gates.candidate import Candidate
-from graveler.gates.facts import plain, shortened
+from graveler.gates.declaration import plain, shortened
 from graveler.gates.gate import LONGEST_REASON, Answer
 from graveler.gates.isolation.channel import Message
 from graveler.gates.statistics import Statistics
