@@ -1,4 +1,4 @@
-"""Exit codes and how errors are told."""
+"""Exit codes, and how errors are reported."""
 
 import json
 

@@ -163,7 +163,7 @@ def test_a_run_is_shown_with_what_its_gates_said(cli, runs):
     assert (run["state"], run["into"]) == ("PUBLISHED", "main")
     assert run["commit"] == runs.commit("main").id
     assert [verdict["passed"] for verdict in run["verdicts"]] == [True]
-    missing = cli("run", "show", "nobody", "--json")
+    missing = cli("run", "show", "unknown", "--json")
     assert (missing.code, missing.error["code"]) == (1, ErrorCode.RUN_NOT_FOUND)
 
 
@@ -173,7 +173,7 @@ def test_a_run_that_is_given_up_loses_its_branch(cli, runs):
     assert len(list(runs.branches(hidden=True))) == 2
     said = cli("run", "abandon", "hour 05", "--json")
     assert (said.code, said.error["code"]) == (1, ErrorCode.RUN_STATE)
-    assert cli("run", "abandon", "nobody").code == 1
+    assert cli("run", "abandon", "unknown").code == 1
 
 
 @pytest.mark.parametrize(

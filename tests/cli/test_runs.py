@@ -44,7 +44,7 @@ def test_a_run_is_set_aside_and_listed_as_live(cli, history):
     assert said["expires"] > said["updated"]
     assert "is PARKED" in cli("run", "park", "hour 06").out
     assert "until" in cli("run", "show", "hour 06").out
-    assert cli("run", "park", "nobody").code == 1
+    assert cli("run", "park", "unknown").code == 1
 
 
 def test_reaping_says_what_it_would_do_until_it_is_told_to(cli, dead):

@@ -8,7 +8,7 @@ from graveler.errors import ErrorCode
 
 @pytest.fixture
 def bad(history):
-    """A commit on main that is to be taken back."""
+    """A commit on main, to be undone."""
     history.branch("main").put("bad.csv", b"x")
     history.branch("main").commit("bad")
     return history

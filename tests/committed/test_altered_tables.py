@@ -1,4 +1,4 @@
-"""Tables that somebody has written again under an id that is not theirs, with right checksums."""
+"""Tables of other contents under an id that is not theirs, with right checksums."""
 
 from collections import Counter
 from dataclasses import replace

@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 
 class FaultyStore(MemoryStore):
-    """Serves each object with a flipped byte as many times as it is told to."""
+    """Serves each object with a flipped byte a given number of times."""
 
     def __init__(self, good: ObjectStore) -> None:
         super().__init__()

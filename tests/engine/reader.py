@@ -12,7 +12,7 @@ import sys
 _DROP_FROM_BOUND, _OVERRIDE, _SEARCH, _OWNER = 24, 1, 2, 3
 
 
-def be_nobody_special():
+def drop_privileges():
     """Start again without the capabilities by which root passes permission bits by."""
     if os.geteuid() != 0 or "--powerless" in sys.argv:
         return
@@ -38,5 +38,5 @@ def main():
 
 
 if __name__ == "__main__":
-    be_nobody_special()
+    drop_privileges()
     main()

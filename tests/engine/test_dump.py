@@ -159,7 +159,7 @@ def test_a_repository_with_its_own_storage_comes_back_there(lake, tmp_path):
         assert made.ref("trunk").get("a") == b"1"
 
 
-def test_the_branch_of_a_run_comes_back_as_one_that_nobody_owns(lake, full, tmp_path):
+def test_the_branch_of_a_run_comes_back_without_an_owner(lake, full, tmp_path):
     run = full.runs.open("hour 06")
     run.put("late", b"1")
     run.commit("late")

@@ -1,4 +1,4 @@
-"""Equal content at different addresses: nobody's difference, and everybody keeps the own bytes."""
+"""Equal content at different addresses is no difference, and each branch keeps its own bytes."""
 
 import os
 from dataclasses import replace
@@ -36,7 +36,7 @@ def diff(repo, left, right):
     return [(change.kind.value, change.path) for change in repo.diff(left, right)]
 
 
-def test_a_declared_checksum_takes_nobodys_address_away(repo, tmp_path):
+def test_a_declared_checksum_takes_no_address_away(repo, tmp_path):
     home = tmp_path / "home.csv"
     home.write_bytes(BYTES)
     dev = repo.create_branch("dev")

@@ -1,7 +1,7 @@
 """A fault at every call of every operation: before it stands the old, after it the new.
 
 The backend does not answer, its answer gets lost, with or without the write, or the process
-dies. Then somebody looks, through a lake opened afresh, checks the repository, and repeats the
+dies. Then another process opens the lake, checks the repository, and repeats the
 operation. Every operation of the public face that changes anything is in a table of such a
 test, here or among those of runs: the last test of this file looks after that.
 """
@@ -55,7 +55,7 @@ def start(repo):
 
 
 def sealed(repo):
-    """As `start`, and a committer died: one of the paths is written anew since."""
+    """As `start`, and a committer died: one of the paths has been written again."""
     start(repo)
     _seal(repo.stores, "main", "")
     repo.branch("main").put("a", b"2")
@@ -63,7 +63,7 @@ def sealed(repo):
 
 
 def reset_to(repo):
-    """As `start`, and there is a commit that a hard reset takes back."""
+    """As `start`, and there is a commit that a hard reset drops."""
     start(repo)
     repo.tags.create("base")
     repo.branch("main").commit("main")

@@ -27,7 +27,7 @@ from tests.harness.servers.postgres import for_libpq
 
 
 class FileBackup:
-    """Of a key-value store that is a file or a folder, while nobody has it open."""
+    """Of a key-value store that is a file or a folder, while no process has it open."""
 
     def __init__(self, folder, place):
         self.folder, self.place = folder, place

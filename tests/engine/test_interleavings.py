@@ -314,7 +314,7 @@ def test_deleting_a_branch_spares_a_new_one_of_its_name():
         start(repo)
         repo.create_branch("dev").put("old", b"1")
 
-    def anew(repo):
+    def recreate(repo):
         repo.delete_branch("dev")
         repo.create_branch("dev").put("new", b"1")
 
@@ -327,7 +327,7 @@ def test_deleting_a_branch_spares_a_new_one_of_its_name():
         if "dev" in names:
             assert set(tree(repo.branch("dev"))) == {"base", "gone", "new"}
 
-    interleave(prepare, lambda repo: repo.delete_branch("dev"), anew, check)
+    interleave(prepare, lambda repo: repo.delete_branch("dev"), recreate, check)
 
 
 def test_a_commit_on_a_branch_that_is_deleted_meanwhile_says_so():

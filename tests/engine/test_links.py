@@ -42,7 +42,7 @@ def test_an_undeclared_place_is_neither_linked_nor_read(repo):
         lambda: main.link_many([Entry("a", PASSWD, size)]),
         lambda: main.link("a", address="/etc/passwd"),
         lambda: main.commit_changes([Entry("a", PASSWD, size)], message="m"),
-        lambda: main.link("a", address="s3://somebody/else/x", size=1),
+        lambda: main.link("a", address="s3://another/bucket/x", size=1),
     ):
         with pytest.raises(PermissionDeniedError, match=r"repository.links.allow\(") as refused:
             link()

@@ -1,4 +1,4 @@
-"""A conditional write without an answer, with somebody else at work before it is looked into."""
+"""A conditional write without an answer; another process writes before the key is read again."""
 
 from contextlib import suppress
 
@@ -60,11 +60,11 @@ def test_deleting_a_branch_leaves_the_one_that_was_made_after_it(world):
     other = world.repo(scripted=False)
     other.create_branch("dev").put("old", b"1")
 
-    def anew():
+    def recreate():
         other.create_branch("dev").put("x", b"1")
         other.branch("dev").commit("acknowledged")
 
-    world.repo(kv=Unanswering(world.kv, "dev", "delete_if", after=anew)).delete_branch("dev")
+    world.repo(kv=Unanswering(world.kv, "dev", "delete_if", after=recreate)).delete_branch("dev")
     assert "dev" in names(other)
     assert tree(other.ref("dev")) == {"x": "1"}
 

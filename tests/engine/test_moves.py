@@ -214,7 +214,7 @@ def test_a_deleted_branch_is_made_again_where_it_was(repo):
     assert repo.stores.refs.branches.get("dev").hidden
     assert actions(repo, "dev") == ["undo", "delete", "commit", "create"]
     with pytest.raises(RefNotFoundError, match="it did not exist"):
-        repo.undo("dev")  # taking that back would be deleting it
+        repo.undo("dev")  # the undo of a creation is a deletion
     assert repo.undo("dev", to=3) == repo.commit("main")
     repo.delete_branch("dev")
     assert repo.undo("dev", to=2) == head

@@ -18,7 +18,7 @@ BASE = {"base": "0", "bad": "1"}
 
 
 def start(repo):
-    """main with a commit to take back, a branch beside it, and a staged write."""
+    """main with a commit to undo, a branch beside it, and a staged write."""
     main = repo.branch("main")
     main.put("base", b"0")
     main.commit("base")
@@ -339,7 +339,7 @@ def test_a_run_that_is_published_beside_another_mover_lands_once(mover):
         assert [line.action for line in lines].count("publish") == 1
         assert [line.after for line in lines if line.action == "publish"] == [landed.id]
         assert_chained(world)
-        # there, unless that very move was taken back afterwards
+        # there, unless that move was undone afterwards
         newest = lines[0]
         taken_back = newest.before == landed.id and newest.action in ("undo", "reset")
         assert ("out" in committed(world)) != taken_back

@@ -142,7 +142,7 @@ def test_a_reverted_merge_stays_reverted_when_its_branch_goes_on(repo, main):
     commit(repo.branch("dev"), "more", y="1")
     repo.merge("dev", into="main")
     assert tree(repo.ref("main")) == {"a": "1", "b": "1", "c": "1", "y": "1"}
-    repo.revert("main~1")  # the revert itself is taken back: then it is in again
+    repo.revert("main~1")  # the revert of the revert: the change is in again
     assert tree(repo.ref("main"))["x"] == "1"
 
 

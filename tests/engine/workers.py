@@ -27,7 +27,7 @@ def merge(folder, name, rounds):
 
 
 def commit(folder, start):
-    """Write and commit for ever; say each commit once it is acknowledged."""
+    """Write and commit without end; print each commit once it is acknowledged."""
     with graveler.open(folder) as lake:
         main = lake.repository("flights").branch("main")
         for number in count(int(start)):

@@ -1,4 +1,4 @@
-"""Clean-up that nobody waits for."""
+"""Clean-up in the background."""
 
 from threading import Event, get_ident
 

@@ -42,7 +42,7 @@ def test_a_subclass_of_a_merge_conflict_travels_as_itself():
 
 
 class SpecialError(MergeConflictError):
-    """Somebody else's."""
+    """An error of another package."""
 
 
 def test_codes_are_one_to_one_with_the_classes():

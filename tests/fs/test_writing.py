@@ -223,7 +223,7 @@ def test_a_branch_is_emptied_as_a_bucket_is(grav, repo):
     assert contents(repo.ref("dev")) == {"in/a": b"one"}
 
 
-def test_appending_writes_the_file_anew_and_loses_nobodys_work(grav, repo):
+def test_appending_rewrites_the_file_and_loses_no_write(grav, repo):
     with grav.open("flights/dev/log", "ab") as file:
         file.write(b"one\n")
     with grav.open("flights/dev/log", "a") as file:

@@ -200,7 +200,7 @@ CASES = {
         {"t/a.parquet": rows(1), "t/b.parquet": parquet({"id": ["0"]})},
         "differ in type",
     ),
-    "huge numbers are told apart": (
+    "huge numbers are distinct": (
         checks.unique("t/", "id"),
         {"t/a.parquet": parquet({"id": [HUGE, HUGE + 1]})},
         "",
@@ -362,7 +362,7 @@ CASES = {
         {"t/a": b"1", "t/b": b"1"},
         "2 files, more than 1",
     ),
-    "many are told by a few": (
+    "many are reported by a few": (
         checks.file_size("t/"),
         {f"t/{number}": b"" for number in range(9)},
         "; and 4 more",

@@ -52,7 +52,7 @@ def children():
 
 @pytest.fixture(params=["fresh", "forked"])
 def gated(request):
-    """The gate by name, to run in a fresh interpreter or, as nobody could import it, in a fork."""
+    """The gate by name, to run in a fresh interpreter or, where it cannot be imported, in a fork."""
 
     def pick(name):
         gate = getattr(samples, name)

@@ -1,4 +1,4 @@
-"""Gates that branches require: whoever moves them, and however."""
+"""Gates that branches require, by any operation that moves them."""
 
 from functools import partial
 from threading import Thread
@@ -315,7 +315,7 @@ def test_what_two_require_at_one_moment_is_required(repo, monkeypatch):
     assert sorted(names) == ["file_size y/", "no_bad_files"]
 
 
-def test_where_nothing_is_required_nobody_reads_for_gates(repo, monkeypatch):
+def test_where_nothing_is_required_gates_cost_no_reads(repo, monkeypatch):
     read: list[bytes] = []
     kv = repo.stores.kv
     get = kv.get

@@ -81,7 +81,7 @@ def publish_the_same(repo):
 
 
 def name_the_commit(repo):
-    """Nobody may, while it is condemned."""
+    """No writer may, while it is condemned."""
     lost = next(made for made in repo.stores.refs.commits.list() if made.message == "garbage")
     return repo.create_branch("back", lost.id)
 
@@ -101,7 +101,7 @@ REFUSED = (ExpiredError, ThrottledError)
 
 
 def check(world, writer, swept):
-    """Both ended well or were told to come again; nothing is lost; then both end well."""
+    """Both succeeded or have to be repeated; nothing is lost; repeated, both succeed."""
     assert not isinstance(writer, GravelerError) or isinstance(writer, REFUSED), repr(writer)
     assert not isinstance(swept, GravelerError) or isinstance(swept, StateError), repr(swept)
     repo = world.repo(scripted=False)

@@ -43,7 +43,7 @@ def condemned(repo):
 
 
 def lost_entries(_repo):
-    """The entries as somebody read them before the sweep."""
+    """The entries as they were read before the sweep."""
     return list(_READ)
 
 

@@ -266,7 +266,7 @@ def test_what_is_young_is_left_alone(world, repo):
 
 
 def test_data_that_only_a_young_table_names_is_left_alone(world, repo):
-    """Whoever makes the same table again takes over the addresses in it."""
+    """A writer that makes the same table again takes over its addresses."""
     entry = repo.branch("main").put("x", b"old data, young table")
     pass_days(world, 3)
     repo.create_branch("dev", "main")

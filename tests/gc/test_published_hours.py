@@ -40,7 +40,7 @@ def repo():
     run.put("output/99:00/part-0", b"half a file")
     run.commit("half")
     run.put("output/99:00/part-1", b"never committed")
-    run.abandon("somebody else does it")
+    run.abandon("another run does it")
     repo.stores.objects.put("data/spark-job/part-00000.parquet", b"a task that failed")
     return repo
 

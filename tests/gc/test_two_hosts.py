@@ -1,4 +1,4 @@
-"""A collection, and then the same content again: what another host has cached misleads nobody."""
+"""A collection, and then the same content again: another host's cache does not mislead it."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -62,7 +62,7 @@ def outside(files):
 
 
 def collect(repo, **options):
-    """Mark and sweep at once, as nobody should beside writers."""
+    """Mark and sweep at once, which is unsafe beside writers."""
     (mark,) = repo.gc.run(grace=NOW, window=NOW, **options)
     return mark
 

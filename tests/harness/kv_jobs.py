@@ -30,7 +30,7 @@ def increment(store: KVStore, times: str) -> None:
 
 
 def write(store: KVStore, first: str) -> None:
-    """Write for ever, in three ways, and say which number was acknowledged."""
+    """Write without end, in three ways, and print which number was acknowledged."""
     number = int(first)
     while True:
         key = b"%08d" % number
@@ -82,7 +82,7 @@ def hold(_store: KVStore) -> None:
 
 
 def overflow(store: KVStore) -> None:
-    """Write until the system refuses; say how many were acknowledged, and what was told."""
+    """Write until the system refuses; print how many were acknowledged, and the error."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
     number = 0
     try:
@@ -130,7 +130,7 @@ def fork_beside_writers(store: KVStore, times: str) -> None:
             number += 1
             store.set(partition, b"%d" % (number % 50), b"v" * 100)
             store.set_many(partition, ((b"%d" % key, b"v") for key in range(20)))
-            stopped.wait(0.002)  # else a child might wait for its turn as if for ever
+            stopped.wait(0.002)  # else a child might wait for its turn without end
 
     writers = [Thread(target=write_on, args=(f"writer {number}",)) for number in range(3)]
     for writer in writers:

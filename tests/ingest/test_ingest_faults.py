@@ -259,7 +259,7 @@ def test_disagreeing_ticks_publish_an_hour_or_set_it_aside(operate, meanwhile):
 
 
 def test_nobody_publishes_what_somebody_has_decided_to_set_aside(monkeypatch):
-    """He died before it was done; whoever comes next does it, or finds it published before."""
+    """It died before the tick was done; the next process does it, or finds it published."""
 
     def decide_and_die(repo):
         with monkeypatch.context() as patched:

@@ -253,7 +253,7 @@ def test_what_runs_after_an_error_has_one():
     assert found.value.point.startswith("unavailable:")
 
 
-def test_a_branch_that_nobody_clears_up_is_found():
+def test_a_branch_that_is_left_over_is_reported():
     def with_a_new_name_each_time(repo):
         name = f"work-{sum(1 for _ in repo.branches())}"
         work = repo.create_branch(name)

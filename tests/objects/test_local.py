@@ -43,7 +43,7 @@ def test_files_in_writing_stay_for_a_process_whose_clock_jumped(tmp_path, days):
     assert [path.name for path in temporary.iterdir() if path.name != "lock"] == []
 
 
-def test_a_pipe_is_no_object_and_nobody_waits_for_its_writer(tmp_path):
+def test_a_pipe_is_no_object_and_no_call_waits_for_its_writer(tmp_path):
     store = LocalStore(tmp_path)
     os.mkfifo(tmp_path / "odd")
     for read in (store.head, store.get, store.open, lambda key: store.get_range(key, 0, 1)):

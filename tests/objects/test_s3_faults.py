@@ -160,13 +160,13 @@ def test_a_replacement_that_fails_once_is_done_once(s3_server, store, fault):
 
 def test_a_replacement_overtaken_before_its_retry_is_refused(s3_server, store):
     seen = store.head("there").etag
-    store.put("there", b"somebody else's")
+    store.put("there", b"another writer's")
     with (
         s3_server.failing(Fault.LOST_REPLY, concerns=writes_to("there")),
         pytest.raises(PreconditionFailedError),
     ):
         store.put_if_match("there", b"fresh", seen)
-    assert store.get("there") == b"somebody else's"
+    assert store.get("there") == b"another writer's"
 
 
 @pytest.mark.parametrize("write", WRITES)

@@ -1,4 +1,4 @@
-"""A commit record that was changed in the key-value store is believed by nobody."""
+"""A commit record that was changed in the key-value store is refused."""
 
 import json
 from dataclasses import replace

@@ -60,7 +60,7 @@ def test_a_commit_is_named_by_its_id_or_enough_of_it(repo):
 
 
 @pytest.mark.parametrize(
-    "expression", ["nobody", "main~9", "main^3", "v1@", "abcdef", "0" * 64, "abc"]
+    "expression", ["unknown", "main~9", "main^3", "v1@", "abcdef", "0" * 64, "abc"]
 )
 def test_what_names_nothing_is_not_found(repo, expression):
     with pytest.raises(RefNotFoundError):

@@ -187,8 +187,8 @@ def test_a_handle_travels_as_text(repo, lake, tree):
 
 
 def test_runs_are_found_and_listed(repo):
-    with pytest.raises(RunNotFoundError, match="nobody"):
-        repo.runs.get("nobody")
+    with pytest.raises(RunNotFoundError, match="unknown"):
+        repo.runs.get("unknown")
     repo.runs.open("a/b: any ~text^ at@all é")
     repo.runs.open("second").park()
     assert [record.state for record in repo.runs.list("PARKED")] == ["PARKED"]
@@ -354,7 +354,7 @@ def test_a_run_is_ended_from_outside_only_if_it_is_the_one_meant(repo):
         assert (ended.state, ended.reason) == (state, "it failed")
         assert call(key).state is state
         with pytest.raises(RunNotFoundError):
-            call("nobody")
+            call("unknown")
 
 
 def test_closing_ends_an_attempt_as_its_opener_wished(repo):

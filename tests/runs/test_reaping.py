@@ -1,4 +1,4 @@
-"""The reaper: what nobody ends is ended by lease and by time to live, and nothing else is touched."""
+"""The reaper: runs that are not ended end by lease and by time to live, and no others do."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -152,7 +152,7 @@ def test_what_a_publisher_left_that_died_at_its_end_is_removed():
             continue
         seen += 1
         (branch,) = hidden(repo)
-        assert repo.runs.reap() == []  # its lease is not over: somebody may be at it
+        assert repo.runs.reap() == []  # its lease is not over: a process may work on it
         planned = repo.runs.reap(everything=True)
         assert [one.branch for one in planned] == [branch]
         assert repo.runs.reap(now=later(repo)) == planned
@@ -432,7 +432,7 @@ def test_a_parked_run_is_reaped_or_resumed_whole(first):
 
 
 def test_a_heartbeat_at_every_point_of_a_reaping_is_respected():
-    """Either the lease is renewed and the attempt goes on, or it is told that it is over."""
+    """Either the lease is renewed and the attempt continues, or the renewal is refused."""
 
     runs: list[Run] = []
 

@@ -1,4 +1,4 @@
-"""Rollback: a published run is taken back in one commit, and who has read it is named."""
+"""Rollback: one commit reverts a published run, and the runs that read it are named."""
 
 import pytest
 
@@ -178,7 +178,7 @@ def test_reads_before_the_run_was_published_do_not_count(repo):
 
 def test_what_is_no_published_run_is_refused(repo):
     with pytest.raises(RunNotFoundError, match="neither"):
-        repo.runs.rollback("nobody")
+        repo.runs.rollback("unknown")
     with pytest.raises(RunNotFoundError, match="graveler revert"):
         repo.runs.rollback(repo.commit("main").id)
     run = repo.runs.open(KEY)

@@ -1,4 +1,4 @@
-"""A headless Chromium that is told what to do by its own protocol."""
+"""A headless Chromium, driven by its own protocol."""
 
 import base64
 import json

@@ -228,7 +228,7 @@ class Client:
 
 
 def _branch(repository: Repository, name: str) -> Branch:
-    """Return the branch without asking whether it is there, which is no part of what is told."""
+    """Return the branch without a check that it exists: the check is no part of the history."""
     return Branch(repository.stores, name)
 
 

@@ -9,7 +9,7 @@ from tests.simulate.history import Contents, Operation
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """A commit that is reached from a branch, or was told to somebody."""
+    """A commit that is reached from a branch, or was returned to a process."""
 
     parents: tuple[str, ...]
     tree: Contents

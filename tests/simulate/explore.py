@@ -30,7 +30,7 @@ class Outcome:
         longest: Steps of the longest schedule.
         complete: Nothing was left out.
         violation: What is wrong, with the schedule that shows it.
-        walks: How many were run by chance besides.
+        walks: How many more were run at random.
         seconds: How long the processor was at it.
     """
 
@@ -57,7 +57,7 @@ class _Node:
 
 
 _CHANCE = 0.05
-"""Of a fault at a step by chance: faults are to come late as well as early."""
+"""Of a fault at a random step: faults have to come late as well as early."""
 _ENDLESS = "no progress: {} steps were not enough"
 _LOOK_AT_THE_CLOCK = 50
 """After so many schedules: it costs as much as running one."""
@@ -119,7 +119,7 @@ def _descend(
 ) -> bool | None:
     """Repeat the steps of the stack, then go on to new states; return whether it ended.
 
-    None: it goes on for ever.
+    None: it does not end.
     """
     for node in stack:
         node.step = run.take(node.taken)
@@ -170,7 +170,7 @@ def _back(stack: list[_Node]) -> bool:
 def wander(
     scenario: Scenario, judge: Judge, walks: int, *, seed: int = 0, deepest: int = 400
 ) -> Outcome:
-    """Run schedules by chance: where there are too many, these are from everywhere."""
+    """Run random schedules: where there are too many, these are from the whole range."""
     outcome = Outcome()
     began = process_time()
     draw = Random(seed)

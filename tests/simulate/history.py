@@ -1,4 +1,4 @@
-"""What the processes asked for and what they were told, in the order in which they could know it.
+"""The operations of the processes and their results, in the order in which they were observable.
 
 An operation begins with its first call and ends with its last one: both as close together
 as they can be, so that as many operations as possible are ordered, and the most is asked.
@@ -26,7 +26,7 @@ class Operation:
         message: Of the commit that it makes.
         before: The bits of all that had ended before it began; None while it has not.
         done: It ended, well or not.
-        result: What was told; of a commit, the id.
+        result: What was returned; of a commit, the id.
         error: What was raised.
         head: Of a commit that found nothing to do: the head it saw last.
         calls: How many calls of stores it made.

@@ -88,7 +88,7 @@ def _orphans(run: Run, records: Iterable[BranchRecord]) -> list[str]:
 def _commits(
     repository: Repository, heads: Iterable[str], told: Iterable[str]
 ) -> dict[str, CommitFacts]:
-    """Return the facts of all that is reached, and of what was told and is still there."""
+    """Return the facts of all that is reached, and of what was returned and still exists."""
     found: dict[str, CommitFacts] = {}
     pending = list(heads)
     while pending:

@@ -224,7 +224,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "write-two-commits",
     ),
     _one(
-        "a committer whose writes were discarded is told the head",
+        "a committer whose writes were discarded returns the head",
         f"{_COMMIT}._taken",
         "raise NoChangesError(",
         "return tip.head\n        raise NoChangesError(",

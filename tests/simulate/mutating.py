@@ -13,7 +13,7 @@ from tests.simulate.trees import forget
 
 
 class OutdatedMutantError(Exception):
-    """The shipped code is no longer what the mutant was made for: make it anew."""
+    """The shipped code is no longer what the mutant was made for: update the mutant."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Mutant:
 def mutated(mutant: Mutant) -> Iterator[None]:
     """Let the shipped code be the mutant's while the block runs.
 
-    The code object of each function is exchanged, so that whoever has imported it has it.
+    The code object of each function is exchanged, so that every importer has the new one.
 
     Raises:
         OutdatedMutantError: An edit does not fit the code any more.

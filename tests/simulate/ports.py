@@ -28,7 +28,7 @@ class SimulatedKV(KVStore):
     Args:
         process: Whose.
         all_steps: Leave no call out.
-        turns: Whether ``turn`` is had by one process at a time; else nobody ever has it.
+        turns: Whether ``turn`` is held by one process at a time; else no process ever holds it.
     """
 
     def __init__(self, process: Process, *, all_steps: bool, turns: bool) -> None:

@@ -26,7 +26,7 @@ class Process:
         pending: The call it stands before; None where it has ended.
         begins: The operation whose first call comes next.
         ended: The operation that ended since the last call.
-        late: Writes that nobody can miss before the process's next call: objects and commit
+        late: Writes that no process can miss before this one's next call: objects and commit
             records, which are named by their content. They become visible at the last moment.
         digest: Of all it has seen.
         beside: What threads of the process touched since its last call, which waits for them.
@@ -67,7 +67,7 @@ class Process:
                 program()
             except ProcessDied:
                 pass
-            except Exception as error:  # noqa: BLE001 - judged by whoever runs the schedule
+            except Exception as error:  # noqa: BLE001 - the runner of the schedule judges it
                 self.failure = error
 
         self._greenlet = greenlet(body)

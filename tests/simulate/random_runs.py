@@ -1,4 +1,4 @@
-"""Larger worlds, by chance: the seed says who there is, what they do, what fails, and when.
+"""Larger worlds at random: the seed sets the processes, their operations, the faults and the order.
 
 A seed draws its own mix (a swarm): four to eight processes of some kinds, five to thirty
 operations each, some kinds of faults or none. Half of the seeds draw every next step evenly;

@@ -19,7 +19,7 @@ SECONDS = 60.0
 """For one scenario, at most; with faults in it, or garbage collection, less."""
 SECONDS_WITH_FAULTS = 20.0
 WALKS = 1_500
-"""By chance, in a scenario that was not explored to the end."""
+"""At random, in a scenario that was not explored to the end."""
 SEEDS = 2_000
 HISTORIES = 500
 _BLOCK = 100
@@ -74,7 +74,7 @@ class Report:
             self._tell(outcome.violation, f"{scenario.name} '{outcome.schedule}'")
         print(
             f"{len(found)} scenarios, {complete} of them to the end, the others to a bound in "
-            f"seconds and by chance; {self.schedules} schedules"
+            f"seconds and at random; {self.schedules} schedules"
         )
 
     def seeds(self, first: int = 0, count: int = SEEDS) -> None:

@@ -1,4 +1,4 @@
-"""One schedule, step by step: who makes his next call, and what goes wrong with it.
+"""One schedule, step by step: which process makes its next call, and which fault strikes it.
 
 A schedule is a text like ``writer committer*3 writer! committer?``: the process whose call
 is next, how many times, and a sign where something goes wrong:
@@ -170,7 +170,7 @@ class Run:
         )
 
     def _made(self, call: Call, kind: int, accesses: list[Access]) -> object:
-        """Make the call as far as it is made, and return what the process is told."""
+        """Make the call, as far as the fault allows, and return its result to the process."""
         result: object = None
         if kind == LATE:
             self._under_way.append(call)

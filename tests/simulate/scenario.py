@@ -23,7 +23,7 @@ class Scenario:
         prepare: What was done before.
         faults: The kinds of faults that may happen.
         budget: How many of them in one schedule.
-        turns: Whether processes take turns; else nobody ever gets one.
+        turns: Whether processes take turns; else no process ever gets one.
         finish: What is done in the end, by the process that recovers.
         all_steps: Whether calls of content-addressed things are steps as well.
         checkers: Who judges how it ended.

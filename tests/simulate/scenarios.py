@@ -36,7 +36,7 @@ def _start(c: Client) -> None:
 
 
 def _sealed(c: Client) -> None:
-    """Let a committer die after it sealed, and write one of its paths anew."""
+    """Let a committer die after it sealed, and write one of its paths again."""
     _start(c)
     c.put("k", "sealed")
     c.seal()
@@ -164,7 +164,7 @@ _COMMITS: dict[str, str] = {}
 
 
 def _bad(c: Client) -> None:
-    """Commit something that is to be taken back, and something good upon it."""
+    """Commit a change to revert, and a good one after it."""
     c.put("k", "old")
     _COMMITS["before"] = c.commit()
     c.put("r", "bad")
@@ -294,7 +294,7 @@ def _back(c: Client) -> None:
 
 
 _LENT: list[Entry] = []
-"""What a condemned commit holds, as somebody has read it."""
+"""The contents of a condemned commit, as read before."""
 
 
 def _lent(c: Client) -> None:

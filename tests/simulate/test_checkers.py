@@ -127,7 +127,7 @@ def unreal_commit():
     )
 
 
-def unreal_commit_nobody_was_told_of():
+def unreal_commit_without_a_result():
     a = put("a")
     unknown = op("commit", after=[a], done=False, message="1")
     return (
@@ -318,7 +318,7 @@ CASES = {
     "reads_are_fresh": [stale, stale_listing],
     "deletions_stay": [resurrected],
     "discarded_stays_discarded": [undiscarded, of_a_deleted_branch],
-    "commits_hold_a_listing": [unreal_commit, unreal_commit_nobody_was_told_of],
+    "commits_hold_a_listing": [unreal_commit, unreal_commit_without_a_result],
     "commits_hold_what_came_before": [acausal_commit, nothing_to_commit, acausal_merge],
     "commits_stay_in_history": [commit_out_of_history, commit_out_of_a_deleted_branch],
     "commits_land_once": [landed_twice],

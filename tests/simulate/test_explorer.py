@@ -130,7 +130,7 @@ def test_a_schedule_is_text_and_back(text):
     assert schedule_text(schedule_of(text, names), [*names, "late"]) == text
 
 
-@pytest.mark.parametrize("text", ["nobody", "writer%", "writer*x"])
+@pytest.mark.parametrize("text", ["unknown", "writer%", "writer*x"])
 def test_a_step_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match="is no step"):
         schedule_of(text, ["writer"])

@@ -103,7 +103,7 @@ def _is_stream(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether equal values stand for equal things for ever."""
+    """Return whether equal values stand for equal things permanently."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return isinstance(value, _PLAIN) or (

@@ -105,7 +105,7 @@ def _banana(run: Run) -> None:
 
 
 def values(run: Run, process: str, kind: str) -> list[str]:
-    """Return what a process was told, operation by operation."""
+    """Return a process's results, operation by operation."""
     return [
         operation.result
         for operation in run.world.history.operations

@@ -52,7 +52,7 @@ def done(repo):
 
 
 def overdue(repo):
-    """Besides the run, others that nobody has ended: one to park, to settle and to drop each."""
+    """Besides the run, three that were not ended: one to park, one to settle, one to drop."""
     ready(repo)
     for name, terms in (("to park", {}), ("to drop", {"on_failure": "drop"})):
         other = repo.runs.open(name, **terms)

@@ -76,7 +76,7 @@ class Home:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__WORKERS": "1",
-            "AIRFLOW__API_AUTH__JWT_SECRET": "known to both processes of a test, and to nobody",
+            "AIRFLOW__API_AUTH__JWT_SECRET": "known to both processes of a test, and to no other",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",  # only the runs that a test makes
         }

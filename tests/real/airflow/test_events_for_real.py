@@ -7,7 +7,7 @@ import graveler
 
 @pytest.fixture(scope="module")
 def told(airflow, home, lake_of_the_module):
-    """What was told of commits that came while a triggerer was there, and while none was."""
+    """The events of commits that came while a triggerer ran, and while none did."""
     lake, made = lake_of_the_module, []
 
     def commit(path):

@@ -61,12 +61,12 @@ def test_no_route_goes_round_the_token(asked):
 
 
 def test_who_may_not_see_the_dag_sees_no_run_of_it(asked):
-    assert asked["nobody"] == {
+    assert asked["stranger"] == {
         "": 200,
         "lakes.json": 200,
         **{f"{page}{end}": 403 for page in ("runs", "commit", "diff") for end in ("", ".json")},
     }
-    said = json.loads(asked["nobody's index"][2])
+    said = json.loads(asked["stranger's index"][2])
     assert said["runs"] == []
     assert "no lake at" not in json.dumps(said["troubles"])  # nor where lakes are
 
@@ -146,7 +146,9 @@ def test_an_absent_lake_is_reported_and_the_others_are_shown(asked):
     page = text(asked, "good")
     assert "connection <b>gone</b> cannot be read now" in page
     assert "see the log of the API server" in page
-    assert "no lake at" in text(asked, "seen by admin")  # who may see the connection is told more
+    assert "no lake at" in text(
+        asked, "seen by admin"
+    )  # a user who may see the connection reads more
     assert asked["away"][0] == 503
 
 

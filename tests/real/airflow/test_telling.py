@@ -1,4 +1,4 @@
-"""What people are told: `airflow graveler runs` and `reap`, and the notifier."""
+"""What people read: `airflow graveler runs` and `reap`, and the notifier."""
 
 import json
 from datetime import timedelta

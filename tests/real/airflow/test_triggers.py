@@ -75,7 +75,7 @@ def test_a_repository_and_a_branch_may_come_later(found):
 
 
 def test_a_branch_may_be_deleted_and_made_anew(found):
-    assert found["anew"] == [[], [["adds second", True]]]
+    assert found["again"] == [[], [["adds second", True]]]
 
 
 def test_a_lake_that_was_away_is_read_again_and_nothing_is_lost(found):

@@ -30,7 +30,9 @@ def _parse(arguments: list[str]) -> Namespace:
     parser.add_argument(
         "--keep", action="store_true", help="leave the folder behind, however it ends"
     )
-    parser.add_argument("--leash", action="store_true", help="end when whoever started it does")
+    parser.add_argument(
+        "--leash", action="store_true", help="end when the process that started it ends"
+    )
     parser.add_argument("--reaper", type=int, default=0, help="not for you")
     return parser.parse_args(arguments)
 

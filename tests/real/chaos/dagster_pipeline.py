@@ -34,7 +34,7 @@ def whole_hour(candidate):
 
 
 class ArmedResource(GravelerResource):
-    """The resource; whoever takes it may be struck at its conditional writes."""
+    """The resource; a process that takes it may be struck at its conditional writes."""
 
     def run(self, context):
         if isinstance(context, dg.AssetExecutionContext) and context.has_partition_key:

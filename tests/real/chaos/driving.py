@@ -35,7 +35,7 @@ class Row:
         main: The state of main, each time.
         branch: The state of the run's branch, each time.
         begun: How often it was begun again on purpose.
-        lost: How often it ended before a task of it had begun, with whoever was starting it.
+        lost: How often it ended before a task of it had begun, with the process that was starting it.
         idle: How often it was seen with nothing to do since.
     """
 
@@ -111,7 +111,7 @@ class Chaos(ABC):
 
     @abstractmethod
     def published(self) -> dict[datetime, bool]:
-        """Return by hour whether the orchestrator was told that it is published."""
+        """Return by hour whether the orchestrator has it as published."""
 
     @abstractmethod
     def logs(self) -> str:

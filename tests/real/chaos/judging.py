@@ -67,7 +67,7 @@ class Judge:
         """Look at everything; reap what is left.
 
         Args:
-            succeeded: By hour, whether the orchestrator was told that it is published.
+            succeeded: By hour, whether the orchestrator has it as published.
         """
         verdict = Verdict()
         self._main(verdict, succeeded)

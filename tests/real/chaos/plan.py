@@ -19,7 +19,7 @@ def key_of(hour: datetime) -> str:
 
 @dataclass(frozen=True)
 class Act:
-    """Something that somebody does to a run, from outside.
+    """An action on a run from outside.
 
     Attributes:
         deed: ``fail task``, ``pass task``, ``fail run``, ``pass run``, ``delete run``,
@@ -45,7 +45,7 @@ class Fate:
         faults: What strikes its processes.
         acts: What is done to its run, in this order.
         dag: Of which DAG it is a run.
-        renewals: How often the run is begun anew when it is over and has not published.
+        renewals: How often the run is begun again when it is over and has not published.
     """
 
     hour: datetime

@@ -1,4 +1,4 @@
-"""The harness: a plan, an orchestrator under it, the judge, and what is told at the end."""
+"""The harness: a plan, an orchestrator under it, the judge, and the report at the end."""
 
 from argparse import Namespace
 from collections.abc import Callable

@@ -96,7 +96,7 @@ def test_a_lake_that_is_briefly_not_there(repo, execute, tmp_path):
 
     with pytest.raises(BackendUnavailableError, match="is its volume mounted"):
         execute(body)
-    assert list((tmp_path / "lake").iterdir()) == []  # and nobody has made a lake of it
+    assert list((tmp_path / "lake").iterdir()) == []  # and no lake was made in it
     (tmp_path / "lake").rmdir()
     away.rename(tmp_path / "lake")
     forget_runs()

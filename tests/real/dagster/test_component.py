@@ -196,7 +196,7 @@ def test_a_setting_that_is_none_of_those_there_are_is_refused(lake):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("a_gate", "package.module:NAME"), ("graveler.demo:NOBODY", "cannot be loaded")],
+    [("a_gate", "package.module:NAME"), ("graveler.demo:UNKNOWN", "cannot be loaded")],
 )
 def test_a_gate_that_is_not_there_is_told_by_its_name(lake, name, said):
     with pytest.raises(Exception, match="Error while") as refused:

@@ -123,7 +123,7 @@ def test_a_layout_puts_the_hour_first(repo, resource, materialize):
 
 @pytest.mark.parametrize(
     ("layout", "said"),
-    [("{asset}", "has no {partition}"), ("{partition}/{nobody}", "cannot be filled in")],
+    [("{asset}", "has no {partition}"), ("{partition}/{unknown}", "cannot be filled in")],
 )
 def test_a_layout_that_would_lose_data_is_refused(repo, resource, materialize, layout, said):
     @dg.asset(partitions_def=hours)

@@ -96,7 +96,7 @@ def test_a_program_that_outlived_its_run_is_refused(repo, resource, instance):
     with open_graveler_step(pipes(handed["in time"])) as step:
         step.put("made", b"1")
     with pytest.raises(FencedError), open_graveler_step(pipes(handed["late"])) as step:
-        repo.runs.open(record.key)  # Dagster has started the work anew
+        repo.runs.open(record.key)  # Dagster has started the work again
         step.put("late", b"1")
     with pytest.raises(FencedError):
         with open_graveler_step(pipes(handed["late"])):

@@ -67,7 +67,7 @@ def test_a_published_partition_is_taken_back_in_one_commit(repo, publish, roll_b
     removed = event.metadata["graveler/diff"].value.records
     assert [record.data["path"] for record in removed] == ["made/x/data"]
 
-    assert roll_back().success  # again: the commit that took it back is named
+    assert roll_back().success  # again: the commit of the rollback is named
     assert repo.commit("main").id == commit.id
     assert roll_back(by_commit).success
     assert repo.commit("main").id == commit.id
@@ -85,10 +85,10 @@ def test_later_changes_fail_the_rollback_and_are_named(repo, publish, roll_back)
 
 
 def test_a_run_that_is_not_there_is_a_clear_failure(repo, roll_back):
-    result = roll_back("dagster nobody")
+    result = roll_back("dagster unknown")
     assert not result.success
     failure = result.failure_data_for_node("graveler_rollback_run").user_failure_data
-    assert "dagster nobody" in failure.description
+    assert "dagster unknown" in failure.description
 
 
 def test_a_partition_taken_back_can_be_made_again(repo, publish, roll_back, defs, instance):

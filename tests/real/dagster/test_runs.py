@@ -242,7 +242,7 @@ def test_what_failed_after_publishing_is_executed_again_alone(repo, instance, fo
 
 
 def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run, folder):
-    with repo.runs.open(KEY).step("somebody else's") as step:
+    with repo.runs.open(KEY).step("another") as step:
         step.put("forbidden", b"1")
     result = run()
     assert failed_steps(result) == ["graveler_gates"]
@@ -278,7 +278,7 @@ def test_paths_that_main_changed_meanwhile_fail_publishing(repo, resource, insta
     @dg.asset
     def mine(context: dg.AssetExecutionContext) -> str:
         resource.run(context)
-        with repo.run("somebody else's") as other:
+        with repo.run("another") as other:
             other.put("mine/data", b"theirs")
         return "mine"
 

@@ -1,4 +1,4 @@
-"""Sensors: of commits, of endings, and of runs that nobody ends."""
+"""Sensors: of commits, of endings, and of runs that are not ended."""
 
 import threading
 from datetime import timedelta

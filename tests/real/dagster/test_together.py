@@ -258,10 +258,10 @@ def test_a_run_of_another_code_location_is_not_taken_over(repo, resource):
     resource.run(of("a")).park()  # run again
     with pytest.raises(RunStateError, match="is PARKED, for code location 'a'"):
         resource.run(of("b"))
-    resource.run(of())  # from the command line, where nobody knows
+    resource.run(of())  # from the command line, without a Dagster run
     published = resource.run(of("a"))
     published.publish()
-    resource.run(of("b"))  # begins anew from main
+    resource.run(of("b"))  # begins again from main
 
 
 def test_assets_of_two_scripts_are_not_one_run(repo, instance, resources):

@@ -274,12 +274,12 @@ def test_a_user_who_may_not_make_the_table_is_told(mysql_url: str) -> None:
     url = mysql_url.replace("root@", "reader@")
     with pytest.raises(PermissionDeniedError, match="grant it"):
         MySQLKVStore(url)
-    # A table made by somebody else is all that it needs.
+    # A table made by another user is all that it needs.
     MySQLKVStore(mysql_url).close()
     with MySQLKVStore(url) as store:
         store.set("p", b"k", b"v")
     with pytest.raises(PermissionDeniedError, match="Access denied"):
-        MySQLKVStore(mysql_url.replace("root@", "nobody:secret@"))
+        MySQLKVStore(mysql_url.replace("root@", "user:secret@"))
 
 
 def test_a_database_that_is_not_there_is_told(mysql_url: str) -> None:

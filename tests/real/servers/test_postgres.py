@@ -257,7 +257,7 @@ def test_a_role_that_may_not_make_the_table_is_told(postgres_url: str) -> None:
         try:
             with pytest.raises(PermissionDeniedError, match="grant it"):
                 PostgresKVStore(postgres_url.replace("postgres@", f"{role}@"))
-            # A table made by somebody else is all that it needs.
+            # A table made by another user is all that it needs.
             PostgresKVStore(postgres_url).close()
             connection.execute(
                 f"GRANT SELECT, INSERT, UPDATE, DELETE ON {schema[0]}.graveler_kv TO {role}"

@@ -1,4 +1,4 @@
-"""The demo's pipeline on real hours; what must come out is counted from the CSV anew."""
+"""The demo's pipeline on real hours; the expected result is counted from the CSV."""
 
 import csv
 import io

@@ -37,7 +37,7 @@ def test_a_sound_table_is_read(spark, table):
 @pytest.mark.parametrize("content", ["1\n2\n4\n", "1\n2\n", "", TEXT + "4\n"])
 def test_a_damaged_file_is_no_reading(spark, table, content):
     entry = damage(table, "t/day=2/c d%20.csv", content)
-    assert gspark.read(table, "t/", format="csv", spark=spark).count() >= 6  # nobody looks
+    assert gspark.read(table, "t/", format="csv", spark=spark).count() >= 6  # nothing verifies
     with pytest.raises(CorruptionError, match=r"'t/day=2/c d%20\.csv'") as raised:
         read(spark, table)
     assert entry.address in str(raised.value)

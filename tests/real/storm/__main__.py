@@ -2,12 +2,12 @@
 
     python -m tests.real.storm [FOLDER] [--stride N] [--policy hold|quarantine]
 
-Every process is a fork of this one and opens the lake anew. For each hour one tick is killed
+Every process is a fork of this one and opens the lake itself. For each hour one tick is killed
 (``kill -9``) before its next call to the stores, one call later with every hour, and then two
 come at once, which must get one answer. First the hours are good, until every call has been its
 last; then bad ones, of which under ``quarantine`` each goes to a branch of its own, and under
 ``hold`` none is published; every few hours what was refused is mended, under ``quarantine`` the
-last of it. At the end every file that a writer was told is written has to be on main, once, or in
+last of it. At the end every file whose write was acknowledged has to be on main, once, or in
 quarantine.
 """
 
@@ -41,7 +41,7 @@ WRITERS = 4
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR_S = 0.02
 MENDED = 6
-PAUSE_S = 0.02  # of a writer between two files, lest the hours grow long
+PAUSE_S = 0.02  # of a writer between two files, so that hours stay short
 
 
 class _DeadlyLake(Lake):
@@ -125,7 +125,7 @@ class Storm:
             repo = graveler.open(self.folder / "lake").repository("flights")
             branch = repo.ingestion().branch
             count = 0
-            while os.getppid() == self._parent:  # else nobody is left to stop it
+            while os.getppid() == self._parent:  # else no process is left to stop it
                 count += 1
                 late = count % 7 == 0
                 hour = self._hour() - (1 if late else 0)
@@ -282,7 +282,7 @@ class Storm:
         )
 
     def _told(self):
-        """Return what writers began to write, and what they were told is written."""
+        """Return what writers began to write, and which writes were acknowledged."""
         begun, told = set(), set()
         for log in [*self.folder.glob("writer*"), *self.folder.glob("bad")]:
             for line in log.read_text().splitlines():
@@ -290,7 +290,7 @@ class Storm:
                 begun.add(path)
                 if mark == "!":
                     told.add(path)
-        # a bad file that was mended under either policy is gone because somebody deleted it
+        # a bad file that was mended under either policy is gone because it was deleted
         mended = {path for path in told if path.endswith(".bad")}
         return begun, told - mended
 

@@ -56,9 +56,9 @@ def main(arguments: list[str]) -> int:
             print(f"replay: make torture KILLS={given.kills} DRIVER={driver} SEED={given.seed}")
     print(table(tallies))
     print(
-        "acknowledged: changes the victims were told of; found: of those, there after the kill;\n"
-        "landed: happened though nobody was told; lost: cycles after which anything was missing,\n"
-        "or there and written by nobody, or the repository not sound"
+        "acknowledged: changes that returned to the victims; found: of those, present after the kill;\n"
+        "landed: happened without an acknowledgement; lost: cycles after which anything was missing,\n"
+        "or present though never written, or the repository not sound"
     )
     return 1 if any(tally.lost for tally in tallies.values()) else 0
 

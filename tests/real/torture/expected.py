@@ -19,8 +19,8 @@ class Line:
         committed: Its tree.
         staged: What is staged over it; None for a deletion.
         base: Its own paths as they were when it was last in step with main.
-        ahead: It has commits that main has not; None where nobody knows.
-        behind: Main has commits that it has not; None where nobody knows.
+        ahead: It has commits that main has not; None where it is unknown.
+        behind: Main has commits that it has not; None where it is unknown.
     """
 
     head: str

@@ -81,7 +81,7 @@ class ForkServer:
 
 
 def main() -> None:
-    """Serve until nobody asks any more."""
+    """Serve until the input ends."""
     gc.freeze()  # what is imported needs no look by any child
     logging.disable(logging.CRITICAL)  # victims of a database that is stopped have much to log
     for raw in sys.stdin.buffer:

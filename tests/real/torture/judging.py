@@ -14,11 +14,11 @@ _SHARED = ("commit", "main")
 _STAGE = {"put", "link", "delete"}
 
 _REPEATED = {"link", "delete", "publish"}
-"""Whoever meets a crash in these does them again: they have parts, or leave a run behind."""
+"""After a crash these are repeated: they have parts, or leave a run behind."""
 
 
 class Loss(AssertionError):  # noqa: N818 - that is what it is
-    """Something acknowledged is not there, or something is there that nobody wrote."""
+    """An acknowledged change is missing, or something is present that was never written."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Journal:
     Attributes:
         state: What is there for sure, everything acknowledged done.
         alone: One thread did it all: then all of the state is known exactly.
-        pending: By owner, the operation of which nobody knows whether it happened.
+        pending: By owner, the operation of which it is unknown whether it happened.
         commits: Acknowledged commits by branch, those of deleted branches left out.
         operations: How many were begun.
         acknowledged: How many changing ones were acknowledged.
@@ -61,7 +61,7 @@ class Journal:
         """Take in all that a victim said.
 
         Raises:
-            Loss: It was told something that is not so.
+            Loss: An answer to it was wrong.
         """
         for line in lines:
             if "will" in line:
@@ -155,7 +155,7 @@ class Verdict:
 
     Attributes:
         state: What is there now.
-        landed: Operations that happened though nobody was told.
+        landed: Operations that happened without an acknowledgement.
         unclear: Operations of which the looks of things do not tell.
     """
 

@@ -30,7 +30,7 @@ from tests.real.torture.operations import OWNERS, Operation, execute
 from tests.real.torture.victim import ANSWERS, Plan
 
 ROTATE: Final = 12
-"""Cycles after which a new repository is begun on the same store, lest looking at it take ever
+"""Cycles after which a new repository is begun on the same store, so that checking it does not take ever
 longer; those before are looked at again at the end."""
 
 DENSITIES: Final = (8, 80, 800)
@@ -47,7 +47,7 @@ class Tally:
         operations: Begun.
         acknowledged: Changes that were acknowledged.
         found: Those of them that were found again.
-        landed: Changes that happened though nobody was told.
+        landed: Changes that happened without an acknowledgement.
         disturbed: Cycles in which the database was stopped.
         swept: Collections of garbage that came to their end.
         lost: Cycles after which something was not as it must be.
@@ -278,16 +278,16 @@ def _check_sound(repo: Repository, *, objects: Any = "exist") -> None:
 
 
 def _finish_sweeps(repo: Repository) -> None:
-    """Do what a writer is told to who wants a table that a dead sweep began to delete."""
+    """Follow the error that a writer gets for a table that a dead sweep began to delete."""
     collector = repo.gc
-    collector._lease_seconds = 0.05  # whoever had the lease is dead
+    collector._lease_seconds = 0.05  # the lease's owner is dead
     for mark in list(collector.marks()):
         if mark.state is MarkState.SWEEPING:
             collector.sweep(mark.id)
 
 
 def _clear_up(repo: Repository, state: State, unclear: tuple[Operation, ...]) -> State:
-    """Repeat what nobody can tell whether it happened, as its caller would."""
+    """Repeat an operation of unknown outcome, as its caller would."""
     if unclear:
         _finish_sweeps(repo)
     for operation in unclear:

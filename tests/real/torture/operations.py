@@ -1,7 +1,7 @@
 """What a victim may do: drawn at random, written as a line, carried out on a repository.
 
 Each owner (a thread of the victim) has paths of its own, so that what must be there after a
-crash can be said exactly, whoever else is at work:
+crash can be said exactly, whatever other processes do:
 
 - ``main`` takes staged writes below ``s<owner>/`` and merges of the owner's branches;
 - the branches ``w<owner>-…`` are made from main, change ``m<owner>/…``, and are merged back;
@@ -96,7 +96,7 @@ def draw(  # noqa: C901, PLR0911 - a table of operations
         number: Of the operation, unique in the cycle.
         owner: Whose.
         names: The owner's branches and tags; kept up to date here.
-        alone: Nobody else works: tags and main as a whole are fair game.
+        alone: No other process works: tags and main as a whole are fair game.
         hot: Only write to main and commit it.
     """
     branches = sorted(name for name in names if name.startswith(f"w{owner}-") and not hot)

@@ -1,4 +1,4 @@
-"""A range cache whose fillers are killed: whoever reads after them reads what was written."""
+"""A range cache whose fillers are killed: later reads give what was written."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Victims killed at random moments and at named points; what they were told is there."""
+"""Victims killed at random moments and at named points; what was acknowledged is there."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_a_postgresql_stopped_under_its_clients_loses_nothing(tmp_path):
         victims = Torture(on.place, "stopped", settle=on.settle, disturb=on.disturb, disturbs=0.5)
         tally = victims.run(12)
     assert not tally.lost, tally.story
-    assert tally.disturbed  # by chance, every other time
+    assert tally.disturbed  # at random, every other time
     assert tally.found == tally.acknowledged > 6
 
 

@@ -32,7 +32,7 @@ def _readings(evidence: Evidence) -> Iterator[tuple[Wrong, str]]:
 
 
 def _commits(evidence: Evidence) -> Iterator[tuple[Wrong, str]]:
-    """Judge every commit that was told, found in history, or said to be unnecessary."""
+    """Judge every commit that was acknowledged, is in a history, or was refused as unnecessary."""
     told = {op.message: op for op in evidence.of_kind("commit", "merge", "revert") if op.began}
     for operation in told.values():
         identifier = operation.result if operation.ok else operation.head
@@ -59,7 +59,7 @@ def reads_are_fresh(evidence: Evidence) -> Iterator[str]:
 
 
 def no_write_is_lost(evidence: Evidence) -> Iterator[str]:
-    """What was acknowledged is there for whoever looks later."""
+    """What was acknowledged is present in every later read."""
     return (text for wrong, text in _readings(evidence) if wrong is Wrong.LOST)
 
 

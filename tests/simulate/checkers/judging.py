@@ -15,7 +15,7 @@ from tests.simulate.history import Operation, precedes
 class Wrong(Enum):
     """What is wrong with a value."""
 
-    PHANTOM = "nobody wrote it"
+    PHANTOM = "it was never written"
     FUTURE = "it was written afterwards"
     STALE = "it was overwritten before"
     LOST = "there is nothing where something was written before"
@@ -26,7 +26,7 @@ class Wrong(Enum):
 _DIRECT = frozenset({"merge", "revert", "create", "hard_reset"})
 """What writes the head itself, and nothing staged."""
 
-NOTHING = Operation(0, "nobody", "create", "", before=0, done=True)
+NOTHING = Operation(0, "none", "create", "", before=0, done=True)
 """Before everything, every path was written with nothing."""
 
 
@@ -70,7 +70,7 @@ def _follows(one: Operation, other: Operation) -> bool:
 
 
 def _counts(evidence: Evidence, write: Operation, read: Operation) -> bool:
-    """Return whether whoever reads then must see this write, or a later one."""
+    """Return whether a read at that time must see this write, or a later one."""
     if write is NOTHING or not write.ok or not precedes(write, read):
         return False
     if read.kind in {"merge", "revert"} and write.kind not in _DIRECT:

@@ -37,7 +37,7 @@ def nothing_immutable_was_written(evidence: Evidence) -> Iterator[str]:
 
 
 def commits_are_news(evidence: Evidence) -> Iterator[str]:
-    """Who is told of a commit is told of one that was not there when he began."""
+    """A commit that an operation returns did not exist when the operation began."""
     made = {op.message: op for op in evidence.of_kind("commit", "merge", "revert")}
     for operation in evidence.of_kind("commit"):
         if operation.result in evidence.commits:

@@ -23,7 +23,7 @@ START = datetime(2013, 1, 1, tzinfo=UTC)
 def wait_for(mark: Path) -> None:
     deadline = monotonic() + 200
     while not mark.exists():
-        assert monotonic() < deadline, f"nobody made {mark}"
+        assert monotonic() < deadline, f"{mark} was not made"
         SystemClock().sleep(0.1)
 
 

@@ -27,7 +27,7 @@ os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler
 
 
 class Played:
-    """A DAG of steps that write what they are told to, and what Airflow knows of one run of it."""
+    """A DAG of steps that write given files, and Airflow's records of one run of it."""
 
     def __init__(self, repo, dag_id, run_id="r1", **terms):
         self.repo, self.dag_run = repo, SimpleNamespace(dag_id=dag_id, run_id=run_id, run_after=AT)

@@ -38,7 +38,7 @@ odd = connect("odd", host=lake, extra={"repo": "flights", "lease_minutes": "soon
 mine = connect("mine", host=lake, extra={"lease_minutes": 30, "ttl_days": "1.5"})
 
 away = pathlib.Path(tempfile.mkdtemp())
-write_default_config(away, kv_uri="postgresql://nobody@127.0.0.1:9/none", storage_uri="file://o")
+write_default_config(away, kv_uri="postgresql://user@127.0.0.1:9/none", storage_uri="file://o")
 unreachable = connect("unreachable", host=str(away))
 
 

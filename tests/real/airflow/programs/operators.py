@@ -153,19 +153,19 @@ with graveler.open(folder, create=True) as lake:
     merge(judged, fine).execute(context)
     found["reused"] = repo.gates.judgement("main").reused
 
-    taken = opened("taken back", "p")
+    taken = opened("rolled back", "p")
     published = merge(taken).execute(context)
 
     def back(run):
         return GravelerRollbackOperator(task_id="back", repo="flights", run=run)
 
     found["rollback"] = [
-        *(outcome(lambda: back("taken back").execute(context)) for _ in range(2)),
+        *(outcome(lambda: back("rolled back").execute(context)) for _ in range(2)),
         repo.commit("main").id,
         repo.ref("main").exists("p"),
         repo.commit("main").metadata["airflow.task_id"],
     ]
-    found["rollback of nothing"] = outcome(lambda: back("nobody").execute(context))
+    found["rollback of nothing"] = outcome(lambda: back("unknown").execute(context))
 
     due = []
 

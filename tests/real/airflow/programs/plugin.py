@@ -104,8 +104,8 @@ def dag_runs(lake: Path) -> None:
 def tokens() -> dict[str, str]:
     manager = get_auth_manager()
     users = {
-        role: SimpleAuthManagerUser(username=role, role=role if role != "nobody" else None)
-        for role in ("admin", "viewer", "nobody")
+        role: SimpleAuthManagerUser(username=role, role=role if role != "stranger" else None)
+        for role in ("admin", "viewer", "stranger")
     }
     return {role: manager.generate_jwt(user) for role, user in users.items()}
 
@@ -169,8 +169,8 @@ def main(folder: Path) -> dict[str, Any]:
     pages = ["", "runs", "commit", "diff", "lakes.json", "runs.json", "commit.json", "diff.json"]
     everything = {**good, **of_commit, "left": parent, "right": commit}
     asked["no token"] = {page: ask(page, None, **everything)[0] for page in pages}
-    asked["nobody's index"] = ask("lakes.json", "nobody")
-    asked["nobody"] = {page: ask(page, "nobody", **everything)[0] for page in pages}
+    asked["stranger's index"] = ask("lakes.json", "stranger")
+    asked["stranger"] = {page: ask(page, "stranger", **everything)[0] for page in pages}
     client.cookies.set("_token", bearer["viewer"]["Authorization"].split()[1])
     asked["cookie"] = ask("runs", None, **good)[0]
     (plugin,) = [each for each in get_plugin_info() if each["name"] == "graveler"]

@@ -60,7 +60,7 @@ def commits(flights: Repository):
     yield "prefix", sensor(deferrable=False, prefix="output/").execute(begun)
     yield "since", sensor(deferrable=False, since=made[0]).execute(begun)
     yield "elsewhere", sensor(deferrable=False, prefix="no/").poke(begun).is_done
-    yield "wrong", outcome(lambda: sensor(deferrable=False, since="nobody").execute(begun))
+    yield "wrong", outcome(lambda: sensor(deferrable=False, since="unknown").execute(begun))
     yield "missing", sensor(repo="trains", deferrable=False).poke(begun).is_done
 
 
@@ -155,7 +155,7 @@ def partitions(flights: Repository):
         return operator.execute(known), told[hours]
 
     published = {"commit": "f", "hour": "2013-01-01T07:00Z"}  # as a run's own publish tells
-    returned, accessor = run(told, published, {"from": "somebody else"})
+    returned, accessor = run(told, published, {"from": "another process"})
     yield "partitions", [returned, sorted(accessor.partition_keys), accessor.extra]
     try:
         run(told[4:])

@@ -21,7 +21,7 @@ from graveler_airflow.triggers import GravelerCommitTrigger, GravelerObjectTrigg
 
 FAST = 0.02
 QUIET = 0.2  # seconds, in which nothing more may be told
-LONG = 500  # looks of the test at what was told
+LONG = 500  # polls of the reported events
 
 
 class Store:
@@ -164,7 +164,7 @@ async def absences(lake: Lake):
     trains.create_branch("dev")
     commit(trains, "second", "dev")
     told, _ = await watch(dev, 1)
-    yield "anew", [nothing, [[news["message"], "rewound_from" in news] for news in told]]
+    yield "again", [nothing, [[news["message"], "rewound_from" in news] for news in told]]
 
 
 async def outages(flights: Repository, folder: Path):
@@ -198,7 +198,7 @@ async def outages(flights: Repository, folder: Path):
 
 
 async def backlogs(flights: Repository):
-    """More commits than are told of at once."""
+    """More commits than one event reports."""
     start, most = flights.commit("main").id, arrivals.MOST
     made = [commit(flights, f"many/{n}") for n in range(8)]
     defaults = cast("dict[str, Any]", arrivals.commits_since.__kwdefaults__)
@@ -215,7 +215,7 @@ async def waits(flights: Repository):
     (range_,), _ = await watch(watcher(begun=begun, once=True), 1)
     yield "begun", [late, [news["commit"] for news in range_["commits"]]]
     try:
-        await watch(watcher(since="nobody", once=True), 1)
+        await watch(watcher(since="unknown", once=True), 1)
     except InvalidInputError as error:
         yield "wrong", str(error)
 

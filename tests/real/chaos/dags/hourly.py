@@ -68,7 +68,7 @@ def pipeline(dag_id, *, patience=None, limit=timedelta(seconds=25), defers=False
     whole = made()
     for operator in whole.tasks:
         operator._pre_execute_hook = arm  # type: ignore[union-attr] # none is mapped
-    # set when the block is over: the run is told that it will be left open, not warned of it
+    # set when the block is over: the run receives it then, without a warning
     whole.dagrun_timeout = patience
     return whole
 
