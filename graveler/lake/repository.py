@@ -390,15 +390,10 @@ class Repository:
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
         merges.check_strategy(strategy)
-        return reverts.revert(
-            self.stores,
-            on,
-            resolve_to_name(self.stores.refs, commit),
-            CommitSpec(message or "", check_caller_pairs("revert", metadata), committer),
-            parent=parent,
-            strategy=strategy,
-            allow_empty=allow_empty,
-        )
+        spec = CommitSpec(message or "", check_caller_pairs("revert", metadata), committer)
+        target = resolve_to_name(self.stores.refs, commit)
+        pick = reverts.Pick(target, parent, strategy, allow_empty)
+        return reverts.revert(self.stores, on, pick, spec)
 
     def cherry_pick(  # noqa: PLR0913 - the fields of a commit
         self,
@@ -436,15 +431,10 @@ class Repository:
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
         merges.check_strategy(strategy)
-        return reverts.cherry_pick(
-            self.stores,
-            onto,
-            resolve_to_name(self.stores.refs, commit),
-            CommitSpec(message or "", check_caller_pairs("cherry-pick", metadata), committer),
-            parent=parent,
-            strategy=strategy,
-            allow_empty=allow_empty,
-        )
+        spec = CommitSpec(message or "", check_caller_pairs("cherry-pick", metadata), committer)
+        target = resolve_to_name(self.stores.refs, commit)
+        pick = reverts.Pick(target, parent, strategy, allow_empty)
+        return reverts.cherry_pick(self.stores, onto, pick, spec)
 
     def moves(
         self,

@@ -69,6 +69,11 @@ class Landed:
     tip: Tip
     commit: Commit | None
 
+    @property
+    def head(self) -> Commit:
+        """The head of the branch after the landing."""
+        return self.commit or self.tip.head
+
 
 class LookAgain(Exception):  # noqa: N818 - no error: a signal to `land`
     """A build reports that the branch has moved: the attempt counts as a lost race."""

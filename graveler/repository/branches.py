@@ -134,7 +134,7 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
 
     result = land(stores, name, _RESET, build, guard="reset", landed=landed)
     stores.staging.drop(result.tip.record.staging_token, *result.tip.record.sealed_tokens)
-    return result.commit or result.tip.head
+    return result.head
 
 
 def _latest(record: BranchRecord) -> Move | None:

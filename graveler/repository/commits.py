@@ -214,7 +214,7 @@ class _Committer:
             holds_turn=True,
         )
         if landed.commit is None:
-            return self._other or landed.tip.head
+            return self._other or landed.head
         self._stores.staging.drop(*self._tokens)
         return landed.commit
 

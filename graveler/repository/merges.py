@@ -198,7 +198,7 @@ def merge_into(
         return None if made is None else tip.at(made)
 
     landed = land(stores, into, "merge", build, guard="merge")
-    return MergeResult(landed.commit or landed.tip.head, already=landed.commit is None)
+    return MergeResult(landed.head, already=landed.commit is None)
 
 
 def find_bases(stores: Stores, source: Commit, dest: Commit) -> Bases | None:

@@ -1,13 +1,12 @@
 """A commit of given changes and nothing else: what is staged on the branch stays staged.
 
-The tree is built off to the side and the branch moves in one compare-and-set, so the changes
-are visible all together or not at all, and a process that dies before leaves nothing but bytes
-that no entry names.
+The branch moves in one compare-and-set, so the changes are visible all together or not at all. A
+process that dies before leaves nothing but bytes that no entry names.
 
-A staged write of one of the paths hides what the commit has there. One that is older than the commit
-gives way, a newer one does not. So the live token is sealed first where it holds such writes, and
-the compare-and-set that moves the branch puts a token with the commit's own values behind the sealed
-ones. What others write meanwhile and later lies under the new live token, over both.
+A staged write of one of the paths hides the commit's value of it. An older write must give way, a
+newer one must not. So the live token is sealed first if it holds such writes, and the compare-and-set
+that moves the branch puts a token with the commit's own values behind the sealed ones. Later writes
+of other processes lie under the new live token, over both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,6 @@ from typing import Final
 
 from graveler.committed import apply
 from graveler.errors import (
-    InternalError,
     NoChangesError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -41,10 +39,10 @@ def commit_changes(
     """Commit `writes` (staged forms by key) on the branch's head, whatever that is by then.
 
     Raises:
-        NoChangesError: The head is so already.
-        ProtectedBranchError: The branch takes no writes or no commits.
+        NoChangesError: The head has all of these changes.
+        ProtectedBranchError: The branch accepts no writes or no commits.
         FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses; it did not move.
+        GateFailedError: A gate that the branch requires refuses; the branch did not move.
         ThrottledError: 64 tokens are sealed on the branch: commit or discard what is staged.
     """
     if not fence:
@@ -55,7 +53,7 @@ def commit_changes(
     def build(tip: Tip) -> BranchRecord:
         nonlocal token
         if token and token not in tip.record.sealed_tokens:
-            stores.staging.drop(token)  # of a race that was lost
+            stores.staging.drop(token)  # of a lost race
         changes = staged_changes(iter(ordered))
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
         token = _lay(stores, tip.record, ordered)
@@ -69,14 +67,11 @@ def commit_changes(
 
     _seal(stores, name, fence, ordered)
     guard = "" if fence else "commit"
-    landed = land(stores, name, "commit", build, fence=fence, guard=guard)
-    if landed.commit is None:
-        raise InternalError(f"branch {name!r}: a commit of given changes landed nothing")
-    return landed.commit
+    return land(stores, name, "commit", build, fence=fence, guard=guard).head
 
 
 def _seal(stores: Stores, name: str, fence: str, writes: _Writes) -> None:
-    """Give the branch a new live token where the present one holds older writes of these paths."""
+    """Give the branch a new live token if the present one holds older writes of these paths."""
     live = ""
 
     def change(record: BranchRecord) -> BranchRecord:
@@ -119,9 +114,9 @@ def _lay(stores: Stores, record: BranchRecord, writes: _Writes) -> str:
 
 
 def _replace(stores: Stores, tip: Tip, sealed: tuple[str, ...]) -> None:
-    """Put other sealed tokens into the record, without a commit."""
+    """Replace the sealed tokens of the record, without a commit."""
     record = replace(tip.record, sealed_tokens=sealed)
     try:
         stores.refs.branches.replace(record, tip.predicate)
     except (PreconditionFailedError, OutcomeUnknownError):
-        raise LookAgain from None  # if it was replaced, nothing is hidden at the next look
+        raise LookAgain from None  # if it was replaced, the next try finds nothing hidden

@@ -179,7 +179,7 @@ def _revert(
         },
     )
     try:
-        return reverts.revert(stores, record.into, published, spec, parent=1, strategy=None)
+        return reverts.revert(stores, record.into, reverts.Pick(published, parent=1), spec)
     except MergeConflictError as error:
         shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
         more = error.count - _NAMED
