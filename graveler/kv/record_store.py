@@ -66,9 +66,7 @@ class RecordStore(Generic[K, R]):
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, R]]:
         """Yield the records whose key starts with `prefix`: the rest of the key, and the record."""
-        for key, value in self._kv.scan(self._partition, prefix):
-            if not key.startswith(prefix):
-                return
+        for key, value in self._kv.scan_below(self._partition, prefix):
             yield key[len(prefix) :], self._decode(value)
 
     def write(self, name: K, record: R, predicate: Predicate = ABSENT) -> bool:

@@ -107,6 +107,15 @@ class KVStore(ABC):
     def get(self, partition: str, key: bytes) -> Stored | None:
         """Return the value at the key with its predicate, or None."""
 
+    def scan_below(
+        self, partition: str, prefix: bytes, start: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the keys that begin with `prefix`, from `start` on, with their values."""
+        for key, value in self.scan(partition, max(prefix, start)):
+            if not key.startswith(prefix):
+                return
+            yield key, value
+
     def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
         """Return what :meth:`get` gives for `key` in each of the partitions, in their order.
 

@@ -206,24 +206,19 @@ class Branches:
             after: Only those that come after this name.
         """
         start = branch_key(after) + b"\0" if after else _PREFIX
-        for key, value in self._kv.scan(self._partition, start):
-            if not key.startswith(_PREFIX) or (key.startswith(_OF_RUNS) and not runs):
+        for key, value in self._kv.scan_below(self._partition, _PREFIX, start):
+            if key.startswith(_OF_RUNS) and not runs:
                 return
             yield decode_branch(value)
 
     def names(self) -> Iterator[str]:
         """Yield the name of every branch, even if its record cannot be read."""
-        for key, _ in self._kv.scan(self._partition, _PREFIX):
-            if not key.startswith(_PREFIX):
-                return
+        for key, _ in self._kv.scan_below(self._partition, _PREFIX):
             yield read_key(key[len(_PREFIX) :].removeprefix(b"~"), "branch")
 
     def of_runs(self, prefix: str) -> Iterator[BranchRecord]:
         """Yield the branches of runs and steps whose name starts with `prefix`, by name."""
-        start = _OF_RUNS + prefix.encode()
-        for key, value in self._kv.scan(self._partition, start):
-            if not key.startswith(start):
-                return
+        for _, value in self._kv.scan_below(self._partition, _OF_RUNS + prefix.encode()):
             yield decode_branch(value)
 
     def _read(self, name: str) -> Stored | None:

@@ -13,8 +13,9 @@ condemnation, and the sweep keeps the tree.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import islice
 from threading import RLock
 from typing import Final
 
@@ -60,10 +61,10 @@ def id_of(commit: Commit) -> str:
 
 def _checked(commit: Commit) -> Commit:
     """Return the commit if its id matches its fields, or raise CorruptionError."""
-    found = id_of(commit)
-    if found != commit.id:
+    computed = id_of(commit)
+    if computed != commit.id:
         raise CorruptionError(
-            f"commit {commit.id} is not what its id says (that would be {found}): its metarange, "
+            f"commit {commit.id} does not match its id (it computes to {computed}): its metarange, "
             "parents, message, committer, time or metadata was damaged or changed in the key-value "
             "store; restore that, or the refs from a dump (graveler refs restore), and run "
             "`graveler fsck`"
@@ -126,18 +127,14 @@ class Commits:
         """
         if len(prefix) < _SHORTEST_PREFIX:
             return None
-        start = _PREFIX + prefix.encode()
-        found: list[str] = []
-        for key, _ in self._kv.scan(self._partition, start):
-            if not key.startswith(start):
-                break
-            found.append(read_key(key[len(_PREFIX) :], "commit"))
-            if len(found) > 1:
-                raise InvalidInputError(
-                    f"commit prefix {prefix!r} is ambiguous ({found[0][:16]}…, {found[1][:16]}…): "
-                    "give more digits"
-                )
-        return self.get(found[0]) if found else None
+        rows = self._kv.scan_below(self._partition, _PREFIX + prefix.encode())
+        ids = [read_key(key[len(_PREFIX) :], "commit") for key, _ in islice(rows, 2)]
+        if len(ids) > 1:
+            raise InvalidInputError(
+                f"commit prefix {prefix!r} is ambiguous ({ids[0][:16]}…, {ids[1][:16]}…): "
+                "give more digits"
+            )
+        return self.get(ids[0]) if ids else None
 
     def add(  # noqa: PLR0913 - the fields of a commit
         self,
@@ -154,14 +151,7 @@ class Commits:
         """Store a commit and return it; storing the same one twice is harmless."""
         check_pairs("commit", metadata)
         commit = Commit(
-            id=commit_id(
-                metarange=metarange,
-                parents=parents,
-                message=message,
-                committer=committer,
-                created=created,
-                metadata=metadata,
-            ),
+            id="",
             metarange=metarange,
             parents=parents,
             generation=1 + max((self.get(parent).generation for parent in parents), default=0),
@@ -172,6 +162,7 @@ class Commits:
             tokens=tokens,
             spans=spans,
         )
+        commit = replace(commit, id=id_of(commit))
         record = encode_commit(commit)
         if len(record) > RECORD_BYTES:
             raise InvalidInputError(
@@ -183,14 +174,12 @@ class Commits:
 
     def add_all(self, commits: Iterable[Commit]) -> None:
         """Store commits as they are, in few round trips; their ids must have been checked."""
-        items = [(_PREFIX + one.id.encode(), encode_commit(one)) for one in commits]
+        items = [(_PREFIX + commit.id.encode(), encode_commit(commit)) for commit in commits]
         self._kv.set_many(self._partition, items)
 
     def list(self) -> Iterator[Commit]:
         """Yield every commit stored, by id; each is checked against it."""
-        for key, value in self._kv.scan(self._partition, _PREFIX):
-            if not key.startswith(_PREFIX):
-                return
+        for key, value in self._kv.scan_below(self._partition, _PREFIX):
             yield _checked(decode_commit(read_key(key[len(_PREFIX) :], "commit"), value))
 
     def _remember(self, commit: Commit) -> Commit:
@@ -242,7 +231,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
         self, kv: KVStore, uid: str, *, has_tree: Callable[[str], bool] | None = None
     ) -> None:
         super().__init__(kv, f"gc:{uid}", key=_key, encode=_encode, decode=_decode)
-        self.has_tree = has_tree or _always
+        self.has_tree = has_tree or (lambda _: True)
 
     def list(self) -> Iterator[tuple[str, Expired]]:
         """Yield the commits that are condemned or expired, by id."""
@@ -251,22 +240,24 @@ class ExpiredCommits(RecordStore[str, Expired]):
 
     def check_readable(self, commit_id: str) -> None:
         """Raise ExpiredError if the commit's tree is gone."""
-        found = self.find(commit_id)
-        if found is not None and (found[0].gone or not self.has_tree(commit_id)):
-            raise _gone(commit_id, found[0])
+        self._find_condemned(commit_id)
 
     def check_nameable(self, commit_id: str) -> None:
         """Raise ExpiredError if no new ref may name the commit: its tree is deleted or condemned."""
-        found = self.find(commit_id)
-        if found is None:
-            return
-        if found[0].gone or not self.has_tree(commit_id):
-            raise _gone(commit_id, found[0])
-        raise ExpiredError(
-            f"commit {commit_id[:12]} was condemned by garbage collection on "
-            f"{found[0].when:%Y-%m-%d %H:%M} UTC, because nothing named it: `graveler gc undelete "
-            f"{found[0].mark}` takes that back, and it can be named again"
-        )
+        record = self._find_condemned(commit_id)
+        if record is not None:
+            raise ExpiredError(
+                f"commit {commit_id[:12]} was condemned by garbage collection on "
+                f"{record.when:%Y-%m-%d %H:%M} UTC, because nothing named it: `graveler gc undelete "
+                f"{record.mark}` makes it available again"
+            )
+
+    def _find_condemned(self, commit_id: str) -> Expired | None:
+        """Return the record of a condemned commit; raise ExpiredError if its tree is gone."""
+        record = self.get(commit_id)
+        if record is not None and (record.gone or not self.has_tree(commit_id)):
+            raise _gone(commit_id, record)
+        return record
 
     def keep(self, commit_id: str) -> None:
         """Remove the condemnation of a commit, now that a ref names it.
@@ -275,18 +266,15 @@ class ExpiredCommits(RecordStore[str, Expired]):
             ExpiredError: It is too late, the tree is gone.
         """
         for _ in range(_ATTEMPTS):
-            found = self.find(commit_id)
-            if found is None:
+            stored = self.find(commit_id)
+            if stored is None:
                 return
-            if found[0].gone:
-                raise _gone(commit_id, found[0])
-            if self.remove(commit_id, found[1]):
+            record, predicate = stored
+            if record.gone:
+                raise _gone(commit_id, record)
+            if self.remove(commit_id, predicate):
                 return
         raise ThrottledError(f"commit {commit_id[:12]}: lost {_ATTEMPTS} races; try again")
-
-
-def _always(_commit_id: str) -> bool:
-    return True
 
 
 def _key(commit_id: str) -> bytes:

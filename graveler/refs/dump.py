@@ -1,11 +1,11 @@
-"""All refs in one file: for a backup, and for the day the key-value store is lost.
+"""All refs in one file, a backup for the loss of the key-value store.
 
-JSON lines: a header; every commit that a branch or a tag reaches, parents before children;
-which of them have expired; branches; tags; the protection rules; gates that branches require,
-if they do; and an end with a checksum, so that a file that was cut off is told. Staged writes, runs and the log of moves are not in it.
+The file has JSON lines: a header; every commit that a branch or a tag reaches, parents before
+children; which of them have expired; branches; tags; the protection rules; required gates, if there
+are any; and an end with a checksum, which reveals a truncated file. Staged writes, runs and the log of
+moves are not in it.
 
-Nothing of a file is believed: the id of every commit is computed again from what the file says
-of it, before anything is done with it.
+A file is not trusted: the id of every commit is computed again from its fields before it is used.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,8 +35,8 @@ class Header:
     Attributes:
         repository: Its name.
         storage: Root URI of its objects; "" where they lie below the lake's storage.
-        default_branch: The branch it began with.
-        splitting: Where its ranges end: min bytes, max bytes, raggedness.
+        default_branch: Its default branch.
+        splitting: The rule by which its ranges end: min bytes, max bytes, raggedness.
     """
 
     repository: str
@@ -47,17 +47,17 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a dump holds, but for the commits themselves.
+    """The contents of a dump, except the commits themselves.
 
     Attributes:
         header: Describes its repository.
-        generations: Of every commit, by id.
+        generations: The generation of every commit, by id.
         trees: Metaranges of the commits that branches and tags name, by commit id.
         expired: Commits whose trees garbage collection has removed.
         branches: Head and whether it is hidden, by name.
         tags: Commit ids by name.
         rules: Protection: what is forbidden, by pattern.
-        gates: What branches require, by pattern.
+        gates: The required gates, by pattern.
     """
 
     header: Header
@@ -77,7 +77,9 @@ def write_dump(refs: Refs, header: Header, file: BinaryIO) -> Contents:
     """
     contents = Contents(
         header,
-        branches={one.name: (one.commit_id, one.hidden) for one in refs.branches.list()},
+        branches={
+            record.name: (record.commit_id, record.hidden) for record in refs.branches.list()
+        },
         tags=dict(refs.tags.list()),
         rules=refs.protection.rules(),
         gates=dict(refs.requirements.rules()),
@@ -99,16 +101,16 @@ def _heads(contents: Contents) -> set[str]:
 
 
 def _reachable(refs: Refs, heads: Iterable[str]) -> dict[str, int]:
-    """Return the generations of the commits that are reached, the least first."""
-    found: dict[str, int] = {}
-    todo = list(heads)
-    while todo:
-        identifier = todo.pop()
-        if identifier not in found:
+    """Return the generations of the reached commits, in ascending order."""
+    generations: dict[str, int] = {}
+    pending = list(heads)
+    while pending:
+        identifier = pending.pop()
+        if identifier not in generations:
             commit = refs.commits.get(identifier)
-            found[identifier] = commit.generation
-            todo += commit.parents
-    return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
+            generations[identifier] = commit.generation
+            pending += commit.parents
+    return dict(sorted(generations.items(), key=lambda item: (item[1], item[0])))
 
 
 def _lines(refs: Refs, contents: Contents) -> Iterator[dict[str, Any]]:
@@ -129,11 +131,11 @@ def _lines(refs: Refs, contents: Contents) -> Iterator[dict[str, Any]]:
 
 
 def read_dump(path: Path) -> Contents:
-    """Return what a file holds, having checked all of it; nothing is written anywhere.
+    """Return the contents of a file, all of it checked; nothing is written.
 
     Raises:
         NotFoundError: There is no such file.
-        InvalidInputError: It is no dump.
+        InvalidInputError: The file is no dump.
         NewerFormatError: A newer graveler wrote it.
         OlderFormatError: An older graveler wrote it.
         CorruptionError: It is truncated or damaged, or a commit does not match its id.
@@ -149,11 +151,11 @@ def read_dump(path: Path) -> Contents:
             if contents is None:
                 contents = Contents(_header(raw, what))
             elif ended:
-                raise CorruptionError(f"{what}: it goes on behind its end")
+                raise CorruptionError(f"{what}: it has lines after its end")
             elif raw.startswith(_END):
                 ended = True
                 if raw != encode_json({"end": {"sha256": digest.hexdigest()}}) + b"\n":
-                    raise CorruptionError(f"{what}: its checksum is another one: it was damaged")
+                    raise CorruptionError(f"{what}: its checksum differs: it was damaged")
             else:
                 _take(contents, raw, what)
             digest.update(raw)
@@ -218,10 +220,10 @@ def _commit(fields: Fields, what: str) -> Commit:
     """Return the commit of a line, if it matches its id."""
     identifier = fields.digest("commit")
     commit = read_commit(identifier, fields)
-    found = id_of(commit)
-    if found != identifier:
+    computed = id_of(commit)
+    if computed != identifier:
         raise CorruptionError(
-            f"{what}: commit {identifier} is not what its id says (that would be {found}): the "
+            f"{what}: commit {identifier} does not match its id (it computes to {computed}): the "
             "file was damaged or changed; nothing was written"
         )
     return commit
@@ -242,7 +244,7 @@ def _check_heads(contents: Contents, path: Path) -> None:
     if contents.header.default_branch not in contents.branches:
         raise CorruptionError(f"{path}: it has no branch {contents.header.default_branch!r}")
     heads = _heads(contents)
-    for identifier in [one for one in contents.trees if one not in heads]:
+    for identifier in contents.trees.keys() - heads:
         del contents.trees[identifier]
 
 

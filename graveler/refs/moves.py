@@ -138,9 +138,7 @@ class Moves:
         for born in self._births(prefix):
             start = f"{prefix}{born}/{_LAST}".encode()
             life = None
-            for key, value in self._kv.scan(self._partition, start) if born != but else ():
-                if not key.startswith(start):
-                    break
+            for key, value in self._kv.scan_below(self._partition, start) if born != but else ():
                 life = _decode_life(key, value)  # the last one has the most moves
             if life is not None:
                 yield life
@@ -175,9 +173,7 @@ class Moves:
         """Return what was done with a tag, or was to be done, the oldest first."""
         start = f"{_TAG}{name}/".encode()
         lines: list[tuple[int, bytes, list[Move]]] = []
-        for key, value in self._kv.scan(self._partition, start):
-            if not key.startswith(start):
-                break
+        for key, value in self._kv.scan_below(self._partition, start):
             lines.append((-_tag_line(key)[1], key, list(decode_moves(value))))
         return [move for _, _, moves in sorted(lines) for move in moves]
 
@@ -190,9 +186,7 @@ class Moves:
         if number < kept or number % _TRIMMED_EVERY:
             return
         oldest = f"{start}{_FIRST_NUMBER - number + kept:08d}".encode()
-        for key, _ in self._kv.scan(self._partition, oldest):
-            if not key.startswith(start.encode()):
-                return
+        for key, _ in self._kv.scan_below(self._partition, start.encode(), oldest):
             self._kv.delete(self._partition, key)
 
     def _backwards(

@@ -90,9 +90,7 @@ class Tags:
 
     def list(self) -> Iterator[tuple[str, str]]:
         """Yield (name, commit id), by name."""
-        for key, value in self._kv.scan(self._partition, _PREFIX):
-            if not key.startswith(_PREFIX):
-                return
+        for key, value in self._kv.scan_below(self._partition, _PREFIX):
             name = read_key(key[len(_PREFIX) :], "tag")
             yield name, _commit_id(name, value)
 

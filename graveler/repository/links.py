@@ -1,4 +1,4 @@
-"""Links: entries of files that are in a store already, each looked up when it is made.
+"""Links: entries of files that are in a store already, each looked up when it is created.
 
 Many files are looked up in as few requests as possible.
 """
@@ -28,20 +28,20 @@ def linked(
 ) -> tuple[list[Entry], Epoch]:
     """Return the entries as they are stored: addresses in their one form, all of them looked up.
 
-    The time is the one that the store reports, and of a foreign file its version, too. A checksum
-    is the caller's word, unless the entry is of graveler's own bytes and says otherwise.
+    Times, and the versions of foreign files, are those that the store reports. A checksum is the
+    caller's, unless the entry is of graveler's own bytes.
 
     Args:
         stores: The repository.
-        entries: As the caller has them.
-        sized: Whether they say how large the files are.
+        entries: The caller's entries.
+        sized: Whether they have the sizes of the files.
 
     Returns:
         The entries, and the epoch of sweeps under which those of own files were looked up.
 
     Raises:
         ObjectNotFoundError: There is no such object.
-        InvalidInputError: A path, an address or a checksum cannot be one, or the size is another.
+        InvalidInputError: A path, an address or a checksum is invalid, or the size differs.
         PermissionDeniedError: A file lies in no declared place.
     """
     book = AddressBook(stores.storage)
@@ -54,7 +54,7 @@ def linked(
 
 
 class _Owners:
-    """Tells whose storage a foreign file lies in."""
+    """Detects foreign files that lie in the storage of another repository."""
 
     def __init__(self, stores: Stores, book: AddressBook) -> None:
         self._stores = stores
@@ -66,7 +66,7 @@ class _Owners:
         """Refuse a file in another repository's storage.
 
         Raises:
-            InvalidInputError: With the repository's name, and the way out.
+            InvalidInputError: It lies there.
         """
         folder = uri.rpartition("/")[0]
         if folder in self._free:
@@ -79,7 +79,7 @@ class _Owners:
             if self._book.key_below(root, uri) is not None:
                 raise InvalidInputError(
                     f"address {uri!r} lies in the storage of repository {name!r}, whose garbage "
-                    "collection does not know of links from here: copy the bytes instead, with "
+                    "collection ignores links from here: copy the bytes instead, with "
                     f"put(path, repository({name!r}).ref(…).open(path))"
                 )
         self._free.add(folder)
@@ -99,22 +99,18 @@ def _checked(entry: Entry, book: AddressBook, owners: _Owners) -> Entry:
 
 
 def _infos(stores: Stores, addresses: Collection[str]) -> Mapping[str, tuple[ObjectInfo, str]]:
-    """Return what the stores know of the objects that are there, and the version of each."""
-    by_store: defaultdict[int, dict[str, str]] = defaultdict(dict)
-    opened: dict[int, ObjectStore] = {}
-    foreign = [address for address in addresses if not is_own(address)]
-    places = stores.refs.links.list() if foreign else []
+    """Return the existing objects and their versions, by address."""
+    by_store: defaultdict[ObjectStore, dict[str, str]] = defaultdict(dict)
+    places = [] if all(map(is_own, addresses)) else stores.refs.links.list()
     for address in addresses:
         own = is_own(address)
         store, key = (stores.objects, address) if own else stores.locate_foreign(address, places)
-        opened[id(store)] = store
-        by_store[id(store)][key] = address
-    found: dict[str, tuple[ObjectInfo, str]] = {}
-    for number, keys in by_store.items():
-        store = opened[number]
-        for key, info in look_up(store, keys).items():
-            found[keys[key]] = info, _version(store, info)
-    return found
+        by_store[store][key] = address
+    return {
+        keys[key]: (info, _version(store, info))
+        for store, keys in by_store.items()
+        for key, info in look_up(store, keys).items()
+    }
 
 
 def _version(store: ObjectStore, info: ObjectInfo) -> str:
@@ -146,17 +142,17 @@ def _seen(entry: Entry, infos: Mapping[str, tuple[ObjectInfo, str]], *, sized: b
 
 
 AT_A_TIME: Final = 32
-"""Requests for single objects that are under way together."""
+"""Concurrent requests for single objects."""
 
 _PAGE: Final = 1_000
 
 
 def look_up(store: ObjectStore, keys: Iterable[str]) -> dict[str, ObjectInfo]:
-    """Return what the store knows of those objects that are there, by key.
+    """Return the existing objects by key.
 
     A page of a listing takes as long as one round of requests for single objects. So the keys
-    are looked for in a listing as long as each of its pages has more of them than a round would;
-    where a page has fewer, some rounds of single requests come next, more each time.
+    are taken from a listing while each of its pages has more of them than a round; if a page has
+    fewer, some rounds of single requests follow, more each time.
     """
     wanted = sorted(set(keys), key=str.encode)
     if not store.put_threads:  # the caller's own disk: a request costs nothing
@@ -172,13 +168,13 @@ def look_up(store: ObjectStore, keys: Iterable[str]) -> dict[str, ObjectInfo]:
         single += wanted[at : at + skip]
         at += skip
         skip *= 2
-    found = {key: listed[key] for key in wanted if key in listed}
-    found.update(_heads(store, single + wanted[at:]))
-    return found
+    infos = {key: listed[key] for key in wanted if key in listed}
+    infos.update(_heads(store, single + wanted[at:]))
+    return infos
 
 
 def _list(store: ObjectStore, wanted: list[str], at: int, listed: dict[str, ObjectInfo]) -> int:
-    """List from the key at `at` on while it is worth it; return up to where all is known."""
+    """List from the key at `at` on while that is cheaper; return the position that it reached."""
     prefix = commonprefix([wanted[at], wanted[-1]]).rpartition("/")[0]  # noqa: RUF071 - cut at a slash
     listing = store.list(f"{prefix}/" if prefix else "", after=wanted[at][:-1])
     while True:

@@ -1,6 +1,6 @@
 """Merge: a three-way merge of trees, then one compare-and-set of the destination."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,11 +28,11 @@ STRATEGIES: Final = (None, "source-wins", "dest-wins")
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What a merge did.
+    """The result of a merge.
 
     Attributes:
-        commit: The merge commit, or the destination's head where nothing had to be done.
-        already: The destination held the source before.
+        commit: The merge commit, or the destination's head if there was nothing to merge.
+        already: The destination contained the source before.
     """
 
     commit: Commit
@@ -61,18 +61,18 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
 
     Args:
         stores: The repository.
-        base: What both sides started from: a metarange id, or all best bases.
+        base: The origin of both sides: a metarange id, or all best bases.
         source: Metarange id.
         dest: Metarange id.
         strategy: One of `STRATEGIES`.
-        what: What is done, for the error.
-        resolve: Asked first about each conflict.
-        earlier: What the same merge gave before the destination moved on.
-        lines: The commits from which it is looked up what changed a path in conflict last on the
-            side of the source, and of the destination; None: it is not looked up.
+        what: The operation, for the error.
+        resolve: Called first for each conflict.
+        earlier: The result of the same merge before the destination moved.
+        lines: The heads of the source and of the destination. The error names the last commit on
+            each line that changed a path in conflict; None: not for this side.
 
     Raises:
-        MergeConflictError: Both sides changed a path, differently.
+        MergeConflictError: Both sides changed a path differently.
         InvalidInputError: An unknown strategy.
     """
     merged = merge(
@@ -92,7 +92,7 @@ def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
 
 
 def merge_start(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
-    """Return what a merge of `source` into `dest` starts from, or None if `dest` holds `source`.
+    """Return the bases of a merge of `source` into `dest`, or None if `dest` contains `source`.
 
     Raises:
         ConflictError: They have no history in common.
@@ -113,11 +113,10 @@ def build_merge(
     strategy: str | None,
     earlier: Commit | None = None,
 ) -> Commit | None:
-    """Return the stored commit that merges `source` into `dest`, or None if `dest` holds it.
+    """Return the stored commit that merges `source` into `dest`, or None if `dest` contains it.
 
-    No branch moves: the commit is what the destination would become. Where the destination
-    moved on after that, give what was made as `earlier`: only what changed since is merged
-    again.
+    No branch moves. If the destination moves afterwards, pass the commit as `earlier`: only what
+    changed since is merged again.
     """
     bases = merge_start(stores, source, dest)
     if bases is None:
@@ -149,12 +148,11 @@ def _still_good(
 
 
 def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
-    """Refuse the work of a run that was not published, and what ingestion has set aside.
+    """Refuse the work of an unpublished run and quarantined work of ingestion.
 
-    The gates have not seen the one, and have refused the other.
-
-    Looked for on the source's own line, down to the first commit that the destination holds;
-    what came to the line by a merge was looked at then.
+    Gates have not judged the former and have refused the latter. The source's own line is searched,
+    down to the first commit that the destination contains; a merge into the line was checked when
+    it was made.
     """
     for commit in line_outside(stores.refs.commits, source.id, dest.id):
         key = commit.metadata.get("graveler.run")
@@ -166,7 +164,7 @@ def refuse_unpublished(stores: Stores, source: Commit, dest: Commit) -> None:
         shelf = commit.metadata.get("graveler.quarantine")
         if shelf is not None:
             raise RunStateError(
-                f"commit {commit.id[:12]} was refused by gates and is in quarantine: mend branch "
+                f"commit {commit.id[:12]} was refused by gates and is in quarantine: correct branch "
                 f"{shelf!r}, then release it with `graveler ingest release {shelf}`"
             )
 
@@ -176,15 +174,15 @@ def merge_into(
 ) -> MergeResult:
     """Merge a commit into a branch; after a lost race, merge again into the new head.
 
-    What is staged on the destination stays staged. Always a merge commit, never a silent
-    fast-forward, so that history says what was published together.
+    What is staged on the destination stays staged. The result is always a merge commit, never a
+    fast-forward, so that the history shows what was published together.
 
     Raises:
-        MergeConflictError: Both sides changed a path, differently; the branch did not move.
+        MergeConflictError: Both sides changed a path differently; the branch did not move.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
-        ProtectedBranchError: The branch takes no merges.
-        GateFailedError: A gate that the branch requires refuses; it did not move.
+        ProtectedBranchError: The branch accepts no merges.
+        GateFailedError: A gate that the branch requires refuses; the branch did not move.
         ExpiredError: The tree of a merge base was removed by garbage collection.
     """
     made: Commit | None = None
@@ -207,28 +205,20 @@ def find_bases(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
     Raises:
         ExpiredError: Garbage collection removed the tree of one that must be read.
     """
-    history = _History(stores, (source, dest))
-    best = history.bases((source.id,), dest.id)
-    return Bases(best, history.bases) if best else None
+    # the tree of a base is not opened if a side has the same one, and the sides' trees exist
+    readable = {EMPTY_METARANGE, source.metarange, dest.metarange}
 
-
-class _History:
-    """The commits that one merge looks at; each is looked up once among the expired ones."""
-
-    def __init__(self, stores: Stores, sides: Iterable[Commit]) -> None:
-        self._stores = stores
-        # nothing of a base is opened where a side has its tree, and that one's is there
-        self._trees = {EMPTY_METARANGE, *(side.metarange for side in sides)}
-
-    def bases(self, commits: tuple[str, ...], other: str) -> tuple[Base, ...]:
-        found = merge_bases(self._stores.refs.commits, commits, other)
-        return tuple(self._base(commit) for commit in found)
-
-    def _base(self, commit: Commit) -> Base:
-        if commit.metarange not in self._trees:
-            self._stores.refs.expired.check_readable(commit.id)
-            self._trees.add(commit.metarange)
+    def base_of(commit: Commit) -> Base:
+        if commit.metarange not in readable:
+            stores.refs.expired.check_readable(commit.id)
+            readable.add(commit.metarange)
         return Base(commit.id, commit.metarange)
+
+    def bases(commits: tuple[str, ...], other: str) -> tuple[Base, ...]:
+        return tuple(map(base_of, merge_bases(stores.refs.commits, commits, other)))
+
+    best = bases((source.id,), dest.id)
+    return Bases(best, bases) if best else None
 
 
 _SHOWN: Final = 5
@@ -236,20 +226,20 @@ _SHOWN: Final = 5
 
 def describe(
     stores: Stores,
-    found: Sequence[RawConflict],
+    conflicts: Sequence[RawConflict],
     *,
     source: Commit | None,
     dest: Commit | None,
 ) -> tuple[Conflict, ...]:
-    """Return the conflicts with what is known of them.
+    """Return the conflicts with their entries and the commits that caused them.
 
     Args:
         stores: The repository.
-        found: In key order.
-        source: Where the history of the source's side begins; None: it is not looked at.
-        dest: The same of the destination's side.
+        conflicts: The conflicts in key order.
+        source: The commit at which the history of the source's side begins; None: it is not read.
+        dest: The same for the destination's side.
     """
-    keys = [conflict.key for conflict in found]
+    keys = [conflict.key for conflict in conflicts]
     changes = [{} if side is None else last_changes(stores, side, keys) for side in (source, dest)]
     return tuple(
         Conflict(
@@ -261,7 +251,7 @@ def describe(
             source_change=_changed_by(changes[0].get(conflict.key)),
             dest_change=_changed_by(changes[1].get(conflict.key)),
         )
-        for conflict in found
+        for conflict in conflicts
     )
 
 

@@ -1,4 +1,4 @@
-"""What a merge would do, without doing it: nothing moves, and nothing is written."""
+"""The preview of a merge: nothing moves, and nothing is written."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,17 +15,17 @@ from graveler.repository.merges import describe, merge_start, refuse_unpublished
 
 @dataclass(frozen=True, slots=True)
 class MergePreview:
-    """What a merge would do.
+    """The changes and conflicts of a merge that was not made.
 
     Attributes:
-        source: The commit that would be merged.
-        dest: The head it would be merged into.
-        already: The destination holds the source: nothing would happen.
-        added: Paths that would be new on the destination.
-        changed: Paths that would change.
-        removed: Paths that would go.
-        conflicts: The first 1,000, in path order. With any, the merge would change nothing.
-        conflict_count: How many there are.
+        source: The commit to merge.
+        dest: The head to merge it into.
+        already: The destination contains the source: there is nothing to merge.
+        added: Number of paths that the destination gains.
+        changed: Number of paths that change.
+        removed: Number of paths that the destination loses.
+        conflicts: The first 1,000, in path order. With any, the merge is refused.
+        conflict_count: Number of conflicts.
     """
 
     source: Commit
@@ -41,23 +41,23 @@ class MergePreview:
     )
 
     def changes(self) -> Iterator[Change]:
-        """Yield what would change on the destination, conflicts left out, in byte order of paths.
+        """Yield the changes of the destination without conflicts, in byte order of the paths.
 
-        The trees are read again with each call.
+        Each call reads the trees again.
         """
-        return (change_of(*one) for one in self._read() if isinstance(one, RawChange))
+        return (change_of(*item) for item in self._read() if isinstance(item, RawChange))
 
 
 def preview_merge(
     stores: Stores, source: Commit, into: str, *, strategy: str | None
 ) -> MergePreview:
-    """Return what merging a commit into a branch would do; gates are not asked.
+    """Return the preview of merging a commit into a branch; no gate runs.
 
     Raises:
         ConflictError: The two have no history in common.
         FencedError: The branch belongs to a run.
         RunStateError: The commit is work of a run that was not published.
-        ProtectedBranchError: The branch takes no merges.
+        ProtectedBranchError: The branch accepts no merges.
         ExpiredError: The tree of a merge base was removed by garbage collection.
     """
     dest = look(stores, into).head
@@ -72,21 +72,22 @@ def preview_merge(
         return merge_changes(stores.ranges, *trees, strategy=strategy)
 
     tally: Counter[ChangeKind] = Counter()
-    found: list[RawConflict] = []
+    conflicts: list[RawConflict] = []
     count = 0
-    for one in read():
-        if isinstance(one, RawConflict):
-            count += 1
-            found += [one] if count <= SHOWN else []
-        else:
-            tally[ChangeKind.of(one.left_value, one.right_value)] += 1
+    for item in read():
+        if isinstance(item, RawChange):
+            tally[ChangeKind.of(item.left_value, item.right_value)] += 1
+            continue
+        count += 1
+        if count <= SHOWN:
+            conflicts.append(item)
     return MergePreview(
         source,
         dest,
         added=tally[ChangeKind.ADDED],
         changed=tally[ChangeKind.CHANGED],
         removed=tally[ChangeKind.REMOVED],
-        conflicts=describe(stores, found, source=source, dest=dest),
+        conflicts=describe(stores, conflicts, source=source, dest=dest),
         conflict_count=count,
         _read=read,
     )

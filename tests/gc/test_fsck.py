@@ -157,10 +157,10 @@ def test_a_missing_commit_is_named_with_the_refs_behind_it(damage):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"message": "forged"}, "is not what its id says"),
+        ({"message": "forged"}, "does not match its id"),
         ({"committer": 7}, "field 'committer' is 7"),
-        ({"parents": ()}, "is not what its id says"),
-        ({"metarange": "0" * 64}, "is not what its id says"),
+        ({"parents": ()}, "does not match its id"),
+        ({"metarange": "0" * 64}, "does not match its id"),
         ({"generation": 9}, "has generation 9, its parents [4]"),
         ({"generation": 1}, "field 'generation' is 1"),
     ],

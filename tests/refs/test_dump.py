@@ -96,7 +96,7 @@ def test_a_commit_that_is_not_what_its_id_says_is_refused(dumped, file, field):
         "parents": [],
     }
     lines = [*dumped[:2], changed(dumped[2], **{field: other[field]}), *dumped[3:-1]]
-    with pytest.raises(CorruptionError, match=r"line 3: commit .* is not what its id says"):
+    with pytest.raises(CorruptionError, match=r"line 3: commit .* does not match its id"):
         read_dump(file(lines))
 
 
@@ -156,9 +156,9 @@ def test_a_dump_that_was_cut_off_or_damaged_is_told(dumped, file):
     for kept in range(1, len(dumped)):
         with pytest.raises(CorruptionError, match="has no end"):
             read_dump(file(dumped[:kept], end=False))
-    with pytest.raises(CorruptionError, match="checksum is another"):
+    with pytest.raises(CorruptionError, match="checksum differs"):
         read_dump(file([*dumped[:-2], dumped[-1]], end=False))
-    with pytest.raises(CorruptionError, match="checksum is another"):
+    with pytest.raises(CorruptionError, match="checksum differs"):
         read_dump(file([*dumped[:-1], dumped[-1][:-3]], end=False))
     with pytest.raises(CorruptionError, match="behind its end"):
         read_dump(file([*dumped, dumped[1]], end=False))

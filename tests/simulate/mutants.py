@@ -346,8 +346,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a merge starts from one of several bases",
         "repository.merges:find_bases",
-        "Bases(best, history.bases)",
-        "Bases(best[:1], history.bases)",
+        "Bases(best, bases)",
+        "Bases(best[:1], bases)",
         "criss-cross",
     ),
     _one(
@@ -463,8 +463,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "a branch may name a commit that is condemned",
         "refs.commits:ExpiredCommits.check_nameable",
-        "found = ",
-        "return\n        found = ",
+        "record = ",
+        "return\n        record = ",
         "sweep-branch",
         "mark-branch",
     ),
