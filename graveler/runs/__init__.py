@@ -1,14 +1,15 @@
 """Runs: one branch each, with states, steps, publish and rollback."""
 
+from graveler.runs.opener import RunTerms
 from graveler.runs.provenance import Origin, Why
 from graveler.runs.publishing import PublishResult
 from graveler.runs.reaper import Reaped
-from graveler.runs.record import LEASE, TTL, Input, Refusal, RunHandle, RunRecord, RunTerms
-from graveler.runs.rollback.rollback import Rollback
+from graveler.runs.record import LEASE, TTL, Input, Refusal, RunHandle, RunRecord
+from graveler.runs.rollback import Rollback
 from graveler.runs.run import Run
 from graveler.runs.runs import Runs
 from graveler.runs.state import RunState
-from graveler.runs.steps.step import Step
+from graveler.runs.step import Step
 
 __all__ = [
     "LEASE",

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Final
 
 from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
@@ -17,12 +17,53 @@ from graveler.reads.view import Ref
 from graveler.refs import resolve_to_read
 from graveler.repository.branch import Branch
 from graveler.runs import lifecycle
-from graveler.runs.inputs import Reads
-from graveler.runs.record import Input, RunHandle, RunRecord
+from graveler.runs.record import Input, RunHandle, RunRecord, folded
 from graveler.runs.records import RunRecords
 
 _PATIENCE_S: Final = 10
+_UNFOLDED: Final = 1024
 _log = logging.getLogger(__name__)
+
+
+class Reads:
+    """Records reads by folder; safe for threads."""
+
+    def __init__(self) -> None:
+        self._reads: set[Input] = set()
+        self._recorded: set[Input] = set()
+        self._lock = Lock()
+
+    def note(self, commit: str, prefix: str) -> None:
+        """Record that the files below `prefix` were read from a commit."""
+        read = Input(commit, prefix)
+        if read in self._reads:
+            return
+        with self._lock:
+            self._reads.add(read)
+            if len(self._reads) > _UNFOLDED:
+                self._reads = set(folded(self._reads))
+
+    def note_path(self, commit: str, path: str) -> None:
+        """Record that a file was read, by its folder."""
+        folder, slash, _ = path.rpartition("/")
+        self.note(commit, folder + slash or path)
+
+    @property
+    def new(self) -> tuple[Input, ...]:
+        """The inputs that are not yet on the run's record."""
+        with self._lock:
+            return tuple(self._reads - self._recorded)
+
+    @property
+    def all(self) -> tuple[Input, ...]:
+        """All inputs."""
+        with self._lock:
+            return folded(self._reads)
+
+    def kept(self, inputs: Iterable[Input]) -> None:
+        """Note that these inputs are on the record."""
+        with self._lock:
+            self._recorded.update(inputs)
 
 
 class Attempt:
@@ -30,14 +71,12 @@ class Attempt:
 
     Attributes:
         stores: The repository.
-        records: The run records of the repository.
-        handle: Names the attempt.
+        records: The runs of the repository.
+        handle: The handle of the attempt.
     """
 
-    def __init__(
-        self, stores: Stores, records: RunRecords, handle: RunHandle, record: RunRecord | None
-    ) -> None:
-        self.stores = stores
+    def __init__(self, records: RunRecords, handle: RunHandle, record: RunRecord | None) -> None:
+        self.stores = records.stores
         self.records = records
         self.handle = handle
         self._known = record

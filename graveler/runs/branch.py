@@ -1,12 +1,24 @@
 """The branch of a run: taken over by an attempt, frozen for a publish, dropped at the end."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
-from graveler.errors import AlreadyExistsError, ExpiredError, FencedError, RefNotFoundError
+from graveler.errors import (
+    AlreadyExistsError,
+    ExpiredError,
+    FencedError,
+    RefNotFoundError,
+    StateError,
+)
 from graveler.model import BranchRecord, Commit
 from graveler.reads.stores import Stores
+from graveler.reads.view import uncommitted
 from graveler.refs import move, remove
-from graveler.runs.record import RunRecord
+from graveler.refs.branches import check_fence, owned
+from graveler.runs.record import RunHandle, RunRecord
+
+_PARKED: Final = "parked:"
 
 
 def frozen(fence: str) -> str:
@@ -31,27 +43,23 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
         fence=record.fence,
         hidden=True,
     )
-    dropped: tuple[str, ...] = ()
 
-    def resumes(there: BranchRecord) -> bool:
-        return there.attempt >= record.forked
-
-    def change(there: BranchRecord) -> BranchRecord:
-        nonlocal dropped
-        dropped = ()
-        if there.fence in (record.fence, frozen(record.fence)):
-            return there
-        if there.attempt >= record.attempt:
+    def change(branch: BranchRecord) -> BranchRecord:
+        if branch.fence in (record.fence, frozen(record.fence)):
+            return branch
+        if branch.attempt >= record.attempt:
             raise FencedError(
-                f"run {record.key!r}: attempt {there.attempt} was opened or parked while attempt "
+                f"run {record.key!r}: attempt {branch.attempt} was opened or parked while attempt "
                 f"{record.attempt} was opening"
             )
-        dropped = (there.staging_token, *there.sealed_tokens)
-        return replace(fresh, commit_id=there.commit_id) if resumes(there) else fresh
+        resumes = branch.attempt >= record.forked
+        return replace(fresh, commit_id=branch.commit_id) if resumes else fresh
 
     while True:
         try:
-            move(stores.refs, record.branch, change, landed=lambda now: now.fence == record.fence)
+            replace_branch(
+                stores, record.branch, change, landed=lambda now: now.fence == record.fence
+            )
         except RefNotFoundError:
             head = _last_known(stores, record) if record.resumed else record.base
             # a branch that was deleted and is made again has another birth
@@ -60,8 +68,29 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
                 stores.refs.branches.create(replace(fresh, commit_id=head, born=born))
             except AlreadyExistsError:
                 continue  # made between our read and our write: take it over
-        break
+        return
+
+
+def replace_branch(
+    stores: Stores,
+    name: str,
+    change: Callable[[BranchRecord], BranchRecord],
+    *,
+    landed: Callable[[BranchRecord], bool],
+) -> BranchRecord:
+    """Replace the record of a branch and return it; a new staging token drops what was staged."""
+    dropped: tuple[str, ...] = ()
+
+    def changed(branch: BranchRecord) -> BranchRecord:
+        nonlocal dropped
+        new = change(branch)
+        same = new.staging_token == branch.staging_token
+        dropped = () if same else (branch.staging_token, *branch.sealed_tokens)
+        return new
+
+    now = move(stores.refs, name, changed, landed=landed)
     stores.staging.drop(*dropped)
+    return now
 
 
 def was_deleted(stores: Stores, record: RunRecord) -> bool:
@@ -102,19 +131,101 @@ def _is_of_this_round(commit: Commit, record: RunRecord) -> bool:
     )
 
 
+def run_head(stores: Stores, run: RunHandle, *, publishing: bool = False) -> Commit:
+    """Return the head of the run's branch.
+
+    Args:
+        stores: The repository.
+        run: The attempt.
+        publishing: The branch may be frozen, and no write may be uncommitted.
+
+    Raises:
+        FencedError: A newer attempt owns the run, or the run is over.
+        StateError: Writes are staged but not committed.
+    """
+    branch = stores.refs.branches.find(run.branch)
+    if branch is None:
+        raise FencedError(
+            f"run {run.key!r}: its branch is gone, the run is over: it was published or given up; "
+            "what is to be written after that needs a run of its own"
+        )
+    if not publishing or branch.fence != frozen(run.fence):
+        check_fence(branch, run.fence)
+    if publishing:
+        _check_committed(stores, run)
+    return stores.refs.commits.get(branch.commit_id)
+
+
+def _check_committed(stores: Stores, run: RunHandle) -> None:
+    left = next(uncommitted(stores, run.branch), None)
+    if left is not None:
+        raise StateError(
+            f"run {run.key!r} has writes that are not committed ({left.path!r} is one): "
+            "commit them or reset the run, then publish"
+        )
+
+
+def freeze(stores: Stores, run: RunHandle) -> Commit:
+    """Refuse further writes on the run's branch and return its head.
+
+    The head holds every acknowledged write. Without the freeze, what another process of this
+    attempt writes while the gates run would be acknowledged and then dropped with the branch.
+    """
+    closed = frozen(run.fence)
+
+    def close(branch: BranchRecord) -> BranchRecord:
+        if branch.fence == closed:
+            return branch
+        check_fence(branch, run.fence)
+        return replace(branch, fence=closed)
+
+    def reopen(branch: BranchRecord) -> BranchRecord:
+        return replace(branch, fence=run.fence) if branch.fence == closed else branch
+
+    with owned(run.branch, run.fence):
+        branch = move(stores.refs, run.branch, close, landed=lambda now: now.fence == closed)
+        try:
+            _check_committed(stores, run)
+        except StateError:
+            move(stores.refs, run.branch, reopen, landed=lambda now: now.fence != closed)
+            raise
+    return stores.refs.commits.get(branch.commit_id)
+
+
+def fence_off(stores: Stores, record: RunRecord) -> str:
+    """Drop the staged writes of the run's branch, refuse further writes, and return its head."""
+
+    def change(branch: BranchRecord) -> BranchRecord:
+        if branch.attempt > record.attempt:
+            raise FencedError(f"run {record.key!r} is at attempt {branch.attempt}, opened since")
+        return replace(
+            branch,
+            staging_token=stores.ids.unique(),
+            sealed_tokens=(),
+            fence=_PARKED + stores.ids.unique(),
+        )
+
+    def landed(now: BranchRecord) -> bool:
+        return now.fence.startswith(_PARKED) or now.attempt > record.attempt
+
+    try:
+        return replace_branch(stores, record.branch, change, landed=landed).commit_id
+    except RefNotFoundError:
+        return record.head or record.base  # never made, or deleted meanwhile
+
+
 def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
     """Delete a run's or a step's branch if it belongs to attempt `up_to` or an earlier one."""
     tokens = remove(
-        stores.refs, name, lambda record: bool(record.fence) and record.attempt <= up_to
+        stores.refs, name, lambda branch: bool(branch.fence) and branch.attempt <= up_to
     )
     stores.staging.drop(*tokens)
 
 
 def drop_step_branches(stores: Stores, record: RunRecord, *, up_to: int) -> None:
     """Delete the step branches of those attempts; a step that did not join leaves nothing."""
-    prefix = record.branch + "."
-    for name in [there.name for there in stores.refs.branches.of_runs(prefix)]:
-        drop_branch(stores, name, up_to=up_to)
+    for step in list(stores.refs.branches.of_runs(record.branch + ".")):
+        drop_branch(stores, step.name, up_to=up_to)
 
 
 def drop_branches(stores: Stores, record: RunRecord) -> None:

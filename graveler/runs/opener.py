@@ -12,19 +12,18 @@ Every process makes it and the first write is kept, so that no process waits for
 
 import logging
 import shlex
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final, Self, TypedDict
 
-from graveler.errors import (
-    FencedError,
-    InvalidInputError,
-)
+from graveler.arguments import BranchLike, Duration, branch_text, choice, duration, pairs, run_key
+from graveler.errors import FencedError, InvalidInputError
 from graveler.model import BranchRecord
-from graveler.names import run_branch
-from graveler.reads.stores import Stores
+from graveler.names import check_caller_pairs, run_branch
 from graveler.runs.branch import drop_branch, drop_step_branches, take_branch, was_deleted
 from graveler.runs.lifecycle import settle_publish
-from graveler.runs.record import RunRecord, Terms
+from graveler.runs.record import LEASE, TTL, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 
@@ -36,7 +35,79 @@ _SHORT: Final = 12
 _log = logging.getLogger(__name__)
 
 
-def open_run(stores: Stores, records: RunRecords, terms: Terms) -> RunRecord:
+class RunTerms(TypedDict, total=False):
+    """The keyword arguments that every call takes that opens a run.
+
+    Attributes:
+        into: The branch to publish to (``main``): a user's branch, not that of a run or a step.
+        metadata: Pairs kept on the run and on its commits; see `Origin`.
+        on_failure: What happens to an attempt that is closed unpublished or whose lease expires:
+            ``park`` (the default) keeps its commits for the next attempt, ``drop`` does not.
+        lease: How long the attempt may be silent before it counts as dead (15 minutes): a
+            timedelta, or text (``36h``). Its work renews the lease; so does `Run.renew`.
+        ttl: How long a parked run is kept (14 days).
+    """
+
+    into: str | BranchLike
+    metadata: Mapping[str, str] | None
+    on_failure: str
+    lease: Duration
+    ttl: Duration
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of one run, checked.
+
+    Attributes:
+        key: Name of the run.
+        into: As in `RunTerms`; so are `metadata`, `on_failure`, `lease` and `ttl`.
+        owner: The opener's name, where several processes are one opener; else "".
+        accepts: Called with the run's record before an attempt is opened, with None for a new
+            run; an exception refuses the attempt.
+    """
+
+    key: str
+    into: str = "main"
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    on_failure: str = "park"
+    lease: timedelta = LEASE
+    ttl: timedelta = TTL
+    owner: str = ""
+    accepts: Callable[[RunRecord | None], None] | None = None
+
+    @classmethod
+    def of(  # noqa: PLR0913 - the terms of a run
+        cls,
+        key: str,
+        *,
+        into: str | BranchLike = "main",
+        metadata: Mapping[str, str] | None = None,
+        on_failure: str = "park",
+        lease: Duration = LEASE,
+        ttl: Duration = TTL,
+        owner: str = "",
+        accepts: Callable[[RunRecord | None], None] | None = None,
+    ) -> Self:
+        """Return the terms as a caller gives them.
+
+        Raises:
+            InvalidInputError: An argument is invalid; the message names it.
+        """
+        key = run_key(key)
+        return cls(
+            key=key,
+            into=branch_text(into, "into"),
+            metadata=check_caller_pairs(f"run {key!r}", pairs(metadata, "metadata")),
+            on_failure=choice(on_failure, "on_failure", ("park", "drop")),
+            lease=duration(lease, "lease", zero=False),
+            ttl=duration(ttl, "ttl", zero=False),
+            owner=owner,
+            accepts=accepts,
+        )
+
+
+def open_run(records: RunRecords, terms: Terms) -> RunRecord:
     """Open a new attempt of the run `key` and return its record.
 
     An open or parked run resumes with the commits of its branch. A new, published, rolled back or
@@ -50,20 +121,20 @@ def open_run(stores: Stores, records: RunRecords, terms: Terms) -> RunRecord:
     """
 
     def change(record: RunRecord | None) -> RunRecord:
-        return _opened(stores, records, record, terms)
+        return _opened(records, record, terms)
 
     key = terms.key
     record = records.update(key, change)
-    take_branch(stores, record)
-    now = _look_again(stores, records, record)
+    take_branch(records.stores, record)
+    now = _look_again(records, record)
     if now.fence != record.fence:
         raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
-    drop_step_branches(stores, record, up_to=record.attempt - 1)
-    _tell_resumed(stores, record)
+    drop_step_branches(records.stores, record, up_to=record.attempt - 1)
+    _log_resumed(records, record)
     return record
 
 
-def open_or_attach(stores: Stores, records: RunRecords, terms: Terms) -> RunRecord:
+def open_or_attach(records: RunRecords, terms: Terms) -> RunRecord:
     """Return the record of the owner's attempt, opened by this call or an earlier one.
 
     Raises:
@@ -77,22 +148,22 @@ def open_or_attach(stores: Stores, records: RunRecords, terms: Terms) -> RunReco
         attaches = record is not None and _is_owned(record, owner)
         if record is not None and attaches:
             return record
-        return _opened(stores, records, record, terms)
+        return _opened(records, record, terms)
 
     record = records.find(key)
     if record is None or not _is_owned(record, owner):
         record = records.update(key, change)
     if record.state is not RunState.OPEN:
         return record  # its branch exists already
-    if attaches and was_deleted(stores, record):
+    if attaches and was_deleted(records.stores, record):
         _check_is_over(records.get(key), record)
     else:
-        take_branch(stores, record)
-    now = _look_again(stores, records, record)
+        take_branch(records.stores, record)
+    now = _look_again(records, record)
     if not _is_owned(now, owner):
         raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
     if not attaches:
-        _tell_resumed(stores, now)
+        _log_resumed(records, now)
     return now
 
 
@@ -126,15 +197,13 @@ def _is_owned(record: RunRecord, owner: str) -> bool:
     return True
 
 
-def _opened(
-    stores: Stores, records: RunRecords, record: RunRecord | None, terms: Terms
-) -> RunRecord:
+def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunRecord:
     """Return the record of a new attempt that replaces `record`."""
-    key = terms.key
+    stores, key = records.stores, terms.key
     target = stores.refs.branches.get(terms.into)
     _check_takes_runs(records, key, target)
     if record is not None:
-        record = settle_publish(stores, records, record)
+        record = settle_publish(records, record)
     if terms.accepts is not None:
         terms.accepts(record)
     state = RunState.NONE if record is None else record.state
@@ -206,7 +275,7 @@ def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> No
     )
 
 
-def _look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRecord:
+def _look_again(records: RunRecords, record: RunRecord) -> RunRecord:
     """Return the present record after the branch was taken.
 
     If the run was published or abandoned between our read and our write, we made its branch a
@@ -214,13 +283,14 @@ def _look_again(stores: Stores, records: RunRecords, record: RunRecord) -> RunRe
     """
     now = records.get(record.key)
     if now.state in _OVER or now.forked > record.attempt:
-        drop_branch(stores, record.branch, up_to=record.attempt)
+        drop_branch(records.stores, record.branch, up_to=record.attempt)
     return now
 
 
-def _tell_resumed(stores: Stores, record: RunRecord) -> None:
+def _log_resumed(records: RunRecords, record: RunRecord) -> None:
     """Log that a resumed attempt reads an older commit of its target, if the target has moved."""
-    target = stores.refs.branches.find(record.into) if record.resumed else None
+    refs = records.stores.refs
+    target = refs.branches.find(record.into) if record.resumed else None
     if target is None or target.commit_id == record.base:
         return
     _log.warning(

@@ -9,12 +9,10 @@ from graveler.gates import Verdict
 from graveler.model import Commit, Entry
 from graveler.names import path_key
 from graveler.reads import changes
-from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, find_value
 from graveler.records import decode_entry
 from graveler.refs import resolve_to_read
-from graveler.runs.inputs import decode_inputs
-from graveler.runs.record import Input, RunRecord
+from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
 
 _JOB: Final = {"airflow": "dag_id", "dagster": "job"}
@@ -112,13 +110,14 @@ class Why:
     origin: Origin | None = None
 
 
-def why(stores: Stores, records: RunRecords, path: str, ref: str) -> Why:
+def why(records: RunRecords, path: str, ref: str) -> Why:
     """Return the provenance of `path` at `ref`.
 
     Raises:
         ObjectNotFoundError: The path never existed.
         ExpiredError: Garbage collection removed a tree that is needed.
     """
+    stores = records.stores
     head = resolve_to_read(stores.refs, ref)
     key = path_key(path)
     value = find_value(Ref(stores, head), key)
@@ -130,7 +129,6 @@ def why(stores: Stores, records: RunRecords, path: str, ref: str) -> Why:
     own = made.metadata if "graveler.run" in made.metadata else commit.metadata
     run_key = own.get("graveler.run", "")
     run = records.find(run_key) if run_key else None
-    said = run is not None and run.commit == commit.id
     return Why(
         path=path,
         entry=entry,
@@ -142,7 +140,7 @@ def why(stores: Stores, records: RunRecords, path: str, ref: str) -> Why:
         step=own.get("graveler.step", ""),
         try_number=int(own.get("graveler.try", "0")),
         gates=tuple(filter(None, commit.metadata.get("graveler.gates", "").split(","))),
-        verdicts=run.verdicts if run is not None and said else (),
+        verdicts=run.verdicts if run is not None and run.commit == commit.id else (),
         inputs=_inputs(own, commit.metadata),
         origin=Origin.of(own) or Origin.of(commit.metadata),
     )

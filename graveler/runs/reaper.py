@@ -7,7 +7,7 @@ when it renews its lease, may win that compare-and-set instead.
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
@@ -20,16 +20,14 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.model import BranchRecord
-from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor
 from graveler.runs import lifecycle
 from graveler.runs.branch import drop_branch
-from graveler.runs.index import Appointment
 from graveler.runs.record import LEASE, RunHandle, RunRecord
-from graveler.runs.records import RunRecords
+from graveler.runs.records import Appointment, RunRecords
 from graveler.runs.state import RunState
 
-_LOOKED_AT: Final = 8
+_CHECKED: Final = 8
 _OUTDATED: Final = timedelta(days=1)
 _log = logging.getLogger(__name__)
 
@@ -54,147 +52,195 @@ class Reaped:
 
 
 def reap(
-    stores: Stores,
-    records: RunRecords,
-    *,
-    dry_run: bool,
-    now: datetime,
-    limit: int | None,
-    everything: bool,
+    records: RunRecords, *, dry_run: bool, now: datetime, limit: int | None, everything: bool
 ) -> list[Reaped]:
     """Reap every run that is due, and the branches that finished runs left.
 
     A run that fails is left for the next call; the first error is raised after all were checked.
     """
-    errors: list[GravelerError] = []
-    if everything:
-        found = _reap_all(stores, records, errors, dry_run=dry_run, now=now)
-    else:
-        found = _reap_due(stores, records, errors, dry_run=dry_run, now=now)
-    done = list(islice(found, None if limit is None else max(limit, 0)))
-    if errors:
-        raise errors[0]
+    reaper = _Reaper(records, now, dry_run)
+    reaped = reaper.reap_all() if everything else reaper.reap_due()
+    done = list(islice(reaped, None if limit is None else max(limit, 0)))
+    if reaper.errors:
+        raise reaper.errors[0]
     return done
 
 
-def reap_due(stores: Stores, records: RunRecords, *, but: str) -> None:
+def reap_due(records: RunRecords, *, but: str) -> None:
     """Reap the first few runs that are due; called by other operations, so it never fails.
 
     The run of the branch `but` is left alone. Failures are rescheduled so that they do not block
     later entries; if the store fails, nothing changes.
     """
-    now = stores.clock.now()
+    now = records.stores.clock.now()
+    reaper = _Reaper(records, now, dry_run=False)
     try:
-        for appointment in list(islice(records.index.due(now), _LOOKED_AT)):
+        for appointment in list(islice(records.index.due(now), _CHECKED)):
             if appointment.branch == but:
                 continue
             try:
-                list(_keep(stores, records, appointment, now))
+                list(reaper.keep(appointment))
             except (RetryableError, OutcomeUnknownError):
                 raise
             except GravelerError as error:
                 _log.warning("the run of branch %s is overdue: %s", appointment.branch, error)
                 records.index.put_off(appointment, now + LEASE)
     except GravelerError as error:
-        _log.warning("runs that are overdue could not be looked at: %s", error)
+        _log.warning("overdue runs could not be checked: %s", error)
 
 
-def _reap_due(
-    stores: Stores,
-    records: RunRecords,
-    errors: list[GravelerError],
-    *,
-    dry_run: bool,
-    now: datetime,
-) -> Iterator[Reaped]:
-    """Check only the runs that are due."""
-    seen: set[str] = set()
-    for appointment in records.index.due(now):
-        try:
-            if not dry_run:
-                yield from _keep(stores, records, appointment, now)
-            elif appointment.branch not in seen:
-                seen.add(appointment.branch)
-                record = records.find_branch(appointment.branch)
-                yield from _check(stores, records, record, now, dry_run=True)
-        except GravelerError as error:
-            errors.append(error)
+@dataclass(frozen=True, slots=True)
+class _Reaper:
+    """Reaps the runs of one repository.
 
-
-def _reap_all(
-    stores: Stores,
-    records: RunRecords,
-    errors: list[GravelerError],
-    *,
-    dry_run: bool,
-    now: datetime,
-) -> Iterator[Reaped]:
-    """Check all runs, and all branches and rows that runs have left."""
-    for record in records.each():
-        try:
-            if isinstance(record, GravelerError):
-                raise record
-            if record.live:
-                yield from _check(stores, records, record, now, dry_run=dry_run)
-        except GravelerError as error:
-            errors.append(error)
-    for branch in stores.refs.branches.of_runs(""):
-        owner = records.owner_of(branch.name)
-        if owner is not None:
-            yield from _drop(stores, owner, branch, dry_run=dry_run)
-    if not dry_run:
-        records.drop_outdated_rows(now - _OUTDATED)
-
-
-def _keep(
-    stores: Stores, records: RunRecords, appointment: Appointment, now: datetime
-) -> Iterator[Reaped]:
-    """Check a run that is due, and reschedule its appointment.
-
-    An opener writes the appointment before the record. The appointment of a finished run is
-    therefore kept for one more lease, for a slow opener.
+    Attributes:
+        records: The repository's runs.
+        now: The time to compare with.
+        dry_run: Only yield what would be done.
+        errors: The errors of runs that could not be reaped.
     """
-    record = records.find_branch(appointment.branch)
-    yield from _check(stores, records, record, now, dry_run=False)
-    record = records.find_branch(appointment.branch)
-    expires = None if record is None else record.expires
-    if record is None or expires is None:
-        if appointment.last:
-            records.index.settle(appointment)
-        else:
-            records.index.put_off(appointment, now + LEASE, last=True)
-        return
-    again = expires + _grace(record)
-    # another process is reaping it
-    records.index.put_off(appointment, again if again > now else now + LEASE)
+
+    records: RunRecords
+    now: datetime
+    dry_run: bool
+    errors: list[GravelerError] = field(default_factory=list)
+
+    def reap_due(self) -> Iterator[Reaped]:
+        """Check only the runs that are due."""
+        seen: set[str] = set()
+        for appointment in self.records.index.due(self.now):
+            try:
+                if not self.dry_run:
+                    yield from self.keep(appointment)
+                elif appointment.branch not in seen:
+                    seen.add(appointment.branch)
+                    yield from self._check(self.records.find_branch(appointment.branch))
+            except GravelerError as error:
+                self.errors.append(error)
+
+    def reap_all(self) -> Iterator[Reaped]:
+        """Check all runs, and all branches and rows that runs have left."""
+        for record in self.records.each():
+            try:
+                if isinstance(record, GravelerError):
+                    raise record
+                if record.live:
+                    yield from self._check(record)
+            except GravelerError as error:
+                self.errors.append(error)
+        for branch in self.records.stores.refs.branches.of_runs(""):
+            owner = self.records.owner_of(branch.name)
+            if owner is not None:
+                yield from self._drop(owner, branch)
+        if not self.dry_run:
+            self.records.drop_outdated_rows(self.now - _OUTDATED)
+
+    def keep(self, appointment: Appointment) -> Iterator[Reaped]:
+        """Check a run that is due, and reschedule its appointment.
+
+        An opener writes the appointment before the record. The appointment of a finished run is
+        therefore kept for one more lease, for a slow opener.
+        """
+        index = self.records.index
+        yield from self._check(self.records.find_branch(appointment.branch))
+        record = self.records.find_branch(appointment.branch)
+        expires = None if record is None else record.expires
+        if record is None or expires is None:
+            if appointment.last:
+                index.settle(appointment)
+            else:
+                index.put_off(appointment, self.now + LEASE, last=True)
+            return
+        again = expires + _grace(record)
+        # if the time is not later, another process is reaping the run
+        index.put_off(appointment, again if again > self.now else self.now + LEASE)
+
+    def _check(self, record: RunRecord | None) -> Iterator[Reaped]:
+        """Reap a run if it is due; if it is over, delete the branches that it left."""
+        if record is None:
+            return
+        if not record.live:
+            for branch in self.records.stores.refs.branches.of_runs(record.branch):
+                if self.records.owner_of(branch.name) == record:
+                    yield from self._drop(record, branch)
+        elif self._is_due(record):
+            done = self._expected(record) if self.dry_run else self._reap(record)
+            if done is not None:
+                yield done
+
+    def _drop(self, record: RunRecord, branch: BranchRecord) -> Iterator[Reaped]:
+        """Delete a branch that a finished run left, for example because its process died."""
+        if record.live or not branch.fence or branch.attempt > record.attempt:
+            return
+        if not self.dry_run:
+            drop_branch(self.records.stores, branch.name, up_to=record.attempt)
+        reason = f"branch left behind when the run became {record.state}"
+        yield _logged(Reaped(record.key, branch.name, record.state, record.state, reason))
+
+    def _is_due(self, record: RunRecord) -> bool:
+        return record.expired(self.now - _grace(record))
+
+    def _reap(self, record: RunRecord) -> Reaped | None:
+        """Reap a run that is due; None if another process was first."""
+        reason = _reason(record)
+        stores = self.records.stores
+        try:
+            if _is_dropped(record):
+                after = lifecycle.abandon(
+                    self.records,
+                    record.key,
+                    reason=reason,
+                    attempt=record.attempt,
+                    unless=lambda now: not self._is_due(now),
+                )
+            else:
+                after = claimed = self._claim(record, reason)
+                if claimed.live:
+                    handle = RunHandle.of(claimed, location=stores.location, repository=stores.name)
+                    after = lifecycle.park(self.records, handle, reason=reason)
+                    if after.fence != claimed.fence:
+                        return None  # claimed again and parked by another reaper
+        except (FencedError, RunStateError):
+            return None
+        if after.state is record.state:
+            return None
+        return _logged(Reaped(record.key, record.branch, record.state, after.state, reason))
+
+    def _claim(self, record: RunRecord, reason: str) -> RunRecord:
+        """Fence an attempt whose lease expired, unless it renews the lease first.
+
+        A fenced attempt cannot renew its lease, commit or publish. If this process dies before it
+        parks the run, the next reaper claims the run again.
+
+        Raises:
+            FencedError: The lease was renewed, or a newer attempt was opened.
+        """
+
+        def change(now: RunRecord | None) -> RunRecord:
+            now = lifecycle.settle_publish(self.records, now or self.records.get(record.key))
+            if not now.live:
+                return now
+            if now.attempt != record.attempt or now.state is not RunState.OPEN:
+                raise FencedError(f"run {record.key!r}: another process was first")
+            if not self._is_due(now):
+                raise FencedError(f"run {record.key!r}: its lease was renewed")
+            return replace(now, fence=self.records.stores.ids.unique(), reason=reason, lapsed=True)
+
+        return self.records.update(record.key, change)
+
+    def _expected(self, record: RunRecord) -> Reaped:
+        """Return what the reaper would do."""
+        refs = self.records.stores.refs
+        after = RunState.REAPED if _is_dropped(record) else RunState.PARKED
+        if record.state is RunState.PUBLISHING:
+            target = refs.branches.find(record.into)
+            if target is not None and is_ancestor(refs.commits, record.candidate, target.commit_id):
+                after = RunState.PUBLISHED
+        return Reaped(record.key, record.branch, record.state, after, _reason(record))
 
 
-def _check(
-    stores: Stores, records: RunRecords, record: RunRecord | None, now: datetime, *, dry_run: bool
-) -> Iterator[Reaped]:
-    """Reap a run if it is due; if it is over, delete the branches that it left."""
-    if record is None:
-        return
-    if not record.live:
-        for branch in stores.refs.branches.of_runs(record.branch):
-            if records.owner_of(branch.name) == record:
-                yield from _drop(stores, record, branch, dry_run=dry_run)
-    elif _is_due(record, now):
-        done = _expected(stores, record) if dry_run else _reap(stores, records, record, now)
-        if done is not None:
-            yield done
-
-
-def _drop(
-    stores: Stores, record: RunRecord, branch: BranchRecord, *, dry_run: bool
-) -> Iterator[Reaped]:
-    """Delete a branch that a finished run left, for example because its process died."""
-    if record.live or not branch.fence or branch.attempt > record.attempt:
-        return
-    if not dry_run:
-        drop_branch(stores, branch.name, up_to=record.attempt)
-    reason = f"branch left behind when the run became {record.state}"
-    yield _logged(Reaped(record.key, branch.name, record.state, record.state, reason))
+def _is_dropped(record: RunRecord) -> bool:
+    return record.state is RunState.PARKED or record.on_failure == "drop"
 
 
 def _grace(record: RunRecord) -> timedelta:
@@ -202,85 +248,11 @@ def _grace(record: RunRecord) -> timedelta:
     return timedelta(0) if record.state is RunState.PARKED else record.lease / 3
 
 
-def _is_due(record: RunRecord, now: datetime) -> bool:
-    return record.expired(now - _grace(record))
-
-
-def _reap(stores: Stores, records: RunRecords, record: RunRecord, now: datetime) -> Reaped | None:
-    """Reap a run that is due; None if another process was first."""
-    reason = _reason(record)
-
-    def alive(there: RunRecord) -> bool:
-        return not _is_due(there, now)
-
-    try:
-        if record.state is RunState.PARKED or record.on_failure == "drop":
-            after = lifecycle.abandon(
-                stores,
-                records,
-                record.key,
-                reason=reason,
-                attempt=record.attempt,
-                unless=alive,
-            )
-        else:
-            after = claimed = _claim(stores, records, record, now, reason)
-            if claimed.live:
-                handle = RunHandle.of(claimed, location=stores.location, repository=stores.name)
-                after = lifecycle.park(stores, records, handle, reason=reason)
-                if after.fence != claimed.fence:
-                    return None  # claimed again and parked by another reaper
-    except (FencedError, RunStateError):
-        return None
-    if after.state is record.state:
-        return None
-    return _logged(Reaped(record.key, record.branch, record.state, after.state, reason))
-
-
-def _claim(
-    stores: Stores, records: RunRecords, record: RunRecord, now: datetime, reason: str
-) -> RunRecord:
-    """Fence an attempt whose lease expired, unless it renews the lease first.
-
-    A fenced attempt cannot renew its lease, commit or publish. If this process dies before it
-    parks the run, the next reaper claims the run again.
-
-    Raises:
-        FencedError: The lease was renewed, or a newer attempt was opened.
-    """
-
-    def change(there: RunRecord | None) -> RunRecord:
-        there = lifecycle.settle_publish(stores, records, there or records.get(record.key))
-        if not there.live:
-            return there
-        if there.attempt != record.attempt or there.state is not RunState.OPEN:
-            raise FencedError(f"run {record.key!r}: somebody else was first")
-        if not _is_due(there, now):
-            raise FencedError(f"run {record.key!r}: its lease was renewed")
-        return replace(there, fence=stores.ids.unique(), reason=reason, lapsed=True)
-
-    return records.update(record.key, change)
-
-
-def _expected(stores: Stores, record: RunRecord) -> Reaped:
-    """Return what the reaper would do."""
-    after = RunState.PARKED
-    if record.state is RunState.PARKED or record.on_failure == "drop":
-        after = RunState.REAPED
-    if record.state is RunState.PUBLISHING:
-        target = stores.refs.branches.find(record.into)
-        if target is not None and is_ancestor(
-            stores.refs.commits, record.candidate, target.commit_id
-        ):
-            after = RunState.PUBLISHED
-    return Reaped(record.key, record.branch, record.state, after, _reason(record))
-
-
 def _reason(record: RunRecord) -> str:
     if record.state is RunState.PARKED:
         since = f"{record.updated:%Y-%m-%d %H:%M} UTC"
-        said = f" ({record.reason})" if record.reason else ""
-        return f"parked since {since}, longer than its time to live of {record.ttl}{said}"
+        why = f" ({record.reason})" if record.reason else ""
+        return f"parked since {since}, longer than its time to live of {record.ttl}{why}"
     return (
         f"attempt {record.attempt} gave no sign of life: its lease ran out at "
         f"{record.lease_until:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,17 +1,17 @@
-"""The record of a run, the terms on which it was opened, and the handle of one attempt."""
+"""The record of a run, with its encoding, its inputs, and the handle of one attempt."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Final, Self, TypedDict
+from typing import Any, Final, Self
 
-from graveler.arguments import BranchLike, Duration, branch_text, choice, duration, pairs, run_key
+from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.fields import Fields
 from graveler.gates import Verdict
-from graveler.names import check_caller_pairs
+from graveler.gates.verdicts import read_verdict
 from graveler.records import decode_json, encode_json
-from graveler.runs.state import RunState
+from graveler.runs.state import RunEvent, RunState, next_state
 
 LEASE: Final = timedelta(minutes=15)
 """Default lease: how long an attempt may be silent before it counts as dead."""
@@ -20,6 +20,13 @@ TTL: Final = timedelta(days=14)
 
 LIVE: Final = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
 """The states of a run that is not over."""
+
+_MOST_INPUTS: Final = 64
+_MOST_COMMITS: Final = 256
+_ROUNDS_KEPT: Final = 50
+_REFUSALS_KEPT: Final = 20
+_LONGEST_REASON: Final = 2000
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -171,86 +178,155 @@ class RunHandle:
         """Return the handle of its JSON text, or raise InvalidInputError."""
         what = "run handle"
         try:
-            found = Fields(decode_json(text.encode("utf-8", "surrogatepass"), what), what)
-            return cls(
-                location=found.text("location"),
-                repository=found.text("repository"),
-                key=found.text("key"),
-                branch=found.text("branch"),
-                attempt=found.number("attempt"),
-                fence=found.text("fence"),
-            )
+            handle = Fields(decode_json(text.encode("utf-8", "surrogatepass"), what), what)
+            names = ("location", "repository", "key", "branch", "fence")
+            texts = {name: handle.text(name) for name in names}
+            return cls(attempt=handle.number("attempt"), **texts)
         except CorruptionError as error:
             raise InvalidInputError(f"not a run handle ({error}): {text[:80]!r}") from error
 
 
-class RunTerms(TypedDict, total=False):
-    """The keyword arguments that every call takes that opens a run.
+def folded(inputs: Iterable[Input]) -> tuple[Input, ...]:
+    """Return the inputs, sorted, without those that another input covers.
 
-    Attributes:
-        into: The branch to publish to (``main``): a user's branch, not that of a run or a step.
-        metadata: Pairs kept on the run and on its commits; see `Origin`.
-        on_failure: What happens to an attempt that is closed unpublished or whose lease expires:
-            ``park`` (the default) keeps its commits for the next attempt, ``drop`` does not.
-        lease: How long the attempt may be silent before it counts as dead (15 minutes): a
-            timedelta, or text (``36h``). Its work renews the lease; so does `Run.renew`.
-        ttl: How long a parked run is kept (14 days).
+    If there are more than 64, the deepest folders are replaced by their parents until there are
+    not, or until each commit has one. Of more than 256 commits some are dropped. A prefix that is
+    too wide is safe; a list without bound is not.
     """
+    reads = _uncovered(set(inputs))
+    most = max(_MOST_INPUTS, len({read.commit for read in reads}))
+    while len(reads) > most and any(read.prefix for read in reads):
+        deepest = max(read.prefix.count("/") for read in reads)
+        widened = {_parent(read) if read.prefix.count("/") == deepest else read for read in reads}
+        reads = _uncovered(widened)
+    return tuple(sorted(reads)[:_MOST_COMMITS])
 
-    into: str | BranchLike
-    metadata: Mapping[str, str] | None
-    on_failure: str
-    lease: Duration
-    ttl: Duration
+
+def _uncovered(inputs: set[Input]) -> list[Input]:
+    kept: list[Input] = []
+    for read in sorted(inputs):
+        last = kept[-1] if kept else None
+        if last is None or last.commit != read.commit or not read.prefix.startswith(last.prefix):
+            kept.append(read)
+    return kept
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The terms of one run, checked.
+def _parent(read: Input) -> Input:
+    folder, slash, _ = read.prefix.rstrip("/").rpartition("/")
+    return Input(read.commit, folder + slash)
 
-    Attributes:
-        key: Name of the run.
-        into: As in `RunTerms`; so are `metadata`, `on_failure`, `lease` and `ttl`.
-        owner: The opener's name, where several processes are one opener; else "".
-        accepts: Called with the run's record before an attempt is opened, with None for a new
-            run; an exception refuses the attempt.
+
+def encode_inputs(inputs: Iterable[Input]) -> str:
+    """Return inputs as text for the metadata of a commit."""
+    return encode_json([[read.commit, read.prefix] for read in inputs]).decode()
+
+
+def decode_inputs(text: str) -> tuple[Input, ...]:
+    """Return the inputs of the text in a commit's metadata.
+
+    Raises:
+        CorruptionError: The text is not a list of inputs.
     """
+    what = "inputs of a commit"
+    raw = text.encode("utf-8", "surrogatepass")
+    return read_inputs(Fields({"inputs": decode_json(raw, what)}, what))
 
-    key: str
-    into: str = "main"
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    on_failure: str = "park"
-    lease: timedelta = LEASE
-    ttl: timedelta = TTL
-    owner: str = ""
-    accepts: Callable[[RunRecord | None], None] | None = None
 
-    @classmethod
-    def of(  # noqa: PLR0913 - the terms of a run
-        cls,
-        key: str,
-        *,
-        into: str | BranchLike = "main",
-        metadata: Mapping[str, str] | None = None,
-        on_failure: str = "park",
-        lease: Duration = LEASE,
-        ttl: Duration = TTL,
-        owner: str = "",
-        accepts: Callable[[RunRecord | None], None] | None = None,
-    ) -> Self:
-        """Return the terms as a caller gives them.
+def read_inputs(fields: Fields) -> tuple[Input, ...]:
+    """Return the field ``inputs`` of a record, or raise CorruptionError."""
+    return tuple(
+        Input(read.text("commit"), read.text("prefix"))
+        for read in fields.rows("inputs", ("commit", "prefix"))
+    )
 
-        Raises:
-            InvalidInputError: An argument is invalid; the message names it.
-        """
-        key = run_key(key)
-        return cls(
-            key=key,
-            into=branch_text(into, "into"),
-            metadata=check_caller_pairs(f"run {key!r}", pairs(metadata, "metadata")),
-            on_failure=choice(on_failure, "on_failure", ("park", "drop")),
-            lease=duration(lease, "lease", zero=False),
-            ttl=duration(ttl, "ttl", zero=False),
-            owner=owner,
-            accepts=accepts,
-        )
+
+def after(record: RunRecord, event: RunEvent, **changes: Any) -> RunRecord:
+    """Return the record after an event, with these changes.
+
+    Raises:
+        RunStateError: The event cannot happen in the state of the run.
+    """
+    return replace(record, state=next_state(record.key, record.state, event), **changes)
+
+
+def published(record: RunRecord, *, head: str, commit: str, **changes: Any) -> RunRecord:
+    """Return the record of a run whose `head` is on the target, by `commit`."""
+    rounds = (*record.rounds, head)[-_ROUNDS_KEPT:]
+    return after(
+        record,
+        RunEvent.LANDED,
+        head=head,
+        commit=commit,
+        rounds=rounds,
+        candidate="",
+        reason="",
+        **changes,
+    )
+
+
+def refused(record: RunRecord, refusal: Refusal) -> RunRecord:
+    """Return the record with a refusal added."""
+    refusal = replace(refusal, reason=shortened(refusal.reason))
+    return replace(record, refusals=(*record.refusals, refusal)[-_REFUSALS_KEPT:])
+
+
+def shortened(reason: str) -> str:
+    """Return a reason at the length that a record keeps."""
+    return reason[:_LONGEST_REASON]
+
+
+def encode_run(record: RunRecord) -> bytes:
+    """Return a record as bytes."""
+    raw = {item.name: getattr(record, item.name) for item in fields(record)}
+    for name in ("created", "opened", "updated", "lease_until"):
+        raw[name] = unix_us(raw[name])
+    for name in ("lease", "ttl"):
+        raw[name] //= _MICROSECOND
+    raw["verdicts"] = [asdict(verdict) for verdict in record.verdicts]
+    raw["inputs"] = [[read.commit, read.prefix] for read in record.inputs]
+    raw["refusals"] = [
+        [unix_us(refusal.at), refusal.reason, list(refusal.gates)] for refusal in record.refusals
+    ]
+    raw["metadata"] = dict(record.metadata)
+    return encode_json(raw)
+
+
+def decode_run(raw: bytes) -> RunRecord:
+    """Return the record of these bytes, or raise CorruptionError."""
+    what = "run record"
+    stored = Fields(decode_json(raw, what), what)
+    return RunRecord(
+        key=stored.text("key"),
+        state=stored.one_of("state", RunState),
+        attempt=stored.number("attempt"),
+        fence=stored.text("fence"),
+        branch=stored.name("branch"),
+        into=stored.name("into"),
+        base=stored.digest("base"),
+        created=stored.moment("created"),
+        opened=stored.moment("opened"),
+        updated=stored.moment("updated"),
+        lease_until=stored.moment("lease_until"),
+        head=stored.digest("head", ""),
+        candidate=stored.digest("candidate", ""),
+        commit=stored.digest("commit", ""),
+        rounds=stored.digests("rounds"),
+        reason=stored.text("reason"),
+        verdicts=tuple(map(read_verdict, stored.records("verdicts"))),
+        metadata=stored.pairs("metadata"),
+        forked=stored.number("forked"),
+        born=stored.text("born"),
+        owner=stored.text("owner"),
+        owners=stored.texts("owners"),
+        lease=stored.duration("lease"),
+        lapsed=stored.flag("lapsed"),
+        ttl=stored.duration("ttl"),
+        on_failure=stored.text("on_failure"),
+        inputs=read_inputs(stored),
+        refusals=tuple(
+            Refusal(refusal.moment("at"), refusal.text("reason"), refusal.texts("gates"))
+            for refusal in stored.rows("refusals", ("at", "reason", "gates"))
+        ),
+        rollback=stored.text("rollback"),
+        nonce=stored.text("nonce"),
+    )

@@ -1,99 +1,55 @@
-"""The run records of one repository, in its key-value store."""
+"""The run records of one repository in its key-value store, and their index.
+
+``run/<branch>`` holds a record, ``step/<branch>`` counts the tries of a step. Two kinds of rows are
+the index of the records:
+
+- ``opened/<16 hex digits>/<branch>``: when the present attempt was opened, counted backwards,
+  so that a scan starts with the latest.
+- ``due/<16 hex digits>/<branch>``: when to check whether a run is alive, the earliest first.
+
+Rows are written before the record that needs them, and deleted after the record that no longer
+needs them. So every run has a row of the first kind, and every run that is not over has one of the
+second kind. A surplus row is harmless: a reader compares it with the record.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Final
 
-from graveler.clock import Clock, IdSource, unix_us
+from graveler.clock import from_unix_us, unix_us
 from graveler.errors import (
+    CorruptionError,
     FencedError,
     GravelerError,
     InvalidInputError,
     RunNotFoundError,
 )
 from graveler.fields import Fields
-from graveler.gates.verdicts import read_verdict
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import run_branch
 from graveler.process import refuse_writes
-from graveler.records import decode_json, encode_json
-from graveler.runs.index import RunIndex, opened_key
-from graveler.runs.inputs import read_inputs
-from graveler.runs.record import Refusal, RunRecord
-from graveler.runs.state import RunState
+from graveler.reads.stores import Stores
+from graveler.records import decode_json, encode_json, read_key
+from graveler.runs.record import RunRecord, decode_run, encode_run
 
 _RUN: Final = b"run/"
 _STEP: Final = b"step/"
-_MICROSECOND: Final = timedelta(microseconds=1)
-
-
-def _encode(record: RunRecord) -> bytes:
-    raw = {item.name: getattr(record, item.name) for item in fields(record)}
-    for name in ("created", "opened", "updated", "lease_until"):
-        raw[name] = unix_us(raw[name])
-    for name in ("lease", "ttl"):
-        raw[name] //= _MICROSECOND
-    raw["verdicts"] = [asdict(verdict) for verdict in record.verdicts]
-    raw["inputs"] = [[read.commit, read.prefix] for read in record.inputs]
-    raw["refusals"] = [
-        [unix_us(refusal.at), refusal.reason, list(refusal.gates)] for refusal in record.refusals
-    ]
-    raw["metadata"] = dict(record.metadata)
-    return encode_json(raw)
-
-
-def _decode(raw: bytes) -> RunRecord:
-    what = "run record"
-    fields = Fields(decode_json(raw, what), what)
-    return RunRecord(
-        key=fields.text("key"),
-        state=fields.one_of("state", RunState),
-        attempt=fields.number("attempt"),
-        fence=fields.text("fence"),
-        branch=fields.name("branch"),
-        into=fields.name("into"),
-        base=fields.digest("base"),
-        created=fields.moment("created"),
-        opened=fields.moment("opened"),
-        updated=fields.moment("updated"),
-        lease_until=fields.moment("lease_until"),
-        head=fields.digest("head", ""),
-        candidate=fields.digest("candidate", ""),
-        commit=fields.digest("commit", ""),
-        rounds=fields.digests("rounds"),
-        reason=fields.text("reason"),
-        verdicts=tuple(map(read_verdict, fields.records("verdicts"))),
-        metadata=fields.pairs("metadata"),
-        forked=fields.number("forked"),
-        born=fields.text("born"),
-        owner=fields.text("owner"),
-        owners=fields.texts("owners"),
-        lease=fields.duration("lease"),
-        lapsed=fields.flag("lapsed"),
-        ttl=fields.duration("ttl"),
-        on_failure=fields.text("on_failure"),
-        inputs=read_inputs(fields),
-        refusals=tuple(
-            Refusal(refusal.moment("at"), refusal.text("reason"), refusal.texts("gates"))
-            for refusal in fields.rows("refusals", ("at", "reason", "gates"))
-        ),
-        rollback=fields.text("rollback"),
-        nonce=fields.text("nonce"),
-    )
+_OPENED: Final = b"opened/"
+_DUE: Final = b"due/"
+_FIRST: Final = b"1"
+_LAST: Final = b"2"
+_NEWEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Try:
     """The newest try of a step: the attempt of the run, the number of the try, and its fence."""
 
-    attempt: int
-    number: int
-    fence: str
-
-
-_NO_TRY: Final = _Try(0, 0, "")
+    attempt: int = 0
+    number: int = 0
+    fence: str = ""
 
 
 def _decode_try(raw: bytes) -> _Try:
@@ -101,53 +57,32 @@ def _decode_try(raw: bytes) -> _Try:
     return _Try(fields.number("attempt"), fields.number("number"), fields.text("fence"))
 
 
-def _encode_try(last: _Try) -> bytes:
-    return encode_json(asdict(last))
-
-
-def _run_key(branch: str) -> bytes:
-    return _RUN + branch.encode()
-
-
-def _step_key(branch: str) -> bytes:
-    return _STEP + branch.encode()
-
-
-def _checked(key: str, record: RunRecord | None) -> RunRecord | None:
-    if record is not None and record.key != key:
-        raise InvalidInputError(
-            f"run {key!r} and run {record.key!r} have one branch name ({record.branch}): "
-            "change the key"
-        )
-    return record
-
-
 class RunRecords:
     """The run records of one repository: key-value partition ``runs:<uid>``.
 
-    ``run/<branch name>`` holds a record, ``step/<branch name>`` counts the tries of a step.
-    `index` lists runs by time of opening and by due time.
-
     Attributes:
+        stores: The repository.
         index: The index of the records; `update` maintains it.
     """
 
-    def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
-        self._kv = kv
-        self._partition = f"runs:{uid}"
-        self._clock = clock
-        self._ids = ids
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self._partition = f"runs:{stores.uid}"
         self._runs: RecordStore[str, RunRecord] = RecordStore(
-            kv, self._partition, key=_run_key, encode=_encode, decode=_decode
+            stores.kv,
+            self._partition,
+            key=lambda branch: _RUN + branch.encode(),
+            encode=encode_run,
+            decode=decode_run,
         )
         self._tries: RecordStore[str, _Try] = RecordStore(
-            kv, self._partition, key=_step_key, encode=_encode_try, decode=_decode_try
+            stores.kv,
+            self._partition,
+            key=lambda branch: _STEP + branch.encode(),
+            encode=lambda newest: encode_json(asdict(newest)),
+            decode=_decode_try,
         )
-        self.index = RunIndex(kv, self._partition)
-
-    def now(self) -> datetime:
-        """Return the time, by the repository's clock."""
-        return self._clock.now()
+        self.index = RunIndex(stores.kv, self._partition)
 
     def find(self, key: str) -> RunRecord | None:
         """Return the run of that key, or None."""
@@ -160,6 +95,16 @@ class RunRecords:
             raise RunNotFoundError(f"no run {key!r}: `graveler run list` shows those there are")
         return record
 
+    def find_branch(self, branch: str) -> RunRecord | None:
+        """Return the run that has the branch, or None."""
+        return self._runs.get(branch)
+
+    def owner_of(self, branch: str) -> RunRecord | None:
+        """Return the run that owns the branch or the step of the branch, or None."""
+        parts = branch.split(".")
+        names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        return next(filter(None, map(self.find_branch, names)), None)
+
     def list(self) -> Iterator[RunRecord]:
         """Yield every run, by branch name."""
         for record in self.each():
@@ -169,15 +114,35 @@ class RunRecords:
 
     def each(self) -> Iterator[RunRecord | GravelerError]:
         """Yield every run, by branch name; for a record that cannot be read, the error."""
-        for key, value in self._kv.scan(self._partition, _RUN):
-            if not key.startswith(_RUN):
-                return
+        for _, value in _rows_from(self.stores.kv, self._partition, _RUN):
             try:
-                record = _decode(value)
+                record = decode_run(value)
             except GravelerError as error:
                 yield error
             else:
                 yield record
+
+    def latest(self, start: RunRecord | None = None) -> Iterator[RunRecord]:
+        """Yield every run, the latest opened first; reads no more than it yields.
+
+        Args:
+            start: Only runs after this one.
+        """
+        for row, branch in self.index.latest(start):
+            record = self.find_branch(branch)
+            if record is not None and opened_key(record) == row:
+                yield record
+
+    def live(self, start: RunRecord | None = None) -> Iterator[RunRecord]:
+        """Yield the runs that are not over, the latest opened first; reads no others.
+
+        Args:
+            start: Only runs after this one.
+        """
+        expected = filter(None, map(self.find_branch, self.index.expected()))
+        ordered = sorted((opened_key(record), record) for record in expected if record.live)
+        first = b"" if start is None else opened_key(start)
+        return (record for key, record in ordered if key > first)
 
     def update(self, key: str, change: Callable[[RunRecord | None], RunRecord]) -> RunRecord:
         """Replace the record by ``change(record)`` in one atomic step and return it.
@@ -186,6 +151,7 @@ class RunRecords:
         same record, nothing is written.
         """
         refuse_writes(f"run {key!r}")
+        clock, ids = self.stores.clock, self.stores.ids
         before: RunRecord | None = None
 
         def changed(record: RunRecord | None) -> RunRecord:
@@ -194,48 +160,16 @@ class RunRecords:
             new = change(before)
             if new is before:
                 return new
-            new = replace(new, updated=self._clock.now(), nonce=self._ids.unique())
+            new = replace(new, updated=clock.now(), nonce=ids.unique())
             self.index.prepare(before, new)
             return new
 
         after = self._runs.update(
-            run_branch(key), changed, what=f"run {key!r}", clock=self._clock, ids=self._ids
+            run_branch(key), changed, what=f"run {key!r}", clock=clock, ids=ids
         )
         if after is not before:
             self.index.clear(before, after)
         return after
-
-    def find_branch(self, branch: str) -> RunRecord | None:
-        """Return the run that has the branch, or None."""
-        return self._runs.get(branch)
-
-    def owner_of(self, branch: str) -> RunRecord | None:
-        """Return the run that owns the branch or the step of the branch, or None."""
-        parts = branch.split(".")
-        names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-        return next((found for name in names if (found := self.find_branch(name))), None)
-
-    def latest(self, after: RunRecord | None = None) -> Iterator[RunRecord]:
-        """Yield every run, the latest opened first; reads no more than it yields.
-
-        Args:
-            after: Only runs after this one.
-        """
-        for row, branch in self.index.latest(after):
-            record = self.find_branch(branch)
-            if record is not None and opened_key(record) == row:
-                yield record
-
-    def live(self, after: RunRecord | None = None) -> Iterator[RunRecord]:
-        """Yield the runs that are not over, the latest opened first; reads no others.
-
-        Args:
-            after: Only runs after this one.
-        """
-        found = (self.find_branch(branch) for branch in self.index.expected())
-        ordered = sorted((opened_key(one), one) for one in found if one is not None and one.live)
-        start = b"" if after is None else opened_key(after)
-        return (record for key, record in ordered if key > start)
 
     def drop_outdated_rows(self, before: datetime) -> None:
         """Delete the rows that openers left before a time because they lost a race or died."""
@@ -250,20 +184,163 @@ class RunRecords:
         Raises:
             FencedError: A newer attempt of the run has started the step.
         """
+        clock, ids = self.stores.clock, self.stores.ids
+        what = f"step {step_branch!r}"
 
-        def counted(last: _Try | None) -> _Try:
-            last = last or _NO_TRY
-            if last.attempt > run_attempt:
+        def counted(newest: _Try | None) -> _Try:
+            newest = newest or _Try()
+            if newest.attempt > run_attempt:
                 raise FencedError(
-                    f"step {step_branch!r}: attempt {last.attempt} of the run has started it; "
+                    f"{what}: attempt {newest.attempt} of the run has started it; "
                     f"this is attempt {run_attempt}"
                 )
-            return _Try(run_attempt, last.number + 1, self._ids.unique())
+            return _Try(run_attempt, newest.number + 1, ids.unique())
 
-        what = f"step {step_branch!r}"
-        new = self._tries.update(step_branch, counted, what=what, clock=self._clock, ids=self._ids)
+        new = self._tries.update(step_branch, counted, what=what, clock=clock, ids=ids)
         return new.number, new.fence
 
     def last_try_fence(self, step_branch: str) -> str:
         """Return the fence of the newest try of a step, or ""."""
-        return (self._tries.get(step_branch) or _NO_TRY).fence
+        return (self._tries.get(step_branch) or _Try()).fence
+
+
+def _checked(key: str, record: RunRecord | None) -> RunRecord | None:
+    if record is not None and record.key != key:
+        raise InvalidInputError(
+            f"run {key!r} and run {record.key!r} have one branch name ({record.branch}): "
+            "change the key"
+        )
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Appointment:
+    """The time at which a run must be checked.
+
+    Attributes:
+        at: The time.
+        branch: Branch of the run.
+        last: Whether the run was already over at the previous check.
+    """
+
+    at: datetime
+    branch: str
+    last: bool
+
+
+class RunIndex:
+    """The rows of one repository's runs, in the partition of their records."""
+
+    def __init__(self, kv: KVStore, partition: str) -> None:
+        self._kv = kv
+        self._partition = partition
+
+    def prepare(self, old: RunRecord | None, new: RunRecord) -> None:
+        """Write the rows that a record needs, before it replaces `old`."""
+        missing = _rows(new) - _rows(old)
+        if missing:
+            self._kv.set_many(self._partition, [(key, _FIRST) for key in sorted(missing)])
+
+    def clear(self, old: RunRecord | None, new: RunRecord) -> None:
+        """Delete the rows that only `old` needed, after the record has replaced it.
+
+        The appointment of a run that is now over stays until `forget`.
+        """
+        for key in _rows(old) - _rows(new) if new.live else ():
+            self.drop(key)
+
+    def forget(self, record: RunRecord) -> None:
+        """Delete the appointment of a run that is over and has left no branch."""
+        self.drop(_due_key(record.branch, record.lease_until))
+
+    def due(self, now: datetime) -> Iterator[Appointment]:
+        """Yield the appointments that are due, the earliest first."""
+        until = _due_key("", now)
+        for key, value in _rows_from(self._kv, self._partition, _DUE):
+            if key >= until:
+                return
+            yield Appointment(*_read_due(key), last=value == _LAST)
+
+    def put_off(self, appointment: Appointment, to: datetime, *, last: bool = False) -> None:
+        """Replace an appointment by a later one."""
+        row = _LAST if last else _FIRST
+        self._kv.set(self._partition, _due_key(appointment.branch, to), row)
+        self.settle(appointment)
+
+    def settle(self, appointment: Appointment) -> None:
+        """Delete an appointment."""
+        self.drop(_due_key(appointment.branch, appointment.at))
+
+    def expected(self) -> set[str]:
+        """Return the branches of the runs with an appointment, among them all that are not over."""
+        return {_read_due(key)[1] for key, _ in _rows_from(self._kv, self._partition, _DUE)}
+
+    def latest(self, start: RunRecord | None = None) -> Iterator[tuple[bytes, str]]:
+        """Yield row and branch of each run, the latest opened first; some rows may be outdated.
+
+        Args:
+            start: Only runs after the row of this record.
+        """
+        return self._opened(b"" if start is None else opened_key(start) + b"\0")
+
+    def older(self, than: datetime) -> Iterator[tuple[bytes, str]]:
+        """Yield the rows of `latest` that were opened before a time."""
+        return self._opened(_opened_key("", than))
+
+    def _opened(self, start: bytes) -> Iterator[tuple[bytes, str]]:
+        rows = _rows_from(self._kv, self._partition, _OPENED, start)
+        return ((key, _read_opened(key)) for key, _ in rows)
+
+    def drop(self, row: bytes) -> None:
+        """Delete a row."""
+        self._kv.delete(self._partition, row)
+
+
+def _rows_from(
+    kv: KVStore, partition: str, prefix: bytes, start: bytes = b""
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows whose key starts with `prefix`, from `start` on."""
+    for key, value in kv.scan(partition, start or prefix):
+        if not key.startswith(prefix):
+            return
+        yield key, value
+
+
+def _rows(record: RunRecord | None) -> set[bytes]:
+    if record is None:
+        return set()
+    rows = {opened_key(record)}
+    return rows | {_due_key(record.branch, record.lease_until)} if record.live else rows
+
+
+def opened_key(record: RunRecord) -> bytes:
+    """Return the key of the row by which listings find a run; keys sort the latest run first."""
+    return _opened_key(record.branch, record.opened)
+
+
+def _opened_key(branch: str, at: datetime) -> bytes:
+    return _OPENED + f"{_NEWEST - unix_us(at):016x}/{branch}".encode()
+
+
+def _due_key(branch: str, at: datetime) -> bytes:
+    return _DUE + f"{unix_us(at):016x}/{branch}".encode()
+
+
+def _read_opened(key: bytes) -> str:
+    return _read(key, _OPENED)[1]
+
+
+def _read_due(key: bytes) -> tuple[datetime, str]:
+    us, branch = _read(key, _DUE)
+    try:
+        return from_unix_us(us), branch
+    except (ValueError, OverflowError) as error:
+        raise CorruptionError(f"row of a run: {key!r} names no time") from error
+
+
+def _read(key: bytes, prefix: bytes) -> tuple[int, str]:
+    number, _, branch = read_key(key[len(prefix) :], "row of a run").partition("/")
+    try:
+        return int(number, 16), branch
+    except ValueError as error:
+        raise CorruptionError(f"row of a run: {key!r} names no time") from error

@@ -15,11 +15,10 @@ from graveler.model import RUN_KEY_BYTES, Commit
 from graveler.repository.merges import check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
-from graveler.runs.inputs import encode_inputs
 from graveler.runs.publishing import PublishResult, judge_run, publish
-from graveler.runs.record import RunRecord
+from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.state import RunState
-from graveler.runs.steps.step import Step, open_step
+from graveler.runs.step import Step, open_step
 
 
 class Run(RunBranch):
@@ -94,7 +93,7 @@ class Run(RunBranch):
             self._attempt, name=name, try_number=try_number, metadata=dict(metadata or {})
         )
 
-    def take_back(self, step: str, *, metadata: Mapping[str, str] | None = None) -> Commit | None:
+    def undo_step(self, step: str, *, metadata: Mapping[str, str] | None = None) -> Commit | None:
         """Undo a step, as if it had run again and written nothing.
 
         A later change of another step to the same path stays, as in a retry.
@@ -137,7 +136,7 @@ class Run(RunBranch):
         """
         self._attempt.work()
         with self.renewing():
-            return judge_run(self.repository, self._records, self.handle, as_gates(gates))
+            return judge_run(self._records, self.handle, as_gates(gates))
 
     def publish(
         self,
@@ -158,7 +157,6 @@ class Run(RunBranch):
         self._attempt.work(self._reads)
         with self.renewing():
             self.result = publish(
-                self.repository,
                 self._records,
                 self.handle,
                 gates=as_gates(gates),
@@ -172,7 +170,7 @@ class Run(RunBranch):
         Idempotent. For an attempt that is over nothing changes, and the record is returned.
         """
         reason = reason_text(reason)
-        return lifecycle.close(self.repository, self._records, self.handle, reason=reason)
+        return lifecycle.close(self._records, self.handle, reason=reason)
 
     def park(self, reason: str = "") -> RunRecord:
         """Park the run for a newer attempt; idempotent, also after the publish.
@@ -181,7 +179,7 @@ class Run(RunBranch):
             FencedError: A newer attempt owns the run.
         """
         reason = reason_text(reason)
-        return lifecycle.park(self.repository, self._records, self.handle, reason=reason)
+        return lifecycle.park(self._records, self.handle, reason=reason)
 
     def abandon(self, reason: str = "") -> RunRecord:
         """Abandon the run: its branch is deleted, its record stays.
@@ -191,6 +189,4 @@ class Run(RunBranch):
             FencedError: A newer attempt owns the run.
         """
         reason = reason_text(reason)
-        return lifecycle.abandon(
-            self.repository, self._records, self.key, reason=reason, mine=self.handle
-        )
+        return lifecycle.abandon(self._records, self.key, reason=reason, mine=self.handle)

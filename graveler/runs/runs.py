@@ -33,12 +33,12 @@ from graveler.reads.stores import Stores
 from graveler.repository.merges import check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt
-from graveler.runs.opener import open_or_attach, open_run
+from graveler.runs.opener import RunTerms, Terms, open_or_attach, open_run
 from graveler.runs.provenance import Why, why
 from graveler.runs.reaper import Reaped, reap, reap_due
-from graveler.runs.record import LIVE, RunHandle, RunRecord, RunTerms, Terms
+from graveler.runs.record import LIVE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
-from graveler.runs.rollback.rollback import Rollback, readers, rollback
+from graveler.runs.rollback import Rollback, readers, rollback
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
 
@@ -50,9 +50,7 @@ class Runs:
 
     def __init__(self, repository: Stores) -> None:
         self._repository = repository
-        self._records = RunRecords(
-            repository.kv, repository.uid, clock=repository.clock, ids=repository.ids
-        )
+        self._records = RunRecords(repository)
 
     def open(self, key: str, **terms: Unpack[RunTerms]) -> Run:
         """Open a new attempt of the run `key`; every earlier attempt is fenced.
@@ -65,8 +63,8 @@ class Runs:
             terms: Any of ``into``, ``metadata``, ``on_failure``, ``lease`` and ``ttl``; see
                 `RunTerms`.
         """
-        record = open_run(self._repository, self._records, Terms.of(key, **terms))
-        reap_due(self._repository, self._records, but=record.branch)
+        record = open_run(self._records, Terms.of(key, **terms))
+        reap_due(self._records, but=record.branch)
         return self._run(record)
 
     def open_or_attach(
@@ -97,7 +95,7 @@ class Runs:
         """
         owner = text(owner, "owner", most=RUN_KEY_BYTES)
         checked = Terms.of(key, owner=owner, accepts=accepts, **terms)
-        return self._run(open_or_attach(self._repository, self._records, checked))
+        return self._run(open_or_attach(self._records, checked))
 
     def attach(self, handle: RunHandle | str) -> Run:
         """Return the run of a handle, given as object or as JSON by another process.
@@ -105,15 +103,14 @@ class Runs:
         Raises:
             InvalidInputError: The handle belongs to another repository.
         """
-        if not isinstance(handle, str):
-            instance(handle, "handle", RunHandle, "a RunHandle, or its JSON")
         if isinstance(handle, str):
             handle = RunHandle.from_json(handle)
+        instance(handle, "handle", RunHandle, "a RunHandle, or its JSON")
         if handle.repository != self._repository.name:
             raise InvalidInputError(
                 f"run handle is of repository {handle.repository!r}, not {self._repository.name!r}"
             )
-        return Run(Attempt(self._repository, self._records, handle, None))
+        return Run(Attempt(self._records, handle, None))
 
     def get(self, key: str) -> RunRecord:
         """Return the record of a run, or raise RunNotFoundError."""
@@ -149,8 +146,8 @@ class Runs:
         place = after if isinstance(after, RunRecord) else optional(text, after, "after")
         place = self._records.get(place) if isinstance(place, str) else place
         source = self._records.live if live or state in LIVE else self._records.latest
-        found = (record for record in source(place) if state is None or record.state == state)
-        return islice(found, limit)
+        records = source(place)
+        return islice((record for record in records if state in (None, record.state)), limit)
 
     def states(self) -> Mapping[RunState, int]:
         """Return the number of runs in each state; reads all runs."""
@@ -178,11 +175,9 @@ class Runs:
         Raises:
             FencedError: Another attempt is present.
         """
-        key, reason = run_key(key), reason_text(reason)
-        owner = None if owner is None else text(owner, "owner")
-        optional(count, attempt, "attempt", least=1)
+        reason = reason_text(reason)
         record = self._present(key, owner, attempt)
-        return lifecycle.park(self._repository, self._records, self._handle(record), reason=reason)
+        return lifecycle.park(self._records, self._handle(record), reason=reason)
 
     def abandon(
         self, key: str, *, owner: str | None = None, attempt: int | None = None, reason: str = ""
@@ -200,15 +195,15 @@ class Runs:
             FencedError: Another attempt is present.
         """
         key, reason = run_key(key), reason_text(reason)
-        owner = None if owner is None else text(owner, "owner")
-        optional(count, attempt, "attempt", least=1)
         if owner is not None:
             attempt = self._present(key, owner, attempt).attempt
-        return lifecycle.abandon(
-            self._repository, self._records, key, reason=reason, attempt=attempt
-        )
+        optional(count, attempt, "attempt", least=1)
+        return lifecycle.abandon(self._records, key, reason=reason, attempt=attempt)
 
     def _present(self, key: str, owner: str | None, attempt: int | None) -> RunRecord:
+        """Return the record of the present attempt, if it is this one."""
+        key, owner = run_key(key), optional(text, owner, "owner")
+        optional(count, attempt, "attempt", least=1)
         record = self._records.get(key)
         if owner is not None and record.owner != owner:
             raise FencedError(
@@ -250,7 +245,6 @@ class Runs:
         flag(dry_run, "dry_run"), optional(count, limit, "limit")
         now = None if now is None else moment(now, "now")
         return reap(
-            self._repository,
             self._records,
             dry_run=dry_run,
             now=self._repository.clock.now() if now is None else now,
@@ -286,7 +280,6 @@ class Runs:
         message = None if message is None else text(message, "message", most=MESSAGE_BYTES)
         metadata = pairs(metadata, "metadata")
         return rollback(
-            self._repository,
             self._records,
             key_or_commit,
             message=message,
@@ -303,7 +296,7 @@ class Runs:
             key_or_commit: As for `rollback`.
         """
         key_or_commit = run_or_commit(key_or_commit)
-        return readers(self._repository, self._records, key_or_commit)
+        return readers(self._records, key_or_commit)
 
     def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
         """Return the provenance of a path: commit, run, step, gates and inputs.
@@ -316,7 +309,7 @@ class Runs:
             ObjectNotFoundError: The path never existed.
         """
         path, ref = path_text(path, "path"), ref_text(ref, "ref")
-        return why(self._repository, self._records, path, ref)
+        return why(self._records, path, ref)
 
     @contextmanager
     def run(
@@ -336,18 +329,18 @@ class Runs:
             terms: As for `open`.
         """
         check_strategy(strategy)
-        asked = as_gates(gates)
+        checked = as_gates(gates)
         run = self.open(key, **terms)
         try:
             yield run
             if run.result is None:  # else it was published within the block
                 run.commit_staged()
-            run.publish(asked, strategy=strategy)
+            run.publish(checked, strategy=strategy)
         except BaseException as error:
-            self._set_aside(run, f"{type(error).__name__}: {error}")
+            self._close_failed(run, f"{type(error).__name__}: {error}")
             raise
 
-    def _set_aside(self, run: Run, reason: str) -> None:
+    def _close_failed(self, run: Run, reason: str) -> None:
         """End a failed run without masking its error."""
         try:
             if run.close(reason).attempt != run.attempt:
@@ -356,7 +349,7 @@ class Runs:
             _log.exception("run %s could not be parked; the next attempt will park it", run.key)
 
     def _run(self, record: RunRecord) -> Run:
-        return Run(Attempt(self._repository, self._records, self._handle(record), record))
+        return Run(Attempt(self._records, self._handle(record), record))
 
     def _handle(self, record: RunRecord) -> RunHandle:
         return RunHandle.of(

@@ -18,8 +18,8 @@ from graveler.names import run_branch
 from graveler.records import encode_branch
 from graveler.refs.branches import branch_key
 from graveler.runs import RunState
-from graveler.runs.index import _due_key, opened_key
-from graveler.runs.records import _encode
+from graveler.runs.record import encode_run
+from graveler.runs.records import _due_key, opened_key
 from graveler.testing.process import Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, alternate, at_most, ms, progress
@@ -71,7 +71,7 @@ def _filled(place: Path, size: int) -> Iterator[Repository]:
     repo.stores.kv.set_many(refs, _branches(fork, [r.branch for r in records]))
     main = repo.stores.refs.branches.get("main")
     repo.stores.kv.set_many(refs, _branches(main, [f"dev-{number:06d}" for number in range(size)]))
-    repo.stores.kv.set_many(runs, ((b"run/" + r.branch.encode(), _encode(r)) for r in records))
+    repo.stores.kv.set_many(runs, ((b"run/" + r.branch.encode(), encode_run(r)) for r in records))
     repo.stores.kv.set_many(runs, ((opened_key(r), b"1") for r in records))
     due = ((_due_key(r.branch, r.lease_until), b"1") for r in records)
     repo.stores.kv.set_many(runs, due)

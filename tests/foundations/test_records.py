@@ -33,8 +33,8 @@ from graveler.records import (
     value_identity,
 )
 from graveler.refs.epochs import Epoch
-from graveler.runs.record import Input, Refusal, RunRecord
-from graveler.runs.records import _decode, _decode_try, _encode
+from graveler.runs.record import Input, Refusal, RunRecord, decode_run, encode_run
+from graveler.runs.records import _decode_try
 from graveler.runs.state import RunState
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "kv-layout.md"
@@ -108,7 +108,7 @@ DECODERS = {
     "commit": lambda raw: decode_commit("c", raw),
     "staged": staged_value,
     "json": lambda raw: decode_json(raw, "x"),
-    "run": _decode,
+    "run": decode_run,
     "try": _decode_try,
 }
 VALID = {
@@ -120,7 +120,7 @@ VALID = {
     "commit": encode_commit(COMMIT),
     "staged": stage_entry(b"a/1.csv", ENTRY),
     "json": encode_json({"a": [1, None, "é"]}),
-    "run": _encode(RUN),
+    "run": encode_run(RUN),
     "try": encode_json({"attempt": 1, "fence": "f", "number": 2}),
 }
 
@@ -140,7 +140,7 @@ def test_branches_commits_ranges_and_runs_come_back():
     assert decode_branch(encode_branch(fenced)) == fenced
     assert decode_commit(COMMIT.id, encode_commit(COMMIT)) == COMMIT
     assert decode_range_info(b"z", encode_range_info(RANGE)) == RANGE
-    assert _decode(_encode(RUN)) == RUN
+    assert decode_run(encode_run(RUN)) == RUN
 
 
 @given(st.binary(max_size=40), st.binary(max_size=400))

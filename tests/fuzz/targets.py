@@ -52,10 +52,8 @@ from graveler.refs.refs import _commit_id
 from graveler.refs.settings import LINK_PLACES, PROTECTION, REQUIRED_GATES
 from graveler.repository.witness.known import decode_known
 from graveler.repository.witness.marker import Marker, Owner, decode_marker, encode_marker
-from graveler.runs.index import _read_due, _read_opened
-from graveler.runs.record import RunHandle
-from graveler.runs.records import _decode as decode_run
-from graveler.runs.records import _decode_try
+from graveler.runs.record import RunHandle, decode_run
+from graveler.runs.records import _decode_try, _read_due, _read_opened
 from graveler.sstable.reader import TableReader
 from tests.fuzz.mutations import damaged_bytes, damaged_json
 from tests.fuzz.specimens import build, opened

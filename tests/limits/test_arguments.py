@@ -254,7 +254,7 @@ FACE: Any = {
     },
     "run": {
         "step": ({"name": "s"}, {"name": TEXT, "try_number": NUMBERS, "metadata": PAIRS}),
-        "take_back": ({"step": "s"}, {"step": TEXT, "metadata": PAIRS}),
+        "undo_step": ({"step": "s"}, {"step": TEXT, "metadata": PAIRS}),
         "commit": ({"message": "m"}, {"message": FREE, "metadata": PAIRS}),
         "view": ({}, {"ref": OPTIONAL}),
         "reads": ({}, {"prefix": FREE, "ref": OPTIONAL}),

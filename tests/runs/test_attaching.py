@@ -172,14 +172,14 @@ def test_eight_that_start_at_once_share_one_attempt(tmp_path):
 def test_a_publish_that_died_before_main_moved_is_done_again(repo, tree, monkeypatch):
     run = opened(repo, "a")
     write(run, "one", "one")
-    announce = publishing._Candidacy.announce
+    announce = publishing.RunCandidacy.announce
 
     def dies(*args):
         announce(*args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(publishing._Candidacy, "announce", dies)
+        patched.setattr(publishing.RunCandidacy, "announce", dies)
         run.publish()
     assert run.state is RunState.PUBLISHING
     again = opened(repo, "a")
@@ -195,7 +195,7 @@ def test_a_publish_that_died_after_main_moved_is_found(repo, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(publishing, "_landed", dies)
+        patched.setattr(publishing.RunCandidacy, "close", dies)
         run.publish()
     moved = repo.commit("main")
     assert moved.metadata["graveler.run"] == KEY
@@ -283,7 +283,7 @@ def test_an_opener_learns_how_an_unfinished_publish_ended(repo, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(publishing, "_landed", killed)
+        patch.setattr(publishing.RunCandidacy, "close", killed)
         first.publish()
     assert repo.runs.get(KEY).state is RunState.PUBLISHING
     seen = []

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from graveler.errors import CorruptionError
 from graveler.runs import Input
-from graveler.runs.inputs import Reads, decode_inputs, encode_inputs, folded
+from graveler.runs.attempt import Reads
+from graveler.runs.record import decode_inputs, encode_inputs, folded
 from graveler.testing.faults import unavailable
 from tests.harness.worlds import ScriptedWorld
 

@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import FencedError
-from graveler.runs.steps.history import joined_steps, lost_steps
+from graveler.runs.history import joined_steps, lost_steps
 
 KEY = "hourly 2013-01-01T05:00"
 
@@ -37,10 +37,10 @@ def made(run):
 def test_undoing_a_step_equals_a_retry_that_wrote_nothing(run, tree):
     write(run, "first", "own", "shared", "settled")
     write(run, "second", "shared", body=b"2")
-    taken = run.take_back("first", metadata={"why": "skipped"})
+    taken = run.undo_step("first", metadata={"why": "skipped"})
     assert tree(run) == {"settled": "0", "shared": "2"}
     assert run.head == taken
-    assert taken.message == "first: taken back"
+    assert taken.message == "first: undone"
     assert taken.metadata["why"] == "skipped"
     assert not joined(run)["first"].changed
     assert joined(run)["second"].changed
@@ -48,7 +48,7 @@ def test_undoing_a_step_equals_a_retry_that_wrote_nothing(run, tree):
 
 def test_what_never_joined_is_taken_back_by_doing_nothing(repo, run, tree):
     head = run.head
-    assert run.take_back("never") is None
+    assert run.undo_step("never") is None
     assert run.head == head
     assert [there.name for there in repo.branches(hidden=True)] == ["main", run.branch]
 
@@ -56,7 +56,7 @@ def test_what_never_joined_is_taken_back_by_doing_nothing(repo, run, tree):
 def test_a_step_of_an_earlier_round_can_be_taken_back(repo, run, made, tree):
     run.publish()
     again = repo.runs.open(KEY)
-    again.take_back("second")
+    again.undo_step("second")
     again.publish()
     assert tree(repo.ref("main")) == {"settled": "0", "first/file": "1"}
 
@@ -64,7 +64,7 @@ def test_a_step_of_an_earlier_round_can_be_taken_back(repo, run, made, tree):
 def test_a_stale_attempt_takes_nothing_back(repo, run, made, tree):
     newer = repo.runs.open(KEY)
     with pytest.raises(FencedError):
-        run.take_back("first")
+        run.undo_step("first")
     assert set(tree(newer)) == {"settled", "first/file", "second/file"}
     assert [there.name for there in repo.branches(hidden=True)] == ["main", run.branch]
 
@@ -139,7 +139,7 @@ def test_an_attempt_begun_before_the_revert_lost_its_ground(repo, run, made):
 
 
 def test_a_step_that_was_taken_back_since_is_lost(run, made):
-    run.take_back("second")
+    run.undo_step("second")
     assert lost(run, made) == ("second",)
 
 

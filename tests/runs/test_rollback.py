@@ -13,7 +13,7 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.runs import RunState
-from graveler.runs.rollback import downstream
+from graveler.runs import rollback as readers
 from graveler.testing.faults import ProcessDied
 from tests.harness.operations.rollback import KEY, done, publish, take_back
 from tests.harness.worlds import FAULTS, interleave, struck_worlds
@@ -324,9 +324,9 @@ def test_downstream_runs_are_found_with_one_walk_and_one_diff(repo, monkeypatch)
         return diff(*trees, **named)
 
     monkeypatch.setattr(repo.stores.refs.commits, "find", finds)
-    monkeypatch.setattr(downstream, "diff", compares)
+    monkeypatch.setattr(readers, "diff", compares)
     ancestors: list[object] = []
-    monkeypatch.setattr(downstream, "is_ancestor", ancestors.append)
+    monkeypatch.setattr(readers, "is_ancestor", ancestors.append)
     found = repo.runs.readers(KEY)
     assert [record.key for record in found] == [f"reader {n:02}" for n in range(1, 30, 2)]
     assert (len(compared), ancestors) == (1, [])
@@ -378,7 +378,7 @@ def test_writes_rolled_back_under_an_attempt_are_not_published(repo, tree, parke
         again = repo.runs.open(KEY)
     if not late:
         work(again)
-    with pytest.raises(MergeConflictError, match="taken back") as refused:
+    with pytest.raises(MergeConflictError, match="was reverted") as refused:
         again.publish()
     assert [conflict.path for conflict in refused.value.conflicts] == ["a"]
     assert repo.runs.get(KEY).state is RunState.PARKED

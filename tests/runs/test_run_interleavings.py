@@ -479,15 +479,8 @@ def test_a_loser_with_one_candidate_leaves_that_of_another():
     record = dies_while_publishing(repo, landed=False)
     other = repo.commit("main")
     assert other.id != record.candidate
-    candidacy = publishing._Candidacy(
-        repo.stores,
-        repo.runs._records,
-        record,
-        HANDLES[0],
-        repo.commit(record.head),
-        gates=(),
-        strategy=None,
-    )
+    head = repo.commit(record.head)
+    candidacy = publishing.RunCandidacy(repo.runs._records, record, head, gates=(), strategy=None)
     candidacy.lost(other)
     assert repo.runs.get(KEY) == record
     candidacy.lost(repo.commit(record.candidate))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import RunStateError
 from graveler.lake import Run, RunHandle, RunState, Step
-from graveler.runs.steps.history import joined_steps, lost_steps
+from graveler.runs.history import joined_steps, lost_steps
 from graveler_airflow.dag.context import step_name, task_metadata
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _undo(context: "Context", run: Run, states: Collection[str | None]) -> list[
         if joined.changed and tasks.made_by(states, step, joined.commit.metadata)
     ]
     for step in stale:
-        run.take_back(step, metadata=task_metadata(context))
+        run.undo_step(step, metadata=task_metadata(context))
     return stale
 
 

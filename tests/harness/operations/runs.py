@@ -91,7 +91,7 @@ OPERATIONS = {
     "attach": (base, lambda repo: repo.runs.open_or_attach(KEY, owner="dag")),
     "step": (opened, lambda repo: work(handle(repo), "two")),
     "step-again": (ready, lambda repo: work(handle(repo), "two")),
-    "step-taken-back": (ready, lambda repo: handle(repo).take_back("two")),
+    "step-undone": (ready, lambda repo: handle(repo).undo_step("two")),
     "commit": (opened, direct),
     "judge": (ready, lambda repo: handle(repo).judge([complete])),
     "publish": (ready, lambda repo: handle(repo).publish([complete])),

@@ -11,47 +11,60 @@ two. The metadata is part of the branch, so it moves by the same compare-and-set
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from graveler.arguments import (
-    text,
-)
+from graveler.arguments import text
 from graveler.committed import CONFLICT, Unresolved, apply, diff, get, same_records
-from graveler.errors import (
-    AlreadyExistsError,
-    FencedError,
-    NoChangesError,
-    RefNotFoundError,
-)
+from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
 from graveler.identity import record_id
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.records import value_identity
-from graveler.refs import move, remove
-from graveler.refs.branches import check_fence, owned
+from graveler.refs import remove
+from graveler.refs.branches import owned
 from graveler.repository.merges import merge_trees
 from graveler.runs.attempt import Attempt, RunBranch
-from graveler.runs.branch import drop_branch
-from graveler.runs.inputs import encode_inputs
-from graveler.runs.record import RunHandle
+from graveler.runs.branch import drop_branch, replace_branch, run_head
+from graveler.runs.record import encode_inputs
 from graveler.runs.records import RunRecords
-from graveler.runs.steps.history import own_steps
 
 _log = logging.getLogger(__name__)
 
 
-def find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | None:
-    """Return the commit by which the step last joined the run, or None.
+def own_steps(stores: Stores, start: str, *, key: str) -> Iterator[tuple[str, Commit]]:
+    """Yield steps and the commits by which they joined, newest first.
 
-    Reads back from `head` over the run's own commits only.
+    Reads back from `start` over the run's own commits only.
     """
+    commit = stores.refs.commits.find(start)
+    while commit is not None:
+        metadata = commit.metadata
+        if metadata.get("graveler.run") != key or "graveler.published" in metadata:
+            return
+        if "graveler.step" in metadata:
+            yield metadata["graveler.step"], commit
+        commit = stores.refs.commits.find(commit.parents[0]) if commit.parents else None
+
+
+def _find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | None:
+    """Return the commit by which the step last joined the run, or None."""
     own = own_steps(stores, head, key=key)
     return next((commit for name, commit in own if name == step), None)
+
+
+def work_of(stores: Stores, joined: Commit) -> tuple[str, str] | None:
+    """Return the trees before and after the step that a commit joined; None if one has expired."""
+    base, head = (
+        stores.refs.commits.find(joined.metadata.get(f"graveler.step_{end}", ""))
+        for end in ("base", "head")
+    )
+    return None if base is None or head is None else (base.metarange, head.metarange)
 
 
 def _without(stores: Stores, tree: str, joined: Commit) -> str:
@@ -59,9 +72,8 @@ def _without(stores: Stores, tree: str, joined: Commit) -> str:
 
     A path is restored if it is still as that work left it; a path that was changed since stays.
     """
-    base = stores.refs.commits.find(joined.metadata["graveler.step_base"])
-    head = stores.refs.commits.find(joined.metadata["graveler.step_head"])
-    if base is None or head is None:
+    work = work_of(stores, joined)
+    if work is None:
         _log.warning("step %s: earlier work is no longer known", joined.metadata["graveler.step"])
         return tree
     changes = (
@@ -70,11 +82,36 @@ def _without(stores: Stores, tree: str, joined: Commit) -> str:
             None if change.left_value is None else record_id(change.key, change.left_value),
             change.left_value,
         )
-        for change in diff(stores.ranges, base.metarange, head.metarange)
+        for change in diff(stores.ranges, *work)
         if value_identity(get(stores.ranges, tree, change.key))
         == value_identity(change.right_value)
     )
     return apply(stores.ranges, tree, changes, stores.splitting).metarange
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """One try of a step.
+
+    Attributes:
+        step: Name of the step.
+        try_number: The caller's count of tries, stored in the commit.
+        number: Number of the try, by the records of runs.
+        fence: Unique to the try.
+        metadata: Pairs for the commit.
+        fork: The run's head when the try was started.
+        start: The fork without the work of the earlier success.
+        earlier: The commit by which the step last joined the run, if it ever did.
+    """
+
+    step: str
+    try_number: int
+    number: int
+    fence: str
+    metadata: Mapping[str, str]
+    fork: Commit
+    start: Commit
+    earlier: Commit | None
 
 
 def open_step(
@@ -88,12 +125,12 @@ def open_step(
     stores, records, run = attempt.stores, attempt.records, attempt.handle
     branch = step_branch(run.branch, name)
     check_caller_pairs(f"step {name!r}", metadata)
-    fork = _run_head(stores, run)
+    fork = run_head(stores, run)
     number, fence = records.next_try(branch, run.attempt)
-    earlier = find_step(stores, fork.id, key=run.key, step=name)
-    for head in reversed(attempt.known.rounds):  # the latest round in which it ran, if not this one
-        if earlier is None:
-            earlier = find_step(stores, head, key=run.key, step=name)
+    # the latest round in which it ran, if not this one
+    heads = (fork.id, *reversed(attempt.known.rounds))
+    joins = (_find_step(stores, head, key=run.key, step=name) for head in heads)
+    earlier = next(filter(None, joins), None)
     start = fork
     if earlier is not None:
         tree = _without(stores, fork.metarange, earlier)
@@ -108,56 +145,34 @@ def open_step(
         fence=fence,
         hidden=True,
     )
-    _take_branch(stores, records, record)
+    _take_branch(records, record)
     try:
-        _run_head(stores, run)  # if the run was opened again, leave no branch
+        run_head(stores, run)  # if the run was opened again, leave no branch
     except FencedError:
         drop_branch(stores, branch, up_to=run.attempt)
         raise
-    return Step(
-        attempt,
-        fence=fence,
-        number=number,
-        name=name,
-        try_number=try_number,
-        metadata={**attempt.known.metadata, **metadata},
-        fork=fork,
-        start=start,
-        earlier=earlier,
-    )
+    pairs = {**attempt.known.metadata, **metadata}
+    return Step(attempt, _Try(name, try_number, number, fence, pairs, fork, start, earlier))
 
 
-def _run_head(stores: Stores, run: RunHandle) -> Commit:
-    record = stores.refs.branches.find(run.branch)
-    if record is None:
-        raise FencedError(
-            f"run {run.key!r}: its branch is gone, the run is over: it was published or given up; "
-            "what is to be written after that needs a run of its own"
-        )
-    check_fence(record, run.fence)
-    return stores.refs.commits.get(record.commit_id)
-
-
-def _take_branch(stores: Stores, records: RunRecords, record: BranchRecord) -> None:
-    dropped: tuple[str, ...] = ()
-
-    def change(there: BranchRecord) -> BranchRecord:
-        nonlocal dropped
+def _take_branch(records: RunRecords, record: BranchRecord) -> None:
+    def change(_: BranchRecord) -> BranchRecord:
         if records.last_try_fence(record.name) != record.fence:
             raise FencedError(f"step branch {record.name!r}: a newer try was started meanwhile")
-        dropped = (there.staging_token, *there.sealed_tokens)
         return record
+
+    def landed(now: BranchRecord) -> bool:
+        return now.fence == record.fence
 
     while True:
         try:
-            stores.refs.branches.create(record)
+            records.stores.refs.branches.create(record)
         except AlreadyExistsError:
             try:
-                move(stores.refs, record.name, change, landed=lambda now: now.fence == record.fence)
+                replace_branch(records.stores, record.name, change, landed=landed)
             except RefNotFoundError:
                 continue  # dropped between the two reads
-        break
-    stores.staging.drop(*dropped)
+        return
 
 
 class Step(RunBranch):
@@ -167,6 +182,7 @@ class Step(RunBranch):
     commit; an exception discards the try.
 
     Attributes:
+        run: The handle of the run.
         step: Name of the step.
         try_number: The caller's count of tries, stored in the commit.
         earlier: The commit by which the step last joined the run, which this try replaces; None
@@ -174,30 +190,15 @@ class Step(RunBranch):
         result: After the join: the run's commit, or None if the step changed nothing.
     """
 
-    def __init__(  # noqa: PLR0913 - called by open_step only
-        self,
-        attempt: Attempt,
-        *,
-        fence: str,
-        number: int,
-        name: str,
-        try_number: int,
-        metadata: Mapping[str, str],
-        fork: Commit,
-        start: Commit,
-        earlier: Commit | None,
-    ) -> None:
-        super().__init__(attempt, step_branch(attempt.handle.branch, name), fence=fence)
-        self.step = name
-        self.try_number = try_number
-        self.result: Commit | None = None
+    def __init__(self, attempt: Attempt, work: _Try) -> None:
+        branch = step_branch(attempt.handle.branch, work.step)
+        super().__init__(attempt, branch, fence=work.fence)
         self.run = attempt.handle
-        self._records = attempt.records
-        self._number = number
-        self._metadata = dict(metadata)
-        self._fork = fork
-        self._start = start
-        self.earlier = earlier
+        self.step = work.step
+        self.try_number = work.try_number
+        self.earlier = work.earlier
+        self.result: Commit | None = None
+        self._work = work
 
     def __enter__(self) -> Self:
         return self
@@ -219,19 +220,15 @@ class Step(RunBranch):
 
     def _keep(self) -> str:
         # the earlier try's writes are undone here: equal content written again is the same file
-        return "" if self.earlier is None else self._fork.metarange
+        return "" if self.earlier is None else self._work.fork.metarange
 
     def _marks(self) -> dict[str, str]:
         return {"graveler.run": self.run.key, "graveler.step": self.step}
 
-    def _inputs(self) -> dict[str, str]:
-        read = self._reads.all
-        return {"graveler.inputs": encode_inputs(read)} if read else {}
-
     def discard(self) -> None:
         """Discard the try: delete the step's branch."""
         stores = self.repository
-        tokens = remove(stores.refs, self._name, lambda record: record.fence == self._fence)
+        tokens = remove(stores.refs, self._name, lambda branch: branch.fence == self._fence)
         stores.staging.drop(*tokens)
 
     def undo(self) -> Commit | None:
@@ -244,7 +241,7 @@ class Step(RunBranch):
             FencedError: A newer try of the step, or attempt of the run, was opened.
         """
         try:
-            return self.join(f"{self.step}: taken back")
+            return self.join(f"{self.step}: undone")
         except BaseException:
             self._discard_quietly()
             raise
@@ -272,32 +269,31 @@ class Step(RunBranch):
             MergeConflictError: Another step changed the same paths, differently.
         """
         message = text(message, "message", empty=True, most=MESSAGE_BYTES)
+        title = f"{self.step} (try {self.try_number})"
         with suppress(NoChangesError):
-            self.commit(f"{self.step} (try {self.try_number})")
+            self.commit(title)
         with owned(self._name, self._fence):
             done = self.head
-        joined = self._join(done, message or f"{self.step} (try {self.try_number})")
-        self.result = joined if joined.id != self._fork.id else None
+        self.result = self._join(done, message or title)
         self.discard()
         return self.result
 
-    def _join(self, done: Commit, message: str) -> Commit:
-        """Land the step's work on the run's branch; return the fork if it changed nothing."""
-        stores = self.repository
-        spec = CommitSpec(
-            message,
-            {
-                **self._metadata,
-                "graveler.run": self.run.key,
-                "graveler.attempt": str(self.run.attempt),
-                "graveler.step": self.step,
-                "graveler.try": str(self.try_number),
-                "graveler.step_number": str(self._number),
-                "graveler.step_base": self._start.id,
-                "graveler.step_head": done.id,
-                **self._inputs(),
-            },
-        )
+    def _join(self, done: Commit, message: str) -> Commit | None:
+        """Land the step's work on the run's branch; None if it changed nothing."""
+        stores, work = self.repository, self._work
+        metadata = {
+            **work.metadata,
+            "graveler.run": self.run.key,
+            "graveler.attempt": str(self.run.attempt),
+            "graveler.step": self.step,
+            "graveler.try": str(self.try_number),
+            "graveler.step_number": str(work.number),
+            "graveler.step_base": work.start.id,
+            "graveler.step_head": done.id,
+        }
+        if read := self._reads.all:
+            metadata["graveler.inputs"] = encode_inputs(read)
+        spec = CommitSpec(message, metadata)
 
         def build(tip: Tip) -> BranchRecord | None:
             tree = self._joined_tree(tip.head, done)
@@ -305,16 +301,15 @@ class Step(RunBranch):
                 return None
             return tip.at(make_commit(stores, tree=tree, parents=(tip.head,), spec=spec))
 
-        landed = land(stores, self.run.branch, "step", build, fence=self.run.fence)
-        return landed.commit or self._fork
+        return land(stores, self.run.branch, "step", build, fence=self.run.fence).commit
 
     def _joined_tree(self, head: Commit, done: Commit) -> str:
-        stores = self.repository
+        stores, work = self.repository, self._work
         dest = head.metarange
-        latest = find_step(stores, head.id, key=self.run.key, step=self.step)
-        if latest is not None and int(latest.metadata["graveler.step_number"]) > self._number:
+        latest = _find_step(stores, head.id, key=self.run.key, step=self.step)
+        if latest is not None and int(latest.metadata["graveler.step_number"]) > work.number:
             raise FencedError(f"step {self.step!r}: a newer try has joined the run already")
-        if self._records.last_try_fence(self._name) != self._fence:
+        if self._attempt.records.last_try_fence(self._name) != self._fence:
             raise FencedError(f"step {self.step!r}: a newer try was started")
         known = self.earlier.id if self.earlier is not None else ""
         if latest is not None and latest.id != known:
@@ -323,14 +318,14 @@ class Step(RunBranch):
         def settle(
             key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
         ) -> bytes | Literal[Unresolved.CONFLICT] | None:
-            taken_back = value_identity(get(stores.ranges, self._start.metarange, key))
-            if taken_back != value_identity(base) and taken_back == value_identity(source):
+            undone = value_identity(get(stores.ranges, work.start.metarange, key))
+            if undone != value_identity(base) and undone == value_identity(source):
                 return dest  # another step changed a path that this try only undid
             return CONFLICT
 
         return merge_trees(
             stores,
-            base=self._fork.metarange,
+            base=work.fork.metarange,
             source=done.metarange,
             dest=dest,
             strategy=None,

@@ -1,1 +1,0 @@
-"""The steps of a run: one try of a step, and the history of those that joined."""
