@@ -1,8 +1,9 @@
 """Footers of Parquet files, which are read without the data."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 
 from graveler.errors import CorruptionError, MissingDependencyError
@@ -25,12 +26,16 @@ class Files(Protocol):
 
 
 class RangedFile(io.RawIOBase):
-    """A file of a tree that reads only the requested ranges."""
+    """A file of a tree that reads only the requested ranges.
 
-    def __init__(self, files: Files, path: str, size: int) -> None:
+    Args:
+        read: Returns at most so many bytes from a position on: ``read(start, length)``.
+        size: Size of the file.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         super().__init__()
-        self._files = files
-        self._path = path
+        self._read = read
         self._size = size
         self._position = 0
 
@@ -54,7 +59,7 @@ class RangedFile(io.RawIOBase):
 
     def readall(self) -> bytes:
         """Return the rest of the file, in one read."""
-        rest = self._files.read(self._path, self._position, max(self._size - self._position, 0))
+        rest = self._read(self._position, max(self._size - self._position, 0))
         self._position += len(rest)
         return rest
 
@@ -62,7 +67,7 @@ class RangedFile(io.RawIOBase):
         """Read into a buffer."""
         view = memoryview(buffer).cast("B")
         length = min(len(view), max(self._size - self._position, 0))
-        piece = self._files.read(self._path, self._position, length) if length else b""
+        piece = self._read(self._position, length) if length else b""
         view[: len(piece)] = piece
         self._position += len(piece)
         return len(piece)
@@ -125,7 +130,7 @@ def open_parquet(files: Files, entry: Entry) -> Any:
     """
     parquet = arrow()
     try:
-        return parquet.ParquetFile(RangedFile(files, entry.path, entry.size))
+        return parquet.ParquetFile(RangedFile(partial(files.read, entry.path), entry.size))
     except _DAMAGE as error:
         raise CorruptionError(
             f"{entry.path!r} cannot be read as Parquet: {str(error).splitlines()[0][:200]}"

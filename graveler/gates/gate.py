@@ -239,20 +239,21 @@ def died(reason: str) -> Answer:
     return Answer(False, shortened(reason, LONGEST_REASON), died=True)
 
 
-def ask(name: str, check: Check, candidate: Candidate) -> Answer:
-    """Run a check in this process; every exception becomes an answer."""
+def ask(gate: Gate, candidate: Candidate) -> Answer:
+    """Run a gate in this process; every exception becomes an answer."""
+    view = gate.view(candidate)
     try:
-        with judging(name):
-            answer = _read(check(candidate), check)
+        with judging(gate.name):
+            answer = _read(gate.check(view), gate.check)
     except AssertionError as refusal:
         answer = Answer(False, shortened(_assertion(refusal), LONGEST_REASON))
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - any failure is an answer
         answer = died(f"{type(error).__name__}: {error}")
     return replace(
         answer,
-        facts=plain(candidate.facts),
-        seen=dict(candidate.seen),
-        rule=None if answer.died else fingerprint(check),
+        facts=plain(view.facts),
+        seen=dict(view.seen),
+        rule=None if answer.died else gate.fingerprint,
     )
 
 

@@ -210,7 +210,7 @@ class Panel:
 
             answer = ask_in_process(gate, candidate)
         else:
-            answer = ask(gate.name, gate.check, gate.view(candidate))
+            answer = ask(gate, candidate)
         if answer.died:
             _log.warning("gate %s died: %s", gate.name, answer.reason)
         own = candidate.commit_id

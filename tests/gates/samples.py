@@ -206,6 +206,15 @@ def asks_all_the_time(candidate):
 
 
 @graveler.gate(isolated=True)
+def leaves_listings(candidate):
+    """Begin more listings than the publisher holds, and read the last one to its end."""
+    started = [candidate.entries() for _ in range(200)]
+    for listing in started:
+        next(listing)
+    return len(list(started[-1])) > 500 or "too few"
+
+
+@graveler.gate(isolated=True)
 def looks_around(candidate):
     reasons = []
     for look in (

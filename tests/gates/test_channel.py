@@ -176,6 +176,15 @@ def test_what_its_process_reads_is_verified(disk):
     assert verdict.reason.startswith("CorruptionError: 'a/1'")
 
 
+def test_listings_that_a_gate_leaves_give_way_to_later_ones(disk):
+    run = disk.runs.open("hour")
+    for number in range(600):
+        run.put(f"{number:03}", b"1")
+    run.commit_staged()
+    (verdict,) = run.judge([samples.leaves_listings])
+    assert verdict.passed, verdict.reason
+
+
 def test_a_file_elsewhere_is_read_through_the_publisher(repo, tmp_path):
     """A store in memory, which no other process has."""
     repo.stores.open_store("mem://elsewhere").put("x", b"seven")

@@ -8,7 +8,6 @@ from typing import Any
 
 from graveler.config import LakeConfig
 from graveler.gates import Candidate, Gate
-from graveler.gates.isolation.child import Task
 from graveler.gates.isolation.process import Conversation, Process
 from graveler.gates.isolation.server import ReadServer
 from graveler.lake.factory import connect
@@ -17,7 +16,7 @@ from graveler.testing.clock import FakeClock, SequenceIds
 
 ANSWER = {"passed": True, "reason": "", "died": False, "facts": {}, "seen": [], "rule": None}
 STATISTICS: dict[str, Any] = {"files": 1, "bytes": 2, "rows": None, "columns": {}}
-GIVEN = Gate("g", lambda _: None, prefix="s", reads={"history"})
+GIVEN = Gate("g", lambda _: None, prefix="s", reads={"history"}, timeout=5.0)
 
 
 class Ended(Process):
@@ -36,14 +35,13 @@ def candidate_of(repo):
 
 def converse(candidate, sent):
     """The answer of a gate whose process sends these bytes and is gone."""
-    task = Task("g", GIVEN.check, GIVEN.prefixes, GIVEN.inputs, {}, "main", "publish", 5.0, None)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
         theirs.sendall(sent)
         theirs.shutdown(socket.SHUT_WR)
-        return Conversation(task, Ended(), ours, ReadServer(GIVEN.view(candidate))).hold()
+        return Conversation(GIVEN, Ended(), ours, ReadServer(GIVEN.view(candidate))).hold()
 
 
 def framed(raw, payload=b""):
@@ -60,7 +58,7 @@ QUESTIONS = [
     ["scan", "target", b"s".hex(), b"s".hex()],
     ["changes", "candidate", b"s".hex()],
     ["past", "s"],
-    ["next", 0, [1]],
+    ["next", 0],
     ["read", "candidate", "small", 0, 10],
     ["uri", "data/x"],
     ["restores"],

@@ -1,16 +1,27 @@
 """Messages between the publisher and the process of a gate.
 
 A message has four parts: the length of its JSON and the length of its payload, four bytes each in
-big-endian order, a JSON object, and the payload, which is bytes of a file.
+big-endian order, a JSON object, and the payload, which is a pickled task or bytes of a file.
+The publisher sends the task of a fresh process. The process sends ``{"begun": true}``, any number of
+``{"ask": request}``, each of which gets a reply, and one ``{"answer": …}``.
 """
 
 import json
 import socket
 from typing import Any, Final, NamedTuple, NoReturn
 
+from graveler.errors import CorruptionError
+from graveler.fields import Fields
+from graveler.gates.declaration import plain, shortened
+from graveler.gates.gate import LONGEST_REASON, Answer
+from graveler.gates.statistics import Statistics
+from graveler.records import encode_json
+
 _LENGTH: Final = 4
 _HEAD: Final = 2 * _LENGTH
 _PIECE: Final = 1 << 16
+_MOST_SEEN: Final = 64
+_LARGEST_SEEN: Final = 1 << 18
 
 
 class Message(NamedTuple):
@@ -90,3 +101,55 @@ def _decoded(raw: bytes) -> dict[str, Any]:
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"a message that holds {name}")
+
+
+def encode_answer(answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON values; of its statistics, only those of the candidate."""
+    return {
+        "passed": answer.passed,
+        "reason": answer.reason,
+        "died": answer.died,
+        "facts": dict(answer.facts),
+        "seen": [
+            [prefix, stats.encode()]
+            for (commit, prefix), stats in answer.seen.items()
+            if not commit
+        ],
+        "rule": answer.rule,
+    }
+
+
+def read_answer(raw: Any) -> Answer:
+    """Return the answer of a gate's process.
+
+    Raises:
+        CorruptionError: It is not an answer.
+    """
+    fields = Fields(raw, "the answer")
+    seen = [_seen(item) for item in fields.array("seen")]
+    if len(seen) > _MOST_SEEN:
+        raise CorruptionError(f"the answer has statistics of {len(seen)} prefixes")
+    died = fields.flag("died")
+    return Answer(
+        passed=fields.flag("passed") and not died,
+        reason=shortened(fields.text("reason"), LONGEST_REASON),
+        died=died,
+        facts=plain(fields.mapping("facts")),
+        seen={("", prefix): statistics for prefix, statistics in seen},
+        rule=None if fields.value("rule") is None else fields.text("rule"),
+    )
+
+
+def _seen(item: Any) -> tuple[str, Statistics]:
+    match item:
+        case [str(prefix), dict(raw)]:
+            statistics = Statistics.decode(raw)
+        case _:
+            raise CorruptionError("the answer has statistics that cannot be read")
+    try:
+        size = len(encode_json(statistics.encode()))
+    except ValueError:  # an infinite bound
+        size = _LARGEST_SEEN + 1
+    if size > _LARGEST_SEEN:
+        raise CorruptionError(f"the answer has statistics of {prefix!r} that cannot be kept")
+    return prefix, statistics

@@ -1,90 +1,101 @@
-"""The process of a gate: it runs one check on the candidate that the publisher names."""
+"""The process of a gate: it runs one check on the candidate, which it reads through the publisher."""
 
 import os
 import pickle
 import resource
+import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from io import BufferedReader
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from types import SimpleNamespace
-from typing import Any, Final, NoReturn, cast
+from typing import Any, BinaryIO, Final, NoReturn, cast
 
+from graveler.clock import from_unix_us
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    InvalidInputError,
+    ObjectNotFoundError,
+)
 from graveler.gates.candidate import Candidate
-from graveler.gates.gate import Answer, Check, ask, died
-from graveler.gates.isolation.channel import send
-from graveler.gates.isolation.client import RemoteSource
+from graveler.gates.footers import RangedFile
+from graveler.gates.gate import Answer, Gate, ask, died
+from graveler.gates.isolation.channel import Message, MessageReader, encode_answer, send
+from graveler.gates.isolation.server import LONGEST_PIECE
+from graveler.gates.source import Difference, Earlier, Source
+from graveler.names import path_key
+from graveler.objects.verified import Verifier, verified_stream
 from graveler.process import only_judging
+from graveler.reads.files import refusal
+from graveler.reads.stores import Stores
+from graveler.records import decode_entry
 
 _GRACE_S: Final = 30.0
-_MIB: Final = 1 << 20
+_LONGEST_REPLY: Final = 1 << 30
+_BUFFER: Final = 1 << 20
+_WATCH_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One check and its candidate, as sent to the process: without stores and credentials.
+    """A gate and its candidate, as sent to the process: without stores and credentials.
 
     Attributes:
-        name: The gate's name.
-        check: The check.
-        prefixes: The prefixes that the gate reads.
-        reads: The inputs that the gate declares.
+        gate: The gate.
         fields: The fields of commit, target and run that the gate may read.
         into: The branch that would move.
         action: The action that would move it.
-        seconds: Timeout of the check.
-        memory: Bytes that the process may allocate in addition once the check starts.
     """
 
-    name: str
-    check: Check
-    prefixes: tuple[str, ...]
-    reads: tuple[str, ...]
+    gate: Gate
     fields: Mapping[str, Mapping[str, Any]]
     into: str
     action: str
-    seconds: float
-    memory: int | None
 
 
 def main() -> NoReturn:
-    """Run the task of a fresh interpreter; ``sys.argv`` has the descriptors of channel, task and life."""
-    channel, task, life = (int(number) for number in sys.argv[-3:])
+    """Run the task of a fresh interpreter; the last argument is the descriptor of the channel."""
+    channel = socket.socket(fileno=int(sys.argv[-1]))
 
-    def load() -> Task:
-        with os.fdopen(task, "rb") as file:
-            loaded = pickle.load(file)  # noqa: S301 - written by the publisher to an unlinked file
-        if not isinstance(loaded, Task):
-            raise TypeError(f"no task: {loaded!r}")
-        return loaded
+    def receive() -> Task:
+        message = MessageReader(channel, _LONGEST_REPLY, _LONGEST_REPLY).read()
+        if message is None:
+            raise BackendUnavailableError("the publisher is gone")
+        task: Task = pickle.loads(message.payload)  # noqa: S301 - written by the publisher
+        return task
 
-    _run(load, socket.socket(fileno=channel), life)
+    _run(receive, channel)
 
 
-def run_forked(task: Task, channel: socket.socket, life: int) -> NoReturn:
+def run_forked(task: Task, channel: socket.socket) -> NoReturn:
     """Run the task in a forked process."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         with suppress(ValueError, OSError):
             signal.signal(number, signal.SIG_DFL)
     with suppress(OSError):
         os.setsid()
-    _run(lambda: task, channel, life)
+    _run(lambda: task, channel)
 
 
-def _run(load: Callable[[], Task], channel: socket.socket, life: int) -> NoReturn:
+def _run(receive: Callable[[], Task], channel: socket.socket) -> NoReturn:
     """Run the check and exit at once: no cleanup code of the parent may run here."""
     try:
-        Thread(target=_exit_with_publisher, args=(life,), daemon=True).start()
         channel.settimeout(None)
+        Thread(target=_exit_with_publisher, args=(channel.fileno(),), daemon=True).start()
         try:
-            answer = _judge(load(), channel)
+            answer = _judge(receive(), channel)
         except BaseException as error:  # noqa: BLE001 - sent as the answer
             answer = died(f"{type(error).__name__}: {error}")
-        _send_answer(channel, answer)
+        with suppress(OSError):
+            send(channel, {"answer": encode_answer(answer)})
     finally:
         with suppress(Exception):
             sys.stdout.flush()
@@ -92,29 +103,30 @@ def _run(load: Callable[[], Task], channel: socket.socket, life: int) -> NoRetur
         os._exit(0)
 
 
-def _exit_with_publisher(life: int) -> None:
-    """Kill the process group when the publisher dies."""
-    with suppress(OSError):
-        while os.read(life, 1):
-            continue
+def _exit_with_publisher(channel: int) -> None:
+    """Kill the process group when the publisher's end of the channel is closed."""
+    poll = select.poll()
+    poll.register(channel, 0)  # it reports a hang-up, and a descriptor that the check has closed
+    while not poll.poll(_WATCH_MS):
+        continue
     os.killpg(0, signal.SIGKILL)
 
 
 def _judge(task: Task, channel: socket.socket) -> Answer:
+    gate = task.gate
     commit, target, run = (
         cast(Any, SimpleNamespace(**task.fields[name])) for name in ("commit", "target", "run")
     )
-    source = RemoteSource(channel)
     candidate = Candidate(
-        source, commit, target=target, into=task.into, run=run, action=task.action
+        RemoteSource(channel), commit, target=target, into=task.into, run=run, action=task.action
     )
-    only_judging(task.name)
-    if task.memory is not None:
-        _limit_memory(task.memory)
+    only_judging(gate.name)
+    if gate.memory is not None:
+        _limit_memory(gate.memory)
     # ends a check that holds the interpreter's lock after the publisher was killed
-    signal.setitimer(signal.ITIMER_REAL, task.seconds + _GRACE_S)
+    signal.setitimer(signal.ITIMER_REAL, gate.seconds + _GRACE_S)
     send(channel, {"begun": True})
-    return ask(task.name, task.check, candidate.of(task.name, task.prefixes, task.reads))
+    return ask(gate, candidate)
 
 
 def _limit_memory(more: int) -> None:
@@ -131,18 +143,120 @@ def _taken() -> int:
     return int(fields["VmData"].split()[0]) * 1024
 
 
-def _send_answer(channel: socket.socket, answer: Answer) -> None:
-    message = {
-        "passed": answer.passed,
-        "reason": answer.reason,
-        "died": answer.died,
-        "facts": dict(answer.facts),
-        "seen": [
-            [prefix, found.encode()]
-            for (commit, prefix), found in answer.seen.items()
-            if not commit
-        ],
-        "rule": answer.rule,
-    }
-    with suppress(OSError):
-        send(channel, {"answer": message})
+class RemoteSource(Source):
+    """A candidate that is read through the publisher.
+
+    Args:
+        channel: The channel to the publisher.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._reader = MessageReader(channel, _LONGEST_REPLY, LONGEST_PIECE)
+        self._lock = Lock()
+
+    @property
+    def stores(self) -> Stores:
+        """Refused: this process has no stores."""
+        raise InvalidInputError(
+            "a gate in a process of its own has no repository, only the candidate: read through "
+            "the candidate, or run the gate without timeout, memory and isolated"
+        )
+
+    def find(self, tree: str, key: bytes) -> bytes | None:
+        """Return the value record at a key of a tree, or None."""
+        return _bytes(self._ask("find", tree, key.hex()).body["value"])
+
+    def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value record) of a tree from `start` on below `prefix`."""
+        for key, value in self._list("scan", tree, start.hex(), prefix.hex()):
+            yield bytes.fromhex(key), bytes.fromhex(value)
+
+    def has_below(self, prefix: str) -> bool:
+        """Return whether the candidate has any path that starts with `prefix`."""
+        return bool(self._ask("below", prefix).body["value"])
+
+    def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
+        """Yield the changes of a tree: the candidate's to the target, a commit's to its first parent."""
+        for key, before, after in self._list("changes", tree, prefix.hex()):
+            yield bytes.fromhex(key), _bytes(before), _bytes(after)
+
+    def open(self, tree: str, path: str) -> BinaryIO:
+        """Return a readable, seekable stream of a file of a tree."""
+        key = path_key(path)
+        value = self.find(tree, key)
+        if value is None:
+            raise ObjectNotFoundError(f"nothing at {path!r} in the {tree}")
+        entry = decode_entry(key, value)
+        ranged = RangedFile(partial(self.read, tree, path), entry.size)
+        verifier = Verifier(
+            entry.size,
+            entry.checksum,
+            lambda actual, wanted: refusal(self.uri(entry.address), entry, actual, wanted),
+        )
+        return verified_stream(cast(BinaryIO, BufferedReader(ranged, _BUFFER)), verifier)
+
+    def get(self, tree: str, path: str) -> bytes:
+        """Return the bytes of a file of a tree."""
+        with self.open(tree, path) as file:
+            return file.read()
+
+    def read(self, tree: str, path: str, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of a file of a tree, from `start` on."""
+        pieces: list[bytes] = []
+        while length > 0:
+            piece = self._ask("read", tree, path, start, length).payload
+            if not piece:
+                break
+            pieces.append(piece)
+            start += len(piece)
+            length -= len(piece)
+        return b"".join(pieces)
+
+    def uri(self, address: str) -> str:
+        """Return the physical URI of an address."""
+        return str(self._ask("uri", address).body["value"])
+
+    def past(self, prefix: str) -> Iterator[Earlier]:
+        """Yield the earlier commits that may have touched a prefix, the latest first."""
+        for commit, created, run, stats in self._list("past", prefix):
+            yield Earlier(commit, from_unix_us(created), run, stats)
+
+    def goes_back(self) -> bool:
+        """Return whether the candidate is in the history of the target."""
+        return bool(self._ask("restores").body["value"])
+
+    def now(self) -> datetime:
+        """Return the time, by the repository's clock."""
+        return datetime.fromisoformat(self._ask("now").body["value"])
+
+    def _list(self, *request: Any) -> Iterator[Any]:
+        """Yield the items of a listing, page by page."""
+        page = self._ask(*request).body
+        while page["listing"] is not None:
+            yield from page["items"]
+            page = self._ask("next", page["listing"]).body
+        yield from page["items"]
+
+    def _ask(self, *request: Any) -> Message:
+        """Return the publisher's reply to a request."""
+        with self._lock:
+            send(self._channel, {"ask": request})
+            reply = self._reader.read()
+        if reply is None:
+            raise BackendUnavailableError("the publisher is gone")
+        if "error" in reply.body:
+            _raise(*reply.body["error"])
+        return reply
+
+
+def _bytes(value: str | None) -> bytes | None:
+    return None if value is None else bytes.fromhex(value)
+
+
+def _raise(name: str, message: str) -> NoReturn:
+    """Raise an error of the publisher in this process."""
+    kind = vars(sys.modules[GravelerError.__module__]).get(name)
+    if isinstance(kind, type) and issubclass(kind, GravelerError):
+        raise kind(message)
+    raise BackendUnavailableError(f"the publisher could not read for this gate: {name}: {message}")

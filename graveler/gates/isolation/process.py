@@ -11,12 +11,11 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final
@@ -26,10 +25,10 @@ from graveler.errors import CorruptionError
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import shortened
 from graveler.gates.gate import Answer, Gate, died
-from graveler.gates.isolation.channel import MessageReader, send
+from graveler.gates.isolation.channel import Message, MessageReader, read_answer, send
 from graveler.gates.isolation.child import Task, run_forked
 from graveler.gates.isolation.pickling import pickled
-from graveler.gates.isolation.server import ReadServer, read_answer
+from graveler.gates.isolation.server import ReadServer
 from graveler.process import watch
 
 _START_S: Final = 60.0
@@ -55,19 +54,10 @@ def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
         candidate: The candidate, which the process reads through this one.
     """
     view = gate.view(candidate)
-    task = Task(
-        name=gate.name,
-        check=gate.check,
-        prefixes=gate.prefixes,
-        reads=gate.inputs,
-        fields=view.visible_fields(),
-        into=candidate.into,
-        action=candidate.action,
-        seconds=gate.seconds,
-        memory=gate.memory,
-    )
-    with _started(task) as (process, channel):
-        return Conversation(task, process, channel, ReadServer(view)).hold()
+    task = Task(gate, view.visible_fields(), candidate.into, candidate.action)
+    raw = pickled(task)
+    with _started(task, forked=raw is None) as (process, channel):
+        return Conversation(gate, process, channel, ReadServer(view)).hold(raw)
 
 
 class _Starting:
@@ -105,25 +95,17 @@ class Process(ABC):
 class _Fresh(Process):
     """A fresh interpreter."""
 
-    def __init__(self, task: bytes, theirs: socket.socket, life: int) -> None:
-        with tempfile.TemporaryFile() as file:
-            file.write(task)
-            file.flush()
-            file.seek(0)
-            given = (theirs.fileno(), file.fileno(), life)
-            self._popen = subprocess.Popen(  # noqa: S603 - the interpreter and the program are ours
-                [
-                    sys.executable,
-                    "-c",
-                    _PROGRAM,
-                    _search_path(),
-                    *(str(number) for number in given),
-                ],
-                stdin=subprocess.DEVNULL,
-                env=_environment(),
-                pass_fds=given,
-                start_new_session=True,
-            )
+    def __init__(self, channel: socket.socket) -> None:
+        path = json.dumps([part or str(Path.cwd()) for part in sys.path])
+        number = channel.fileno()
+        self._popen = subprocess.Popen(  # noqa: S603 - the interpreter and the program are ours
+            [sys.executable, "-c", _PROGRAM, path, str(number)],
+            stdin=subprocess.DEVNULL,
+            # without variables that may hold credentials
+            env={name: value for name in _ENVIRONMENT if (value := environment(name))},
+            pass_fds=[number],
+            start_new_session=True,
+        )
         self.pid = self._popen.pid
 
     def ended(self, *, wait: bool) -> int | None:
@@ -133,13 +115,7 @@ class _Fresh(Process):
 class _Forked(Process):
     """A fork of this process."""
 
-    def __init__(
-        self,
-        task: Task,
-        ours: socket.socket,
-        theirs: socket.socket,
-        life: tuple[int, int],
-    ) -> None:
+    def __init__(self, task: Task, ours: socket.socket, theirs: socket.socket) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
@@ -147,9 +123,8 @@ class _Forked(Process):
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if not self.pid:
-            os.close(life[1])
             ours.close()
-            run_forked(task, theirs, life[0])
+            run_forked(task, theirs)
         self._code: int | None = None
 
     def ended(self, *, wait: bool) -> int | None:
@@ -163,40 +138,18 @@ class _Forked(Process):
         return self._code
 
 
-def _search_path() -> str:
-    return json.dumps([part or str(Path.cwd()) for part in sys.path])
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of a fresh process, without variables that may hold credentials."""
-    return {name: value for name in _ENVIRONMENT if (value := environment(name))}
-
-
 @contextmanager
-def _started(task: Task) -> Iterator[tuple[Process, socket.socket]]:
-    raw = pickled(task)
-    ours, theirs = socket.socketpair()
-    life: tuple[int, ...] = ()
-    try:
-        process: Process
-        # one at a time: two forked children that hold each other's pipe would never see
+def _started(task: Task, *, forked: bool) -> Iterator[tuple[Process, socket.socket]]:
+    """Start the process of a gate; yield it with the channel to it, and end it."""
+    with ExitStack() as ends:
+        # one at a time: two forked children that hold each other's channel would never see
         # the end of the publisher
         with _starting.lock:
-            life = os.pipe()
-            if raw is not None:
-                process = _Fresh(raw, theirs, life[0])
-            else:
-                process = _Forked(task, ours, theirs, life)
-        try:
-            theirs.close()
-            yield process, ours
-        finally:
-            process.end()
-    finally:
-        for end in (ours, theirs):
-            end.close()
-        for descriptor in life:
-            os.close(descriptor)
+            ours, theirs = map(ends.enter_context, socket.socketpair())
+            process = _Forked(task, ours, theirs) if forked else _Fresh(theirs)
+        ends.callback(process.end)
+        theirs.close()
+        yield process, ours
 
 
 class Conversation:
@@ -206,9 +159,9 @@ class Conversation:
     """
 
     def __init__(
-        self, task: Task, process: Process, channel: socket.socket, reads: ReadServer
+        self, gate: Gate, process: Process, channel: socket.socket, reads: ReadServer
     ) -> None:
-        self._task = task
+        self._gate = gate
         self._process = process
         self._channel = channel
         self._reads = reads
@@ -216,8 +169,15 @@ class Conversation:
         self._begun = False
         self._deadline = time.monotonic() + _START_S
 
-    def hold(self) -> Answer:
-        """Reply to the requests of the process; return its answer, or how it ended."""
+    def hold(self, task: bytes | None = None) -> Answer:
+        """Reply to the requests of the process; return its answer, or how it ended.
+
+        Args:
+            task: The task to send first, if the process does not have it.
+        """
+        if task is not None:
+            with suppress(TimeoutError):
+                self._send(Message({}, task), _START_S)
         while (left := self._deadline - time.monotonic()) > 0:
             try:
                 message = self._reader.take()
@@ -230,48 +190,48 @@ class Conversation:
                 return died(f"its process cannot be understood: {error}")
             if answer is not None:
                 return answer
-        return self._timed_out()
+        if not self._begun:
+            return died(f"its process did not start within {_START_S:g} s")
+        return died(f"it took longer than its timeout of {self._gate.seconds:g} s, and was stopped")
+
+    def _send(self, message: Message, left: float) -> None:
+        self._channel.settimeout(left)
+        with suppress(ConnectionError):  # the end of the process is handled next
+            send(self._channel, *message)
 
     def _receive(self, left: float) -> Answer | None:
+        """Read bytes that arrive; return an answer if the process has ended."""
         self._channel.settimeout(min(left, _POLL_S))
         try:
-            there = self._reader.receive()
+            open_ = self._reader.receive()
         except TimeoutError:
             if self._process.ended(wait=False) is None:
                 return None
             # it has ended, and its children keep the channel open: read its last message
             self._channel.settimeout(_LAST_POLL_S)
-            with suppress(TimeoutError):
-                if self._reader.receive():
-                    return None
-            there = False
+            try:
+                open_ = self._reader.receive()
+            except TimeoutError:
+                open_ = False
         except ConnectionError:
-            there = False
-        return None if there else _exit_answer(self._process)
+            open_ = False
+        return None if open_ else _exit_answer(self._process)
 
     def _handle(self, body: dict[str, Any], left: float) -> Answer | None:
         match body:
             case {"begun": True} if not self._begun:
                 self._begun = True
-                self._deadline = time.monotonic() + self._task.seconds
-            case {"ask": question} if self._begun:
-                answer = self._reads.answer(question)
-                self._channel.settimeout(left)
-                with suppress(ConnectionError):  # the end of the process is handled next
-                    send(self._channel, *answer)
-            case {"answer": answered}:
+                self._deadline = time.monotonic() + self._gate.seconds
+            case {"ask": request} if self._begun:
+                self._send(self._reads.answer(request), left)
+            case {"answer": answer}:
                 try:
-                    return read_answer(answered)
+                    return read_answer(answer)
                 except CorruptionError as error:
                     return died(f"its process gave no answer that can be read: {error}")
             case _:
-                return died(f"its process body what it should not: {shortened(repr(body), 200)}")
+                return died(f"its process sent what it should not: {shortened(repr(body), 200)}")
         return None
-
-    def _timed_out(self) -> Answer:
-        if not self._begun:
-            return died(f"its process did not start within {_START_S:g} s")
-        return died(f"it took longer than its timeout of {self._task.seconds:g} s, and was stopped")
 
 
 def _exit_answer(process: Process) -> Answer:
