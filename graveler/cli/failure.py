@@ -2,13 +2,12 @@
 
 import sys
 import traceback
-from dataclasses import asdict
 from typing import Any, Final
 
 import typer
 
 from graveler.cli.output import printable, size_text, to_json
-from graveler.cli.shapes import conflict_shape
+from graveler.cli.shapes import shape_of
 from graveler.config import environment
 from graveler.errors import (
     ErrorCode,
@@ -65,10 +64,10 @@ def _shape(error: Exception) -> dict[str, Any]:
     code = error.code if isinstance(error, GravelerError) else ErrorCode.INTERNAL
     shape: dict[str, Any] = {"code": str(code), "message": _message(error)}
     if isinstance(error, MergeConflictError):
-        shape["conflicts"] = [conflict_shape(conflict) for conflict in error.conflicts]
+        shape["conflicts"] = shape_of(error.conflicts)
         shape["conflict_count"] = error.count
     if isinstance(error, GateFailedError):
-        shape["verdicts"] = [asdict(verdict) for verdict in error.verdicts]
+        shape["verdicts"] = shape_of(error.verdicts)
     return shape
 
 

@@ -17,10 +17,16 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def repo(folder):
-    """The repository of that lake."""
+def lake(folder):
+    """That lake, open."""
     with graveler.open(folder) as lake:
-        yield lake.repository("flights")
+        yield lake
+
+
+@pytest.fixture
+def repo(lake):
+    """The repository of that lake."""
+    return lake.repository("flights")
 
 
 @pytest.fixture

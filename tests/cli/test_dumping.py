@@ -15,9 +15,9 @@ def dumped(cli, history, tmp_path):
     return tmp_path / "refs"
 
 
-def test_a_lake_whose_key_value_store_is_gone_is_restored(cli, folder, history, dumped):
+def test_a_lake_whose_key_value_store_is_gone_is_restored(cli, lake, folder, dumped):
     log, listing = cli("log", "dev", "--json").out, cli("ls", "-r", "v1", "--json").out
-    history.lake.close()
+    lake.close()
     for file in ("kv.sqlite3", "kv.sqlite3-wal", "kv.sqlite3-shm"):
         (folder / file).unlink(missing_ok=True)
     said = cli("refs", "restore", dumped, "--take-over")

@@ -9,7 +9,7 @@ from graveler.cli.arguments import MetaOption, StrategyOption, read_pairs, read_
 from graveler.cli.failure import CONFLICT, conflict_line
 from graveler.cli.output import Output, printable, size_text
 from graveler.cli.session import Session
-from graveler.cli.shapes import change_shape, commit_shape, conflict_shape
+from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.lake import MergePreview
 from graveler.model import Change, ChangeKind
@@ -41,7 +41,7 @@ def _diff(
         changes = session.repository.branch(left).uncommitted()
     for change in changes:
         if session.as_json:
-            session.out.show(change_shape(change))
+            session.out.show(shape_of(change))
         else:
             session.out.line(change_line(session.out, change))
 
@@ -86,7 +86,7 @@ def _merge(  # noqa: PLR0913 - an option each
         done = f"{into} has all that is committed on {source} already: it is at {at}"
     else:
         done = f"merged {source}: {into} is at {at}"
-    session.out.show({"commit": commit_shape(result.commit), "already": result.already}, done)
+    session.out.show({"commit": shape_of(result.commit), "already": result.already}, done)
 
 
 def _show_preview(session: Session, found: MergePreview) -> None:
@@ -99,7 +99,7 @@ def _show_preview(session: Session, found: MergePreview) -> None:
         "changed": found.changed,
         "removed": found.removed,
         "conflict_count": found.conflict_count,
-        "conflicts": [conflict_shape(conflict) for conflict in found.conflicts],
+        "conflicts": shape_of(found.conflicts),
     }
     numbers = f"{found.added} added, {found.changed} changed, {found.removed} removed"
     summary = f"{numbers}, {found.conflict_count} in conflict; nothing was merged"

@@ -11,7 +11,7 @@ from graveler.cli.arguments import Address, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
 from graveler.cli.output import Output, printable, size_text, to_json
 from graveler.cli.session import Session
-from graveler.cli.shapes import entry_shape, moment
+from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry, Prefix
@@ -73,7 +73,7 @@ def _show_item(out: Output, item: Entry | Prefix) -> None:
         else:
             out.line(f"{'':30}{out.style(printable(item.path), 'blue')}")
     elif out.as_json:
-        out.line(to_json({"type": "file", **entry_shape(item)}))
+        out.line(to_json({"type": "file", **shape_of(item)}))
     else:
         when = "" if item.mtime is None else f"{item.mtime:%Y-%m-%d %H:%M}"
         out.line(f"{size_text(item.size):>10}  {when:16}  {printable(item.path)}")
@@ -95,7 +95,7 @@ def _stat(session: Session, file: _File) -> None:
         *((f"meta {name}", value) for name, value in sorted(entry.metadata.items())),
     ]
     lines = [f"{name:10}  {printable(value)}" for name, value in fields]
-    session.out.show({**entry_shape(entry), "uri": uri}, *lines)
+    session.out.show({**shape_of(entry), "uri": uri}, *lines)
 
 
 def _get(
@@ -126,7 +126,7 @@ def _get(
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror}") from error
     session.out.show(
-        {**entry_shape(entry), "file": str(target)},
+        {**shape_of(entry), "file": str(target)},
         f"{printable(path)} → {target} ({size_text(entry.size)})",
     )
 
@@ -172,7 +172,7 @@ def _put(  # noqa: PLR0913 - the options of a command
         full = f"{path.rstrip('/')}/{below}".lstrip("/") if recursive else path
         body = sys.stdin.buffer if source == _STREAM else item
         entry = branch.put(full, body, content_type=content_type, metadata=pairs, replace=replace)
-        session.out.show(entry_shape(entry), f"{printable(full)}  {size_text(entry.size)}")
+        session.out.show(shape_of(entry), f"{printable(full)}  {size_text(entry.size)}")
 
 
 def _files_below(folder: Path) -> list[tuple[Path, str]]:

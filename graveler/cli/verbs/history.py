@@ -8,7 +8,7 @@ import typer
 from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
 from graveler.cli.output import Output, printable
 from graveler.cli.session import Session
-from graveler.cli.shapes import change_shape, commit_shape
+from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.cli.verbs.changes import change_line
 from graveler.errors import ExpiredError
@@ -50,7 +50,7 @@ def _commit(
     line = f"{target.name} is at {made.id[:12]}: {_title(made)}"
     if made.by_other:
         line = f"{target.name}: another commit took what was staged, {made.id[:12]}: {_title(made)}"
-    session.out.show({**commit_shape(made), "by_other": made.by_other}, line)
+    session.out.show({**shape_of(made), "by_other": made.by_other}, line)
 
 
 def _log(
@@ -94,7 +94,7 @@ def _log(
     for commit in history:
         refs = names.get(commit.id, [])
         gone = commit.id in expired
-        shape = {**commit_shape(commit), "refs": refs, "expired": gone}
+        shape = {**shape_of(commit), "refs": refs, "expired": gone}
         line = _line(session.out, commit, refs)
         session.out.show(shape, line + session.out.style("  expired", dim=True) if gone else line)
 
@@ -137,9 +137,9 @@ def _show(session: Session, ref: _Ref = "") -> None:
     ]
     out.show(
         {
-            **commit_shape(commit),
+            **shape_of(commit),
             "ranges": ranges,
-            "changes": None if changes is None else [change_shape(change) for change in changes],
+            "changes": shape_of(changes),
         },
         out.style(f"commit {commit.id}", "yellow"),
         *(f"{name:9}  {printable(value)}" for name, value in fields),

@@ -10,7 +10,7 @@ from graveler.cli.arguments import MetaOption, read_pairs
 from graveler.cli.failure import GATE, UsageError
 from graveler.cli.output import printable
 from graveler.cli.session import Session
-from graveler.cli.shapes import hour_shape, quarantine_shape, refusal_shape
+from graveler.cli.shapes import hour_shape, quarantine_shape, shape_of
 from graveler.cli.verb import verb
 from graveler.errors import GravelerError
 from graveler.gates import Gate, named
@@ -82,7 +82,7 @@ def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -
         "into": status.into,
         "staged": status.staged,
         "pending": [hour_shape(hour) for hour in status.pending],
-        "held": refusal_shape(status.held),
+        "held": shape_of(status.held),
         "quarantined": [quarantine_shape(kept) for kept in status.quarantined],
     }
     lines = [f"{status.branch} → {status.into}: {status.staged} staged"]

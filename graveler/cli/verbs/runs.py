@@ -8,7 +8,7 @@ from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
 from graveler.cli.output import printable
 from graveler.cli.session import Session
-from graveler.cli.shapes import commit_shape, run_shape
+from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 
 _run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_help=True)
@@ -59,7 +59,7 @@ def _list(
         where = f"  on {record.branch}" if record.state in _ON_ITS_BRANCH else ""
         reason = f": {printable(record.reason)}" if where and record.reason else ""
         out.show(
-            run_shape(record),
+            shape_of(record),
             f"{shown}  attempt {record.attempt}  {record.updated:%Y-%m-%d %H:%M:%S}  "
             f"{printable(record.key)}{where}{reason}",
         )
@@ -92,14 +92,14 @@ def _show(session: Session, key: _Key) -> None:
         for refusal in record.refusals
     ]
     lines = [f"{name:9}  {printable(value)}" for name, value in fields]
-    session.out.show(run_shape(record), *lines, *gates, *read, *refusals)
+    session.out.show(shape_of(record), *lines, *gates, *read, *refusals)
 
 
 @verb(_run, "park")
 def _park(session: Session, key: _Key, *, reason: _Reason = "") -> None:
     """Park a run: staged writes are dropped, commits wait for the next attempt."""
     record = session.repository.runs.park(key, reason=reason)
-    session.out.show(run_shape(record), f"run {printable(key)} is {record.state}")
+    session.out.show(shape_of(record), f"run {printable(key)} is {record.state}")
 
 
 @verb(_run, "abandon")
@@ -107,7 +107,7 @@ def _abandon(session: Session, key: _Key, *, reason: _Reason = "") -> None:
     """Abandon a run: its branch is deleted, its record stays."""
     session.repository.runs.get(key)
     record = session.repository.runs.abandon(key, reason=reason)
-    session.out.show(run_shape(record), f"abandoned run {printable(key)}")
+    session.out.show(shape_of(record), f"abandoned run {printable(key)}")
 
 
 @verb(_run, "reap")
@@ -130,14 +130,7 @@ def _reap(
     out = session.out
     for reaped in session.repository.runs.reap(dry_run=not yes, limit=limit, everything=everything):
         out.show(
-            {
-                "key": reaped.key,
-                "branch": reaped.branch,
-                "from_state": str(reaped.from_state),
-                "to_state": str(reaped.to_state),
-                "reason": reaped.reason,
-                "dry_run": not yes,
-            },
+            {**shape_of(reaped), "dry_run": not yes},
             f"{reaped.from_state:10} -> {reaped.to_state:10}  {printable(reaped.key)}: "
             f"{printable(reaped.reason)}",
         )
@@ -168,8 +161,8 @@ def _rollback(
     else:
         done = runs.rollback(run, message=message or None, metadata=read_pairs(meta))
         shape = {
-            "commit": commit_shape(done.commit),
-            "run": run_shape(done.record),
+            "commit": shape_of(done.commit),
+            "run": shape_of(done.record),
             "already": done.already,
         }
         was = "was rolled back before" if done.already else "is rolled back"

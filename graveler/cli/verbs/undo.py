@@ -1,6 +1,6 @@
 """``graveler revert``, ``cherry-pick``, ``reflog`` and ``undo``."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,8 @@ from graveler.cli.arguments import (
 )
 from graveler.cli.output import printable
 from graveler.cli.session import Session
-from graveler.cli.shapes import commit_shape, moment
+from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
-from graveler.refs import RefMove
 
 _Commit = Annotated[str, typer.Argument(help="Branch, tag, commit or main~2.")]
 _Branch = Annotated[str, typer.Argument(help="The branch; else the default branch.")]
@@ -32,63 +31,48 @@ _AllowEmpty = Annotated[bool, typer.Option("--allow-empty", help="Commit even if
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs of this group."""
-    for name, body in (
-        ("revert", _revert),
-        ("cherry-pick", _cherry_pick),
-        ("reflog", _reflog),
-        ("undo", _undo),
-    ):
-        verb(app, name)(body)
-
-
-def _revert(  # noqa: PLR0913 - the options of the verb
-    session: Session,
-    commit: _Commit,
-    on: _Branch = "",
-    *,
-    parent: _Parent = None,
-    strategy: StrategyOption = "",
-    message: _Message = "",
-    meta: MetaOption = None,
-    allow_empty: _AllowEmpty = False,
-) -> None:
-    """Revert the changes of a commit, by a new commit on a branch."""
-    branch = on or session.default_branch
-    made = session.repository.revert(
-        commit,
-        branch,
-        parent=parent,
-        message=message or None,
-        metadata=read_pairs(meta),
-        strategy=read_strategy(strategy),
-        allow_empty=allow_empty,
+    _add_pick(app, "revert", "Revert the changes of a commit, by a new commit on a branch.")
+    _add_pick(
+        app, "cherry-pick", "Apply the changes of a commit again, by a new commit on a branch."
     )
-    session.out.show(commit_shape(made), f"reverted {commit}: {branch} is at {made.id[:12]}")
+    verb(app, "reflog")(_reflog)
+    verb(app, "undo")(_undo)
 
 
-def _cherry_pick(  # noqa: PLR0913 - the options of the verb
-    session: Session,
-    commit: _Commit,
-    onto: _Branch = "",
-    *,
-    parent: _Parent = None,
-    strategy: StrategyOption = "",
-    message: _Message = "",
-    meta: MetaOption = None,
-    allow_empty: _AllowEmpty = False,
-) -> None:
-    """Apply the changes of a commit again, by a new commit on a branch."""
-    branch = onto or session.default_branch
-    made = session.repository.cherry_pick(
-        commit,
-        branch,
-        parent=parent,
-        message=message or None,
-        metadata=read_pairs(meta),
-        strategy=read_strategy(strategy),
-        allow_empty=allow_empty,
-    )
-    session.out.show(commit_shape(made), f"picked {commit}: {branch} is at {made.id[:12]}")
+def _add_pick(app: typer.Typer, name: str, summary: str) -> None:
+    """Add a verb that applies the changes of a commit, or their inverse, to a branch."""
+
+    def body(  # noqa: PLR0913 - the options of the verb
+        session: Session,
+        commit: _Commit,
+        branch: _Branch = "",
+        *,
+        parent: _Parent = None,
+        strategy: StrategyOption = "",
+        message: _Message = "",
+        meta: MetaOption = None,
+        allow_empty: _AllowEmpty = False,
+    ) -> None:
+        repository = session.repository
+        target = branch or session.default_branch
+        pick, done = (
+            (repository.revert, "reverted")
+            if name == "revert"
+            else (repository.cherry_pick, "picked")
+        )
+        made = pick(
+            commit,
+            target,
+            parent=parent,
+            message=message or None,
+            metadata=read_pairs(meta),
+            strategy=read_strategy(strategy),
+            allow_empty=allow_empty,
+        )
+        session.out.show(shape_of(made), f"{done} {commit}: {target} is at {made.id[:12]}")
+
+    body.__doc__ = summary
+    verb(app, name)(body)
 
 
 def _reflog(
@@ -110,7 +94,7 @@ def _reflog(
     for line in session.repository.moves(branch or None, limit=limit, hidden=everything):
         name = f"{line.ref}@{{{line.position}}}" if line.kind == "branch" else f"tag {line.ref}"
         out.show(
-            _shape(line),
+            shape_of(line),
             f"{out.style(f'{_short(line.after):12}', 'yellow')}  {line.at:%Y-%m-%d %H:%M:%S}  {name}: "
             f"{printable(line.action)} from {_short(line.before)}"
             + (f", by {printable(line.actor)}" if line.actor else ""),
@@ -119,19 +103,6 @@ def _reflog(
 
 def _short(commit: str | None) -> str:
     return commit[:12] if commit else "(nothing)"
-
-
-def _shape(line: RefMove) -> dict[str, Any]:
-    return {
-        "ref": line.ref,
-        "kind": line.kind,
-        "position": line.position,
-        "at": moment(line.at),
-        "action": line.action,
-        "before": line.before,
-        "after": line.after,
-        "actor": line.actor,
-    }
 
 
 def _undo(

@@ -1,14 +1,13 @@
 """``graveler why``: the commit, the run, the step, the gates and the inputs behind a path."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from graveler.cli.output import printable
 from graveler.cli.session import Session
-from graveler.cli.shapes import commit_shape, entry_shape, run_shape
+from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundError
 
@@ -62,18 +61,18 @@ def _shape(why: "Why", ref: str) -> dict[str, Any]:
     return {
         "path": why.path,
         "ref": ref,
-        "entry": None if why.entry is None else entry_shape(why.entry),
-        "commit": commit_shape(why.commit),
-        "made": commit_shape(why.made),
+        "entry": shape_of(why.entry),
+        "commit": shape_of(why.commit),
+        "made": shape_of(why.made),
         "key": why.key or None,
         "attempt": why.attempt or None,
         "step": why.step or None,
         "try": why.try_number or None,
         "gates": list(why.gates),
-        "verdicts": [asdict(verdict) for verdict in why.verdicts],
-        "inputs": [{"commit": read.commit, "prefix": read.prefix} for read in why.inputs],
-        "origin": None if why.origin is None else asdict(why.origin),
-        "run": None if why.run is None else run_shape(why.run),
+        "verdicts": shape_of(why.verdicts),
+        "inputs": shape_of(why.inputs),
+        "origin": shape_of(why.origin),
+        "run": shape_of(why.run),
     }
 
 
