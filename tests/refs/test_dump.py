@@ -152,7 +152,7 @@ def test_what_does_not_fit_together_is_told(dumped, file, change, said):
         read_dump(file(change(dumped)))
 
 
-def test_a_dump_that_was_cut_off_or_damaged_is_told(dumped, file):
+def test_a_dump_that_was_truncated_or_damaged_is_refused(dumped, file):
     for kept in range(1, len(dumped)):
         with pytest.raises(CorruptionError, match="has no end"):
             read_dump(file(dumped[:kept], end=False))
@@ -160,7 +160,7 @@ def test_a_dump_that_was_cut_off_or_damaged_is_told(dumped, file):
         read_dump(file([*dumped[:-2], dumped[-1]], end=False))
     with pytest.raises(CorruptionError, match="checksum differs"):
         read_dump(file([*dumped[:-1], dumped[-1][:-3]], end=False))
-    with pytest.raises(CorruptionError, match="behind its end"):
+    with pytest.raises(CorruptionError, match="after its end"):
         read_dump(file([*dumped, dumped[1]], end=False))
 
 
