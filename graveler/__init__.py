@@ -48,45 +48,8 @@ if TYPE_CHECKING:
     )
     from graveler.model import Change, Commit, Conflict, Entry
 
-_HOMES = {
-    "graveler.errors": (
-        "AlreadyExistsError",
-        "ConflictError",
-        "CorruptionError",
-        "ExpiredError",
-        "FencedError",
-        "GateFailedError",
-        "GravelerError",
-        "InvalidInputError",
-        "MergeConflictError",
-        "NoChangesError",
-        "NotFoundError",
-        "OutcomeUnknownError",
-        "ProtectedBranchError",
-        "RetryableError",
-        "RunStateError",
-    ),
-    "graveler.gates": ("Candidate", "Gate", "Verdict", "gate"),
-    "graveler.lake": (
-        "Branch",
-        "Lake",
-        "MergePreview",
-        "MergeResult",
-        "Origin",
-        "PublishResult",
-        "Ref",
-        "Repository",
-        "Run",
-        "RunHandle",
-        "RunRecord",
-        "RunState",
-        "Step",
-        "init",
-        "open",
-    ),
-    "graveler.model": ("Change", "Commit", "Conflict", "Entry"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# the packages that export the names above, the quickest to import first
+_HOMES = ("graveler.errors", "graveler.model", "graveler.gates", "graveler.lake")
 _MODULES = {"checks": "graveler.gates.checks", "errors": "graveler.errors"}
 
 __all__ = [
@@ -135,11 +98,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    value: Any
     if name in _MODULES:
-        value = import_module(_MODULES[name])
-    elif name in _HOME_OF:
-        value = getattr(import_module(_HOME_OF[name]), name)
+        value: Any = import_module(_MODULES[name])
+    elif name in __all__:
+        homes = map(import_module, _HOMES)
+        value = next(getattr(home, name) for home in homes if hasattr(home, name))
     else:
         raise AttributeError(f"module 'graveler' has no attribute {name!r}")
     globals()[name] = value

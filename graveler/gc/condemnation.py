@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from graveler.clock import unix_us
 from graveler.errors import StateError
@@ -17,9 +17,13 @@ from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.marks import PAGE, WAITING, Kind, Mark, Marks, MarkState, Tally, store_now
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
+from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT
 from graveler.reads import Stores
 from graveler.refs.commits import Expired
+
+K = TypeVar("K")
+R = TypeVar("R")
 
 _UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 _OVER: Final = (MarkState.SWEPT, MarkState.LOST)
@@ -76,7 +80,7 @@ class _Marking:
         self._dry = dry
         self._files = FileRecords(stores.kv, stores.uid)
         self._expired = stores.refs.expired
-        self._earlier = {each.id: each for each in marks.list()}
+        self._earlier = {earlier.id: earlier for earlier in marks.list()}
         self._data_kept = Tally()
         self._pages = _Pages(self._put_page)
 
@@ -108,7 +112,7 @@ class _Marking:
             Kind.COMMITS: Tally(len(survey.kept)),
             Kind.DATA: self._data_kept,
         }
-        found = replace(
+        condemnation = replace(
             self._mark,
             condemned={kind: condemned.get(kind, Tally()) for kind in Kind},
             kept={kind: kept.get(kind, Tally()) for kind in Kind if kind is not Kind.STAGING},
@@ -118,10 +122,10 @@ class _Marking:
             tokens=tuple(tokens),
         )
         if self._dry:
-            return found
+            return condemnation
         self._tidy()
         marked = store_now(self._stores.objects, self._stores.uid)
-        done = replace(found, state=MarkState.CONDEMNED, marked=marked)
+        done = replace(condemnation, state=MarkState.CONDEMNED, marked=marked)
         try:
             return self._marks.move(self._mark.id, (MarkState.MARKING,), lambda _: done)
         except StateError:
@@ -142,10 +146,10 @@ class _Marking:
         """Withdraw what earlier marks condemned and what is reached again."""
         for identifier, record in list(self._files.list()):
             if record.state is FileState.CONDEMNED and self._survey.is_reached(identifier):
-                self._drop_file(identifier, lambda now: now.state is FileState.CONDEMNED)
+                _remove(self._files, identifier, lambda now: now.state is FileState.CONDEMNED)
         for commit, expired in list(self._expired.list()):
             if not expired.gone and commit in self._survey.kept:
-                self._drop_commit(commit, lambda now: not now.gone)
+                _remove(self._expired, commit, lambda now: not now.gone)
 
     def _tidy(self) -> None:
         """Remove the records of marks that were never finished, and of old deletions."""
@@ -155,22 +159,12 @@ class _Marking:
                 mark.state in _OVER and self._survey.now - mark.swept >= mark.window * 1e6
             )
             if self._unfinished(record.mark) and record.state is FileState.CONDEMNED:
-                self._drop_file(identifier, lambda now, there=record: now == there)  # type: ignore[misc]  # a default of its own turn
+                _remove(self._files, identifier, record.__eq__)
             elif over and record.state is FileState.DELETED:
-                self._drop_file(identifier, lambda now: now.state is FileState.DELETED)
+                _remove(self._files, identifier, lambda now: now.state is FileState.DELETED)
         for commit, expired in list(self._expired.list()):
             if not expired.gone and self._unfinished(expired.mark):
-                self._drop_commit(commit, lambda now, there=expired: now == there)  # type: ignore[misc]  # a default of its own turn
-
-    def _drop_file(self, identifier: bytes, still: Callable[[FileRecord], bool]) -> None:
-        found = self._files.find(identifier)
-        if found is not None and still(found[0]):
-            self._files.remove(identifier, found[1])
-
-    def _drop_commit(self, commit: str, still: Callable[[Expired], bool]) -> None:
-        found = self._expired.find(commit)
-        if found is not None and still(found[0]):
-            self._expired.remove(commit, found[1])
+                _remove(self._expired, commit, expired.__eq__)
 
     def _put_page(self, kind: Kind, number: int, names: list[Any]) -> None:
         if not self._dry:
@@ -185,10 +179,10 @@ class _Marking:
         at = unix_us(self._stores.clock.now())
         known = dict(self._expired.list())
         for identifier in commits:
-            there = known.get(identifier)
-            if there is not None and there.gone:
+            earlier = known.get(identifier)
+            if earlier is not None and earlier.gone:
                 continue
-            mine = there is None or self._unfinished(there.mark)
+            mine = earlier is None or self._unfinished(earlier.mark)
             record = Expired(self._mark.id, at, gone=False)
             if mine and (self._dry or self._write_commit(identifier, record)):
                 self._pages.add(Kind.COMMITS, identifier, 0)
@@ -197,10 +191,11 @@ class _Marking:
                 self._survey.trees.reach_stray(bytes.fromhex(tree))
 
     def _write_commit(self, identifier: str, record: Expired) -> bool:
-        found = self._expired.find(identifier)
-        if found is None:
+        current = self._expired.find(identifier)
+        if current is None:
             return self._expired.write(identifier, record, ABSENT)
-        return self._unfinished(found[0].mark) and self._expired.write(identifier, record, found[1])
+        earlier, predicate = current
+        return self._unfinished(earlier.mark) and self._expired.write(identifier, record, predicate)
 
     def _condemn_files(self) -> None:
         trees = self._survey.table_kinds()
@@ -213,13 +208,14 @@ class _Marking:
 
     def _write_file(self, identifier: bytes) -> bool:
         record = FileRecord(self._mark.id, FileState.CONDEMNED)
-        found = self._files.find(identifier)
-        if found is None:
+        current = self._files.find(identifier)
+        if current is None:
             return self._files.write(identifier, record, ABSENT)
+        earlier, predicate = current
         return (
-            found[0].state is FileState.CONDEMNED
-            and self._unfinished(found[0].mark)
-            and self._files.write(identifier, record, found[1])
+            earlier.state is FileState.CONDEMNED
+            and self._unfinished(earlier.mark)
+            and self._files.write(identifier, record, predicate)
         )
 
     def _unfinished(self, mark: str) -> bool:
@@ -242,16 +238,19 @@ def withdraw(stores: Stores, mark: str) -> None:
     """Remove the records by which `mark` condemned tables and commits. Idempotent."""
     files = FileRecords(stores.kv, stores.uid)
     for identifier, record in list(files.list()):
-        if record.mark == mark:
-            found = files.find(identifier)
-            if found is not None and found[0] == record and record.state is FileState.CONDEMNED:
-                files.remove(identifier, found[1])
+        if record.mark == mark and record.state is FileState.CONDEMNED:
+            _remove(files, identifier, record.__eq__)
     expired = stores.refs.expired
     for commit, known in list(expired.list()):
         if known.mark == mark and not known.gone:
-            there = expired.find(commit)
-            if there is not None and there[0] == known:
-                expired.remove(commit, there[1])
+            _remove(expired, commit, known.__eq__)
+
+
+def _remove(records: RecordStore[K, R], name: K, still: Callable[[R], bool]) -> None:
+    """Remove a record if it is still as it was when it was listed."""
+    current = records.find(name)
+    if current is not None and still(current[0]):
+        records.remove(name, current[1])
 
 
 def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
@@ -272,7 +271,7 @@ def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
     closed = marks.move(
         mark.id,
         WAITING,
-        lambda there: replace(there, state=MarkState.LOST, swept=now, tokens=()),
+        lambda waiting: replace(waiting, state=MarkState.LOST, swept=now, tokens=()),
     )
     marks.forget_pages(mark.id)
     return closed
@@ -281,22 +280,26 @@ def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
 def _settle_commits(stores: Stores, mark: Mark) -> None:
     expired = stores.refs.expired
     for commit, known in list(expired.list()):
-        found = expired.find(commit) if known.mark == mark.id and not known.gone else None
-        if found is None or found[0] != known:
-            continue
-        if expired.has_tree(commit):
-            expired.remove(commit, found[1])
-        else:
-            expired.write(commit, Expired(mark.id, known.at, gone=True), found[1])
+        if known.mark == mark.id and not known.gone:
+            gone = Expired(mark.id, known.at, gone=True)
+            _settle(expired, commit, known, None if expired.has_tree(commit) else gone)
 
 
 def _settle_tables(stores: Stores, mark: Mark) -> None:
     files = FileRecords(stores.kv, stores.uid)
+    deleted = FileRecord(mark.id, FileState.DELETED)
     for identifier, known in list(files.list()):
-        found = files.find(identifier) if known.mark == mark.id else None
-        if found is None or found[0] != known or known.state is FileState.DELETED:
-            continue
-        if stores.ranges.is_stored(identifier):
-            files.remove(identifier, found[1])
-        else:
-            files.write(identifier, FileRecord(mark.id, FileState.DELETED), found[1])
+        if known.mark == mark.id and known.state is not FileState.DELETED:
+            stored = stores.ranges.is_stored(identifier)
+            _settle(files, identifier, known, None if stored else deleted)
+
+
+def _settle(records: RecordStore[K, R], name: K, known: R, settled: R | None) -> None:
+    """Replace a record that is still the known one; None removes it."""
+    current = records.find(name)
+    if current is None or current[0] != known:
+        return
+    if settled is None:
+        records.remove(name, current[1])
+    else:
+        records.write(name, settled, current[1])

@@ -1,11 +1,13 @@
 """One sweep at a time: a lease that its holder renews; no clocks are compared."""
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
 from graveler.clock import Clock, IdSource
-from graveler.errors import OutcomeUnknownError, PreconditionFailedError, StateError
-from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
+from graveler.errors import OutcomeUnknownError, StateError
+from graveler.kv.record_store import RecordStore
+from graveler.kv.store import ABSENT, KVStore, Predicate
 from graveler.records import encode_json
 
 LEASE_SECONDS: Final = 60.0
@@ -44,21 +46,22 @@ class Lease:
         ids: IdSource,
         seconds: float = LEASE_SECONDS,
     ) -> None:
-        self._kv = kv
-        self._partition = f"gc:{uid}"
+        # the bytes of the record are compared, never decoded
+        self._records: RecordStore[bytes, bytes] = RecordStore(
+            kv, f"gc:{uid}", key=bytes, encode=bytes, decode=bytes
+        )
         self._what = what
         self._clock = clock
         self._ids = ids
         self._seconds = seconds
-        self._value = b""
         self._predicate: Predicate = ABSENT
         self._renewed = clock.now()
 
     def __enter__(self) -> Self:
-        found = self._kv.get(self._partition, _KEY)
-        if found is not None:
-            found = self._wait_for_silence(found)
-        self._predicate = ABSENT if found is None else found.predicate
+        holder = self._records.find(_KEY)
+        if holder is not None:
+            holder = self._wait_for_silence(holder)
+        self._predicate = ABSENT if holder is None else holder[1]
         if not self._renew():
             raise self._busy()
         return self
@@ -70,10 +73,8 @@ class Lease:
         trace: TracebackType | None,
     ) -> None:
         if kind is None or issubclass(kind, (Exception, KeyboardInterrupt)):
-            try:
-                self._kv.delete_if(self._partition, _KEY, self._predicate)
-            except (PreconditionFailedError, OutcomeUnknownError):
-                return
+            with suppress(OutcomeUnknownError):  # it ends by silence
+                self._records.remove(_KEY, self._predicate)
 
     def hold(self) -> None:
         """Renew the lease if it is due; called before each step that deletes.
@@ -88,27 +89,24 @@ class Lease:
     def _renew(self) -> bool:
         self._renewed = self._clock.now()
         value = encode_json({"for": self._what, "nonce": self._ids.unique()})
-        try:
-            self._kv.set_if(self._partition, _KEY, value, self._predicate)
-        except PreconditionFailedError:
+        with suppress(OutcomeUnknownError):
+            if not self._records.write(_KEY, value, self._predicate):
+                return False
+        current = self._records.find(_KEY)
+        if current is None or current[0] != value:
             return False
-        except OutcomeUnknownError:
-            pass
-        stored = self._kv.get(self._partition, _KEY)
-        if stored is None or stored.value != value:
-            return False
-        self._predicate = stored.predicate
+        self._predicate = current[1]
         return True
 
-    def _wait_for_silence(self, found: Stored) -> Stored | None:
+    def _wait_for_silence(self, holder: tuple[bytes, Predicate]) -> tuple[bytes, Predicate] | None:
         for _ in range(_LOOKS):
             self._clock.sleep(self._seconds / _LOOKS)
-            now = self._kv.get(self._partition, _KEY)
-            if now is None:
+            current = self._records.find(_KEY)
+            if current is None:
                 return None
-            if now.value != found.value:
+            if current[0] != holder[0]:
                 raise self._busy()
-        return found
+        return holder
 
     def _busy(self) -> StateError:
         return StateError(
