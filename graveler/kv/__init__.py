@@ -8,9 +8,6 @@ from graveler.kv.store import (
     KVStore,
     Predicate,
     Stored,
-    check_key,
-    check_partition,
-    check_value,
 )
 
 __all__ = [
@@ -20,8 +17,5 @@ __all__ = [
     "KVStore",
     "Predicate",
     "Stored",
-    "check_key",
-    "check_partition",
-    "check_value",
     "open_kv",
 ]

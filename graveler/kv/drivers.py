@@ -1,19 +1,176 @@
-"""What drivers share: pages of a scan, chunks of ``set_many``, and the value as the predicate."""
+"""What drivers share: the checks of arguments, pages and chunks, and the value as the predicate."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, Protocol
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
-from graveler.kv.store import (
-    ABSENT,
-    MAX_KEY_BYTES,
-    PRESENT,
-    Predicate,
-    check_key,
-    check_partition,
-    check_value,
-)
+from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, KVStore, Predicate, Stored
 from graveler.process import batches
+
+# The port documents the methods.
+# ruff: noqa: D102
+
+_FIRST_PAGE: Final = 64
+_LARGEST_PAGE: Final = 1024
+_CHUNK: Final = 10_000
+_GROUP: Final = 500
+
+
+class _Turns(Protocol):
+    def take(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        """Hold the turn at `name` during the block, or run it without after `patience` seconds."""
+
+
+class Driver(KVStore):
+    """A store whose predicates are the values themselves.
+
+    It checks the arguments of every call, so that a driver does not. A driver implements the methods
+    that begin with an underscore.
+    """
+
+    _turns: _Turns
+    _most_partitions: int = _GROUP  # of one `_get_group`
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        check_key(partition, key)
+        return _stored(self._get(partition, key))
+
+    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
+        self._check_open()
+        values: dict[str, bytes] = {}
+        for group in groups(partitions, key, self._most_partitions):
+            values.update(self._get_group(group, key))
+        return [_stored(values.get(partition)) for partition in partitions]
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        self._check_open()
+        return self._turns.take(name, patience)
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        check_key(partition, key)
+        check_value(key, value)
+        self._set(partition, key, value)
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        check_partition(partition)
+        self._check_open()
+        for chunk in chunks(partition, items):
+            self._set_chunk(partition, chunk)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_value(key, value)
+        check_predicate(predicate)
+        if not self._set_if(partition, key, value, predicate):
+            raise changed(partition, key, predicate)
+
+    def delete(self, partition: str, key: bytes) -> None:
+        check_key(partition, key)
+        self._delete(partition, key)
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        check_key(partition, key)
+        check_read_predicate(predicate)
+        if not self._delete_if(partition, key, predicate):
+            raise changed(partition, key, predicate)
+
+    def drop(self, partition: str) -> None:
+        check_partition(partition)
+        self._drop(partition)
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        check_partition(partition)
+        self._check_open()
+        return pages(partial(self._page, partition), start)
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise StateError if the store is closed."""
+
+    @abstractmethod
+    def _get(self, partition: str, key: bytes) -> bytes | None:
+        """Return the value, or None."""
+
+    def _get_group(self, partitions: Sequence[str], key: bytes) -> Mapping[str, bytes]:
+        """Return the values of `key` in those of the partitions that have it."""
+        values = ((partition, self._get(partition, key)) for partition in partitions)
+        return {partition: value for partition, value in values if value is not None}
+
+    @abstractmethod
+    def _set(self, partition: str, key: bytes, value: bytes) -> None:
+        """Write the value."""
+
+    @abstractmethod
+    def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
+        """Write these values; of equal keys the last one counts."""
+
+    @abstractmethod
+    def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
+        """Write the value if the predicate holds, in one atomic step; return whether it held."""
+
+    @abstractmethod
+    def _delete(self, partition: str, key: bytes) -> None:
+        """Remove the key."""
+
+    @abstractmethod
+    def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
+        """Remove the key if it has the value, in one atomic step; return whether it had."""
+
+    @abstractmethod
+    def _drop(self, partition: str) -> None:
+        """Remove every key of the partition."""
+
+    @abstractmethod
+    def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return up to `limit` items from `start` on, ascending."""
+
+
+def _stored(value: bytes | None) -> Stored | None:
+    return None if value is None else Stored(value, value)
+
+
+def check_partition(partition: str) -> None:
+    """Refuse a partition name that some driver could not store.
+
+    Raises:
+        InvalidInputError: It is empty, longer than 1024 bytes, holds a NUL, or is not text
+            that UTF-8 can hold.
+    """
+    try:
+        length = len(partition.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"partition {partition!r} is not valid UTF-8 text") from error
+    if not 1 <= length <= MAX_KEY_BYTES:
+        raise InvalidInputError(f"partition of {length} bytes: give 1 to {MAX_KEY_BYTES}")
+    if "\0" in partition:
+        raise InvalidInputError(f"partition {partition!r} holds a NUL character: leave it out")
+
+
+def check_key(partition: str, key: bytes) -> None:
+    """Refuse what some driver could not store.
+
+    Raises:
+        InvalidInputError: The partition is not a valid name, or the key is empty or longer
+            than 1024 bytes.
+    """
+    check_partition(partition)
+    if not 1 <= len(key) <= MAX_KEY_BYTES:
+        raise InvalidInputError(
+            f"key of {len(key)} bytes in {partition!r}: give 1 to {MAX_KEY_BYTES}"
+        )
+
+
+def check_value(key: bytes, value: bytes) -> None:
+    """Refuse what is no value: nothing at all, and what could still change.
+
+    Raises:
+        InvalidInputError: It is not ``bytes``.
+    """
+    if not isinstance(value, bytes):
+        raise InvalidInputError(f"value of type {type(value).__name__} for {key!r}: give bytes")
 
 
 def check_predicate(predicate: Predicate) -> None:
@@ -59,12 +216,6 @@ def changed(partition: str, key: bytes, predicate: Predicate) -> PreconditionFai
     else:
         found = "has another value than the one read, or is gone"
     return PreconditionFailedError(f"key {key!r} in {partition!r} {found}: read it again")
-
-
-_FIRST_PAGE: Final = 64
-_LARGEST_PAGE: Final = 1024
-_CHUNK: Final = 10_000
-_GROUP: Final = 500
 
 
 def pages(

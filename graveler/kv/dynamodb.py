@@ -7,8 +7,8 @@ them as bytes. Reads are strong; conditions are checked by the service.
 # The port documents the methods.
 # ruff: noqa: D102
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
@@ -19,26 +19,9 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.kv.drivers import (
-    changed,
-    check_predicate,
-    check_read_predicate,
-    chunks,
-    groups,
-    pages,
-)
+from graveler.kv.drivers import Driver
 from graveler.kv.dynamodb_client import ConditionFailed, DynamoDBClient, Table, pause
-from graveler.kv.store import (
-    ABSENT,
-    MAX_KEY_BYTES,
-    PRESENT,
-    KVStore,
-    Predicate,
-    Stored,
-    check_key,
-    check_partition,
-    check_value,
-)
+from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, Predicate
 from graveler.kv.turns import Turns
 from graveler.process import batches
 from graveler.retries import NO_PROGRESS_S
@@ -61,7 +44,7 @@ _ATTEMPTS: Final = 10  # of what a batch has left over, without any of it gettin
 _TABLE_PATIENCE: Final = 300  # seconds, about
 
 
-class DynamoDBKVStore(KVStore):
+class DynamoDBKVStore(Driver):
     """A key-value store in a table of DynamoDB, made when missing, and paid by the request.
 
     Args:
@@ -77,6 +60,8 @@ class DynamoDBKVStore(KVStore):
         BackendUnavailableError: The service does not answer.
     """
 
+    _most_partitions = _READ_AT_ONCE
+
     def __init__(
         self,
         uri: str,
@@ -88,6 +73,7 @@ class DynamoDBKVStore(KVStore):
         self._table = Table.parse(uri)
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
+        # Among the threads of this process: the service has no locks that die with their owner.
         self._turns = Turns()
         self._closed = False
         self._client = DynamoDBClient(self._table, self._clock, self._ids, no_progress_s)
@@ -97,87 +83,55 @@ class DynamoDBKVStore(KVStore):
             self.close()
             raise
 
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        check_key(partition, key)
+    def _get(self, partition: str, key: bytes) -> bytes | None:
         reply = self._call("get_item", Key=_name(partition, key), ConsistentRead=True)
-        return _stored(reply.get("Item"))
+        value: bytes | None = reply["Item"][_VALUE]["B"] if "Item" in reply else None
+        return value
 
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        self._check_open()
-        found: dict[str, Stored | None] = {}
-        for group in groups(partitions, key, _READ_AT_ONCE):
-            names = [_name(partition, key) for partition in group]
-            wanted = {"Keys": names, "ConsistentRead": True}
-            for reply in self._until_done("batch_get_item", wanted, "UnprocessedKeys"):
-                for item in reply["Responses"].get(self._table.name, ()):
-                    found[item[_PARTITION]["S"]] = _stored(item)
-        return [found.get(partition) for partition in partitions]
+    def _get_group(self, partitions: Sequence[str], key: bytes) -> Mapping[str, bytes]:
+        names = [_name(partition, key) for partition in partitions]
+        wanted = {"Keys": names, "ConsistentRead": True}
+        return {
+            item[_PARTITION]["S"]: item[_VALUE]["B"]
+            for reply in self._until_done("batch_get_item", wanted, "UnprocessedKeys")
+            for item in reply["Responses"].get(self._table.name, ())
+        }
 
-    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        # Among the threads of this process: the service has no locks that die with their owner.
-        self._check_open()
-        return self._turns.take(name, patience)
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        check_key(partition, key)
-        check_value(key, value)
+    def _set(self, partition: str, key: bytes, value: bytes) -> None:
         self._call("put_item", Item=_item(partition, key, value))
 
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        self._check_open()
-        for chunk in chunks(partition, items):
-            # One batch may name a key once only.
-            rows = [_item(partition, key, value) for key, value in dict(chunk).items()]
-            self._write([{"PutRequest": {"Item": row}} for row in rows])
+    def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
+        # One batch may name a key once only.
+        rows = [_item(partition, key, value) for key, value in dict(chunk).items()]
+        self._write([{"PutRequest": {"Item": row}} for row in rows])
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_value(key, value)
-        check_predicate(predicate)
+    def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         if predicate is ABSENT:
             condition: dict[str, Any] = {"ConditionExpression": f"attribute_not_exists({_KEY})"}
         elif predicate is PRESENT:
             condition = {"ConditionExpression": f"attribute_exists({_KEY})"}
         else:
             condition = _equal(predicate)
-        item = _item(partition, key, value)
-        try:
-            self._call("put_item", conditional=True, Item=item, **condition)
-        except ConditionFailed:
-            raise changed(partition, key, predicate) from None
+        return self._call_if("put_item", Item=_item(partition, key, value), **condition)
 
-    def delete(self, partition: str, key: bytes) -> None:
-        check_key(partition, key)
+    def _delete(self, partition: str, key: bytes) -> None:
         self._call("delete_item", Key=_name(partition, key))
 
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_read_predicate(predicate)
-        name = _name(partition, key)
-        try:
-            self._call("delete_item", conditional=True, Key=name, **_equal(predicate))
-        except ConditionFailed:
-            raise changed(partition, key, predicate) from None
+    def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
+        return self._call_if("delete_item", Key=_name(partition, key), **_equal(value))
 
-    def drop(self, partition: str) -> None:
-        check_partition(partition)
+    def _drop(self, partition: str) -> None:
         for reply in self._query(partition, b"", ProjectionExpression=f"{_PARTITION}, {_KEY}"):
             self._write([{"DeleteRequest": {"Key": name}} for name in reply["Items"]])
 
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        check_partition(partition)
-        self._check_open()
-
-        def read(first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-            items: list[dict[str, Any]] = []
-            # A reply ends at a megabyte, too: only one without a last key is the last one.
-            for reply in self._query(partition, first, Limit=limit):
-                items += reply["Items"]
-                if len(items) >= limit:
-                    break
-            return [(item[_KEY]["B"], item[_VALUE]["B"]) for item in items[:limit]]
-
-        return pages(read, start)
+    def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        items: list[dict[str, Any]] = []
+        # A reply ends at a megabyte, too: only one without a last key is the last one.
+        for reply in self._query(partition, start, Limit=limit):
+            items += reply["Items"]
+            if len(items) >= limit:
+                break
+        return [(item[_KEY]["B"], item[_VALUE]["B"]) for item in items[:limit]]
 
     def partitions(self, prefix: str) -> Iterator[str]:
         self._check_open()
@@ -231,6 +185,14 @@ class DynamoDBKVStore(KVStore):
         return self._client.call(
             operation, conditional=conditional, TableName=self._table.name, **parameters
         )
+
+    def _call_if(self, operation: str, **parameters: Any) -> bool:
+        """Send a write with a condition; return whether the condition held."""
+        try:
+            self._call(operation, conditional=True, **parameters)
+        except ConditionFailed:
+            return False
+        return True
 
     def _paged(self, operation: str, **parameters: Any) -> Iterator[Any]:
         while True:
@@ -291,13 +253,6 @@ def _item(partition: str, key: bytes, value: bytes) -> dict[str, Any]:
             f"{_MAX_ITEM} with the names; use another database for such values"
         )
     return {**_name(partition, key), _VALUE: {"B": value}}
-
-
-def _stored(item: dict[str, Any] | None) -> Stored | None:
-    if item is None:
-        return None
-    value: bytes = item[_VALUE]["B"]
-    return Stored(value, value)
 
 
 def _equal(predicate: bytes) -> dict[str, Any]:

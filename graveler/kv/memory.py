@@ -4,20 +4,12 @@
 # ruff: noqa: D102
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from threading import Lock
 
 from graveler.errors import StateError
-from graveler.kv.drivers import (
-    changed,
-    check_predicate,
-    check_read_predicate,
-    chunks,
-    holds,
-    pages,
-)
-from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
+from graveler.kv.drivers import Driver, holds
+from graveler.kv.store import Predicate
 from graveler.kv.turns import Turns
 
 
@@ -46,7 +38,7 @@ class _Partition:
         return [(key, self.values[key]) for key in self._ordered[first : first + limit]]
 
 
-class MemoryKVStore(KVStore):
+class MemoryKVStore(Driver):
     """A store for tests, and for what need not outlive the process."""
 
     def __init__(self) -> None:
@@ -55,72 +47,48 @@ class MemoryKVStore(KVStore):
         self._partitions: dict[str, _Partition] = {}
         self._closed = False
 
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        check_key(partition, key)
+    def _get(self, partition: str, key: bytes) -> bytes | None:
         with self._lock:
-            value = self._value(partition, key)
-        return None if value is None else Stored(value, value)
+            return self._value(partition, key)
 
-    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        self._check_open()
-        return self._turns.take(name, patience)
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        check_key(partition, key)
-        check_value(key, value)
+    def _set(self, partition: str, key: bytes, value: bytes) -> None:
         with self._lock:
             self._writable(partition).set(key, value)
 
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        self._check_open()
-        for chunk in chunks(partition, items):
-            with self._lock:
-                target = self._writable(partition)
-                for key, value in chunk:
-                    target.set(key, value)
-
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_value(key, value)
-        check_predicate(predicate)
+    def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
         with self._lock:
-            if not holds(predicate, self._value(partition, key)):
-                raise changed(partition, key, predicate)
-            self._writable(partition).set(key, value)
+            target = self._writable(partition)
+            for key, value in chunk:
+                target.set(key, value)
 
-    def delete(self, partition: str, key: bytes) -> None:
-        check_key(partition, key)
+    def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         with self._lock:
-            self._check_open()
-            held = self._partitions.get(partition)
-            if held is not None:
-                held.delete(key)
+            met = holds(predicate, self._value(partition, key))
+            if met:
+                self._writable(partition).set(key, value)
+            return met
 
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_read_predicate(predicate)
+    def _delete(self, partition: str, key: bytes) -> None:
         with self._lock:
-            if self._value(partition, key) != predicate:
-                raise changed(partition, key, predicate)
-            self._partitions[partition].delete(key)
+            self._writable(partition).delete(key)
 
-    def drop(self, partition: str) -> None:
-        check_partition(partition)
+    def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
+        with self._lock:
+            met = self._value(partition, key) == value
+            if met:
+                self._writable(partition).delete(key)
+            return met
+
+    def _drop(self, partition: str) -> None:
         with self._lock:
             self._check_open()
             self._partitions.pop(partition, None)
 
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        check_partition(partition)
-        self._check_open()
-
-        def read(first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-            with self._lock:
-                self._check_open()
-                held = self._partitions.get(partition)
-                return [] if held is None else held.page(first, limit)
-
-        return pages(read, start)
+    def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        with self._lock:
+            self._check_open()
+            held = self._partitions.get(partition)
+            return [] if held is None else held.page(start, limit)
 
     def partitions(self, prefix: str) -> Iterator[str]:
         with self._lock:

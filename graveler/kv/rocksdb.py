@@ -13,8 +13,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -42,15 +42,8 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.kv.drivers import (
-    changed,
-    check_predicate,
-    check_read_predicate,
-    chunks,
-    holds,
-    pages,
-)
-from graveler.kv.store import KVStore, Predicate, Stored, check_key, check_partition, check_value
+from graveler.kv.drivers import Driver, holds
+from graveler.kv.store import Predicate
 from graveler.kv.turns import Turns
 from graveler.privacy import make_folder, may_write
 from graveler.process import abandon, watch
@@ -195,7 +188,7 @@ def _closed(folder: Path) -> StateError:
     return StateError(f"the store in {folder} is closed: open it again")
 
 
-class RocksDBKVStore(KVStore):
+class RocksDBKVStore(Driver):
     """A key-value store in one RocksDB folder, for one process.
 
     Args:
@@ -210,82 +203,60 @@ class RocksDBKVStore(KVStore):
         self._folder = Path(folder).resolve()
         self._closed = False
         self._handle = _handles.acquire(self._folder)
+        self._turns = self._handle.turns
 
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        check_key(partition, key)
+    def _get(self, partition: str, key: bytes) -> bytes | None:
         with self._open() as handle:
             value: bytes | None = handle.db.get(_prefix(partition) + key)
-        return None if value is None else Stored(value, value)
+        return value
 
-    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        with self._open() as handle:
-            return handle.turns.take(name, patience)
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        check_key(partition, key)
-        check_value(key, value)
+    def _set(self, partition: str, key: bytes, value: bytes) -> None:
         with self._open() as handle, handle.lock:
             handle.db.put(_prefix(partition) + key, value, handle.durably)
 
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        check_partition(partition)
+    def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
         prefix = _prefix(partition)
-        with self._open():
-            pass
-        for chunk in chunks(partition, items):
-            batch = WriteBatch(raw_mode=True)
-            for key, value in chunk:
-                batch.put(prefix + key, value)
-            with self._open() as handle, handle.lock:
-                handle.db.write(batch, handle.durably)
+        batch = WriteBatch(raw_mode=True)
+        for key, value in chunk:
+            batch.put(prefix + key, value)
+        with self._open() as handle, handle.lock:
+            handle.db.write(batch, handle.durably)
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_value(key, value)
-        check_predicate(predicate)
+    def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         full_key = _prefix(partition) + key
         with self._open(conditional=True) as handle, handle.lock:
-            if not holds(predicate, handle.db.get(full_key)):
-                raise changed(partition, key, predicate)
-            handle.db.put(full_key, value, handle.durably)
+            met = holds(predicate, handle.db.get(full_key))
+            if met:
+                handle.db.put(full_key, value, handle.durably)
+        return met
 
-    def delete(self, partition: str, key: bytes) -> None:
-        check_key(partition, key)
+    def _delete(self, partition: str, key: bytes) -> None:
         with self._open() as handle, handle.lock:
             handle.db.delete(_prefix(partition) + key, handle.durably)
 
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_read_predicate(predicate)
+    def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
         full_key = _prefix(partition) + key
         with self._open(conditional=True) as handle, handle.lock:
-            if handle.db.get(full_key) != predicate:
-                raise changed(partition, key, predicate)
-            handle.db.delete(full_key, handle.durably)
+            met: bool = handle.db.get(full_key) == value
+            if met:
+                handle.db.delete(full_key, handle.durably)
+        return met
 
-    def drop(self, partition: str) -> None:
-        check_partition(partition)
+    def _drop(self, partition: str) -> None:
         prefix = _prefix(partition)
         with self._open() as handle, handle.lock:
             handle.db.delete_range(prefix, _end(prefix), handle.durably)
 
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        check_partition(partition)
+    def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         prefix = _prefix(partition)
         options = ReadOptions()
         options.set_iterate_upper_bound(_end(prefix))
-        with self._open():
-            pass
-
-        def read(first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-            # An iterator kept over a yield would pin old files, and the lock past close().
-            with self._open() as handle:
-                items: Iterator[tuple[Any, bytes]] = handle.db.items(
-                    from_key=prefix + first, read_opt=options
-                )
-                return [(key[len(prefix) :], value) for key, value in islice(items, limit)]
-
-        return pages(read, start)
+        # An iterator kept over a yield would pin old files, and the lock past close().
+        with self._open() as handle:
+            items: Iterator[tuple[Any, bytes]] = handle.db.items(
+                from_key=prefix + start, read_opt=options
+            )
+            return [(key[len(prefix) :], value) for key, value in islice(items, limit)]
 
     def partitions(self, prefix: str) -> Iterator[str]:
         start = b""
@@ -304,6 +275,10 @@ class RocksDBKVStore(KVStore):
         if not self._closed:
             self._closed = True
             _handles.release(self._folder, self._handle)
+
+    def _check_open(self) -> None:
+        with self._open():
+            pass
 
     @contextmanager
     def _open(self, *, conditional: bool = False) -> Iterator[_Handle]:

@@ -9,8 +9,7 @@ unknown" is left for what it means: the reply to a conditional write was lost.
 # ruff: noqa: D102
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -27,25 +26,9 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.kv.drivers import (
-    changed,
-    check_predicate,
-    check_read_predicate,
-    chunks,
-    groups,
-    pages,
-)
+from graveler.kv.drivers import Driver
 from graveler.kv.server_turns import ServerTurns, SessionLocks
-from graveler.kv.store import (
-    ABSENT,
-    PRESENT,
-    KVStore,
-    Predicate,
-    Stored,
-    check_key,
-    check_partition,
-    check_value,
-)
+from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.process import abandon, held_off, watch
 from graveler.retries import Retrier
 
@@ -143,7 +126,7 @@ class Failure(NamedTuple):
     lost: bool = False
 
 
-class SQLKVStore(KVStore):
+class SQLKVStore(Driver):
     """A key-value store in the table ``graveler_kv`` of some database.
 
     Args:
@@ -155,6 +138,7 @@ class SQLKVStore(KVStore):
     """
 
     _sql: Statements
+    _turns: ServerTurns
 
     def __init__(
         self,
@@ -189,45 +173,27 @@ class SQLKVStore(KVStore):
             raise
         watch(self)
 
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        check_key(partition, key)
+    def _get(self, partition: str, key: bytes) -> bytes | None:
         parameters = {"partition": self._coded(partition), "key": key}
-        value = self._run(lambda c: c.execute(self._sql.get, parameters).scalar_one_or_none())
-        return None if value is None else Stored(value, value)
+        return self._run(lambda c: c.execute(self._sql.get, parameters).scalar_one_or_none())
 
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        self._check_open()
-        found: dict[Any, bytes] = {}
-        for group in groups(partitions, key):
-            parameters = {"partitions": [self._coded(partition) for partition in group], "key": key}
-            rows = self._run(lambda c: c.execute(self._sql.get_each, parameters).all())  # noqa: B023
-            found.update((row[0], row[1]) for row in rows)
-        values = (found.get(self._coded(partition)) for partition in partitions)
-        return [None if value is None else Stored(value, value) for value in values]
+    def _get_group(self, partitions: Sequence[str], key: bytes) -> Mapping[str, bytes]:
+        parameters = {"partitions": [self._coded(name) for name in partitions], "key": key}
+        rows = self._run(lambda c: c.execute(self._sql.get_each, parameters).all())
+        return {self._decoded(row[0]): row[1] for row in rows}
 
-    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        self._check_open()
-        return self._turns.take(name, patience)
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        check_key(partition, key)
-        check_value(key, value)
+    def _set(self, partition: str, key: bytes, value: bytes) -> None:
         self._check_value(key, value)
         self._write(self._sql.set, partition=self._coded(partition), key=key, value=value)
 
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        self._check_open()
-        for chunk in chunks(partition, items):
-            for key, value in chunk:
-                self._check_value(key, value)
-            # One statement may touch a row only once. Rows are locked in one order, which
-            # prevents deadlocks.
-            self._write_rows(self._coded(partition), sorted(dict(chunk).items()))
+    def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
+        for key, value in chunk:
+            self._check_value(key, value)
+        # One statement may touch a row only once. Rows are locked in one order, which prevents
+        # deadlocks.
+        self._write_rows(self._coded(partition), sorted(dict(chunk).items()))
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_value(key, value)
-        check_predicate(predicate)
+    def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         self._check_value(key, value)
         parameters = {"partition": self._coded(partition), "key": key, "value": value}
         if predicate is ABSENT:
@@ -237,38 +203,26 @@ class SQLKVStore(KVStore):
         else:
             statement = self._sql.set_equal
             parameters["predicate"] = predicate
-        if self._run(lambda c: self._rows(c, statement, parameters), conditional=True) != 1:
-            raise changed(partition, key, predicate)
+        return self._run(lambda c: self._rows(c, statement, parameters), conditional=True) == 1
 
-    def delete(self, partition: str, key: bytes) -> None:
-        check_key(partition, key)
+    def _delete(self, partition: str, key: bytes) -> None:
         self._write(self._sql.delete, partition=self._coded(partition), key=key)
 
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_read_predicate(predicate)
-        parameters = {"partition": self._coded(partition), "key": key, "predicate": predicate}
+    def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
+        parameters = {"partition": self._coded(partition), "key": key, "predicate": value}
         statement = self._sql.delete_equal
-        if self._run(lambda c: self._rows(c, statement, parameters), conditional=True) != 1:
-            raise changed(partition, key, predicate)
+        return self._run(lambda c: self._rows(c, statement, parameters), conditional=True) == 1
 
-    def drop(self, partition: str) -> None:
-        check_partition(partition)
+    def _drop(self, partition: str) -> None:
         parameters = {"partition": self._coded(partition), "limit": _DROP_AT_ONCE}
         while self._write(self._sql.drop, **parameters) == _DROP_AT_ONCE:
             pass
 
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        check_partition(partition)
-        self._check_open()
-
-        def read(first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-            parameters = {"partition": self._coded(partition), "start": first, "limit": limit}
-            return self._run(
-                lambda c: [(row[0], row[1]) for row in c.execute(self._sql.page, parameters).all()]
-            )
-
-        return pages(read, start)
+    def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        parameters = {"partition": self._coded(partition), "start": start, "limit": limit}
+        return self._run(
+            lambda c: [(row[0], row[1]) for row in c.execute(self._sql.page, parameters).all()]
+        )
 
     def partitions(self, prefix: str) -> Iterator[str]:
         self._check_open()

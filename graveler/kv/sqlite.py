@@ -10,8 +10,8 @@ up with BackendUnavailableError.
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final, TypeVar
@@ -28,25 +28,9 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.kv.drivers import (
-    changed,
-    check_predicate,
-    check_read_predicate,
-    chunks,
-    groups,
-    pages,
-)
+from graveler.kv.drivers import Driver
 from graveler.kv.sqlite_read_only import ReadOnlyConnections
-from graveler.kv.store import (
-    ABSENT,
-    PRESENT,
-    KVStore,
-    Predicate,
-    Stored,
-    check_key,
-    check_partition,
-    check_value,
-)
+from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.kv.turns import FileTurns
 from graveler.privacy import create_file, make_folder, may_write
 from graveler.process import abandon, held_off, watch
@@ -144,7 +128,7 @@ class _Connections:
                 self._idle.append(connection)
 
 
-class SQLiteKVStore(KVStore):
+class SQLiteKVStore(Driver):
     """A key-value store in one SQLite file.
 
     Args:
@@ -184,38 +168,30 @@ class SQLiteKVStore(KVStore):
             raise
         watch(self)
 
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        check_key(partition, key)
+    def _get(self, partition: str, key: bytes) -> bytes | None:
         row = self._run(lambda c: c.execute(_GET, (partition, key)).fetchone())
-        return None if row is None else Stored(row[0], row[0])
+        return None if row is None else row[0]
 
-    def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
-        self._check_open()
-        found: dict[str, bytes] = {}
-        for group in groups(partitions, key):
-            statement = _GET_EACH % ", ".join("?" * len(group))
-            found.update(self._run(lambda c: c.execute(statement, (key, *group)).fetchall()))  # noqa: B023
-        values = (found.get(partition) for partition in partitions)
-        return [None if value is None else Stored(value, value) for value in values]
+    def _get_group(self, partitions: Sequence[str], key: bytes) -> Mapping[str, bytes]:
+        statement = _GET_EACH % ", ".join("?" * len(partitions))
+        return dict(self._run(lambda c: c.execute(statement, (key, *partitions)).fetchall()))
 
-    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        self._check_open()
-        return self._turns.take(name, patience)
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        check_key(partition, key)
-        check_value(key, value)
+    def _set(self, partition: str, key: bytes, value: bytes) -> None:
         self._run(lambda c: c.execute(_SET, (partition, key, value)))
 
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        self._check_open()
-        for chunk in chunks(partition, items):
-            self._write_chunk(partition, chunk)
+    def _set_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.executemany(_SET, ((partition, key, value) for key, value in chunk))
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_value(key, value)
-        check_predicate(predicate)
+        self._run(write)
+
+    def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         parameters: tuple[str | bytes, ...]
         if predicate is ABSENT:
             statement, parameters = _SET_ABSENT, (partition, key, value)
@@ -223,38 +199,21 @@ class SQLiteKVStore(KVStore):
             statement, parameters = _SET_PRESENT, (value, partition, key)
         else:
             statement, parameters = _SET_EQUAL, (value, partition, key, predicate)
-        written = self._run(lambda c: c.execute(statement, parameters).rowcount, conditional=True)
-        if written != 1:
-            raise changed(partition, key, predicate)
+        return self._run_conditional(statement, parameters)
 
-    def delete(self, partition: str, key: bytes) -> None:
-        check_key(partition, key)
+    def _delete(self, partition: str, key: bytes) -> None:
         self._run(lambda c: c.execute(_DELETE, (partition, key)))
 
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        check_key(partition, key)
-        check_read_predicate(predicate)
-        parameters = (partition, key, predicate)
-        deleted = self._run(
-            lambda c: c.execute(_DELETE_EQUAL, parameters).rowcount, conditional=True
-        )
-        if deleted != 1:
-            raise changed(partition, key, predicate)
+    def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
+        return self._run_conditional(_DELETE_EQUAL, (partition, key, value))
 
-    def drop(self, partition: str) -> None:
-        check_partition(partition)
-        # In bites, so that other writers get their turn in between.
+    def _drop(self, partition: str) -> None:
+        # In parts, so that other writers get their turn in between.
         while self._run(lambda c: self._drop_some(c, partition)):
             pass
 
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        check_partition(partition)
-        self._check_open()
-
-        def read(first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-            return self._run(lambda c: c.execute(_PAGE, (partition, first, limit)).fetchall())
-
-        return pages(read, start)
+    def _page(self, partition: str, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        return self._run(lambda c: c.execute(_PAGE, (partition, start, limit)).fetchall())
 
     def partitions(self, prefix: str) -> Iterator[str]:
         self._check_open()
@@ -298,18 +257,6 @@ class SQLiteKVStore(KVStore):
         with self._connections.borrow():
             pass
 
-    def _write_chunk(self, partition: str, chunk: list[tuple[bytes, bytes]]) -> None:
-        def write(connection: sqlite3.Connection) -> None:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                connection.executemany(_SET, ((partition, key, value) for key, value in chunk))
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-
-        self._run(write)
-
     @staticmethod
     def _drop_some(connection: sqlite3.Connection, partition: str) -> bool:
         row = connection.execute(_NTH, (partition, _DROP_AT_ONCE)).fetchone()
@@ -318,6 +265,10 @@ class SQLiteKVStore(KVStore):
         else:
             connection.execute(_DROP_BEFORE, (partition, row[0]))
         return row is not None
+
+    def _run_conditional(self, statement: str, parameters: Sequence[str | bytes]) -> bool:
+        """Execute a write with a condition; return whether the condition held."""
+        return self._run(lambda c: c.execute(statement, parameters).rowcount, conditional=True) == 1
 
     def _run(self, work: Callable[[sqlite3.Connection], _T], *, conditional: bool = False) -> _T:
         """Do `work`, and repeat it if another writer has locked the file."""

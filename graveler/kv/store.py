@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
-from graveler.errors import InvalidInputError
-
 MAX_KEY_BYTES: Final = 1024
 """Longest key and longest partition name that every driver takes (DynamoDB's limit)."""
 
@@ -57,47 +55,6 @@ class Stored:
 
     value: bytes
     predicate: Predicate
-
-
-def check_partition(partition: str) -> None:
-    """Refuse a partition name that some driver could not store.
-
-    Raises:
-        InvalidInputError: It is empty, longer than 1024 bytes, holds a NUL, or is not text
-            that UTF-8 can hold.
-    """
-    try:
-        length = len(partition.encode())
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(f"partition {partition!r} is not valid UTF-8 text") from error
-    if not 1 <= length <= MAX_KEY_BYTES:
-        raise InvalidInputError(f"partition of {length} bytes: give 1 to {MAX_KEY_BYTES}")
-    if "\0" in partition:
-        raise InvalidInputError(f"partition {partition!r} holds a NUL character: leave it out")
-
-
-def check_key(partition: str, key: bytes) -> None:
-    """Refuse what some driver could not store.
-
-    Raises:
-        InvalidInputError: The partition is not a valid name, or the key is empty or longer
-            than 1024 bytes.
-    """
-    check_partition(partition)
-    if not 1 <= len(key) <= MAX_KEY_BYTES:
-        raise InvalidInputError(
-            f"key of {len(key)} bytes in {partition!r}: give 1 to {MAX_KEY_BYTES}"
-        )
-
-
-def check_value(key: bytes, value: bytes) -> None:
-    """Refuse what is no value: nothing at all, and what could still change.
-
-    Raises:
-        InvalidInputError: It is not ``bytes``.
-    """
-    if not isinstance(value, bytes):
-        raise InvalidInputError(f"value of type {type(value).__name__} for {key!r}: give bytes")
 
 
 class KVStore(ABC):
