@@ -1,7 +1,7 @@
-"""Branch records: key ``branch/<name>``, of runs and their steps ``branch/~<name>``.
+"""Branch records: key ``branch/<name>``, for runs and their steps ``branch/~<name>``.
 
-No name begins with ``~``, and no character of a name sorts after it: a listing of users'
-branches ends before those of runs begin, however many there are.
+No name begins with ``~``, and no character of a name sorts after it: a listing of users' branches
+ends before the branches of runs begin.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ from graveler.refs.moves import Moves
 _PREFIX: Final = b"branch/"
 _OF_RUNS: Final = b"branch/~"
 _TRIES: Final = 3
-_decoded = lru_cache(maxsize=1024)(decode_branch)  # the same version of a branch is read many times
+_decoded = lru_cache(maxsize=1024)(decode_branch)  # one version of a branch is read many times
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
 
 
@@ -43,10 +43,10 @@ class Branches:
     """The branch records of one repository.
 
     Args:
-        kv: Where they are.
-        partition: Its part that holds them.
-        ids: Where nonces come from.
-        moves: Where a move is written down.
+        kv: The key-value store.
+        partition: The partition of the records.
+        ids: Draws nonces and staging tokens.
+        moves: The log of moves.
         named: Called with an older commit that a branch was moved to, so that it is kept.
     """
 
@@ -67,21 +67,19 @@ class Branches:
         self._reads = SharedReads(self._read)
 
     def find(self, name: str) -> BranchRecord | None:
-        """Return the branch as it is now, or None."""
+        """Return the present record of the branch, or None."""
         stored = self._reads.get(name)
         return None if stored is None else _decoded(stored.value)
 
     def get(self, name: str) -> BranchRecord:
-        """Return the branch as it is now, or raise RefNotFoundError."""
+        """Return the present record of the branch, or raise RefNotFoundError."""
         return self.get_for_update(name)[0]
 
     def get_for_update(self, name: str) -> tuple[BranchRecord, Predicate]:
-        """Return the branch and the predicate that replaces exactly this version of it."""
+        """Return the present record and the predicate that replaces exactly this version of it."""
         stored = self._reads.get(name)
         if stored is None:
-            raise RefNotFoundError(
-                f"no branch {name!r}: `graveler branch list` shows those there are"
-            )
+            raise RefNotFoundError(f"no branch {name!r}: `graveler branch list` shows all branches")
         return _decoded(stored.value), stored.predicate
 
     def replace(
@@ -90,8 +88,8 @@ class Branches:
         """Write `record` with a new nonce if the branch is as `predicate` says.
 
         Args:
-            record: What to write; with the moves of the record it replaces.
-            predicate: Of that one.
+            record: The new record, with the moves of the record that it replaces.
+            predicate: The predicate of the replaced record.
             action: The action that the log records, if the head changes.
 
         Returns:
@@ -110,7 +108,11 @@ class Branches:
         return written
 
     def _write(self, written: BranchRecord, predicate: Predicate) -> None:
-        """Write a record with a new nonce, and find out whether the write landed."""
+        """Write a record with a new nonce.
+
+        `RecordStore.update` does not serve here: a reply that was lost means a move that may be
+        in the log although the record has changed since, and only the caller can decide that.
+        """
         value = encode_branch(written)
         key = branch_key(written.name)
         unknown: OutcomeUnknownError | None = None
@@ -146,13 +148,13 @@ class Branches:
             seen = self._kv.get(self._partition, branch_key(written.name))
         except BackendUnavailableError:
             raise unknown from None
-        there = None if seen is None else _decoded(seen.value)
-        if there is not None and there.nonce == written.nonce:
+        record = None if seen is None else _decoded(seen.value)
+        if record is not None and record.nonce == written.nonce:
             return True
         if predicate is ABSENT:
-            # The birth identifies it too. A missing record may have been created and deleted:
-            # to write it again would restore a staging token whose rows are being dropped.
-            if there is not None and there.born == written.born:
+            # The birth identifies the branch too. A missing record may have been created and
+            # deleted: a second write would restore a staging token whose rows are being dropped.
+            if record is not None and record.born == written.born:
                 return True
             raise unknown
         if seen is None or seen.predicate != predicate:
@@ -188,10 +190,10 @@ class Branches:
             ) from None
 
     def delete(self, record: BranchRecord, predicate: Predicate) -> None:
-        """Remove the branch if it still is `record`, which `predicate` stands for.
+        """Remove the branch if its record is still `record`, of which `predicate` is.
 
         Raises:
-            PreconditionFailedError: It has moved, or is gone; nothing was removed.
+            PreconditionFailedError: It has moved or was removed; nothing was removed now.
             OutcomeUnknownError: The reply was lost.
         """
         refuse_writes(f"branch {record.name!r}")
@@ -199,11 +201,11 @@ class Branches:
         self._kv.delete_if(self._partition, branch_key(record.name), predicate)
 
     def list(self, *, runs: bool = True, after: str = "") -> Iterator[BranchRecord]:
-        """Yield the branches by name, hidden ones included; those of runs and steps come last.
+        """Yield the branches by name, with the hidden ones; those of runs and steps come last.
 
         Args:
-            runs: Include those of runs and steps.
-            after: Only those that come after this name.
+            runs: Include the branches of runs and steps.
+            after: Only branches after this name.
         """
         start = branch_key(after) + b"\0" if after else _PREFIX
         for key, value in self._kv.scan_below(self._partition, _PREFIX, start):

@@ -173,12 +173,12 @@ class Commits:
         return self._remember(commit)
 
     def add_all(self, commits: Iterable[Commit]) -> None:
-        """Store commits as they are, in few round trips; their ids must have been checked."""
+        """Store commits unchanged, in few round trips; their ids must have been checked."""
         items = [(_PREFIX + commit.id.encode(), encode_commit(commit)) for commit in commits]
         self._kv.set_many(self._partition, items)
 
     def list(self) -> Iterator[Commit]:
-        """Yield every commit stored, by id; each is checked against it."""
+        """Yield every stored commit by id; each is compared with its id."""
         for key, value in self._kv.scan_below(self._partition, _PREFIX):
             yield _checked(decode_commit(read_key(key[len(_PREFIX) :], "commit"), value))
 
@@ -221,10 +221,10 @@ class ExpiredCommits(RecordStore[str, Expired]):
         has_tree: Whether the storage has the tree of a commit.
 
     Args:
-        kv: Where the records are.
+        kv: The key-value store.
         uid: The repository.
         has_tree: Whether the storage has the tree of a commit; called for condemned ones only. A
-            key-value store that was restored from a backup may not know of a sweep.
+            key-value store that was restored from a backup may lack a sweep.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
         """Remove the condemnation of a commit, now that a ref names it.
 
         Raises:
-            ExpiredError: It is too late, the tree is gone.
+            ExpiredError: The tree is gone already.
         """
         for _ in range(_ATTEMPTS):
             stored = self.find(commit_id)
@@ -300,6 +300,6 @@ def _decode(raw: bytes) -> Expired:
 
 
 def read_expired(fields: Fields, *, gone: bool | None) -> Expired:
-    """Return a stored record, or raise CorruptionError; `gone` where it is not in the record."""
+    """Return a stored record, or raise CorruptionError; `gone` if the record has no such field."""
     at = unix_us(fields.moment("at"))
     return Expired(fields.text("mark"), at, fields.flag("gone") if gone is None else gone)

@@ -95,19 +95,19 @@ def _base(refs: Refs, name: str) -> Commit:
     if commit is None:
         raise RefNotFoundError(
             f"no branch, tag or commit {name!r}: `graveler branch list` and `graveler tag list` "
-            "show those there are"
+            "show all of them"
         )
     return commit
 
 
 def _then(refs: Refs, name: str, when: str, expression: str) -> Commit:
-    """Return the commit at which a branch was, so many moves ago or at a time."""
+    """Return the commit of a branch a number of moves ago or at a time."""
     if _NUMBER.fullmatch(when):
         refs.branches.get(name)
-        there = moves_ago(refs, name, int(when))
-        if there is None:
+        commit_id = moves_ago(refs, name, int(when))
+        if commit_id is None:
             raise RefNotFoundError(f"ref {expression!r}: the branch was deleted by that move")
-        return refs.commits.get(there)
+        return refs.commits.get(commit_id)
     try:
         moment = datetime.fromisoformat(when)
     except ValueError:
@@ -125,10 +125,10 @@ def _back(refs: Refs, commit: Commit, sign: str, number: int, expression: str) -
         if number == 0:
             return commit
         if number > len(commit.parents):
-            there = len(commit.parents)
+            count = len(commit.parents)
             raise RefNotFoundError(
                 f"ref {expression!r}: commit {commit.id[:12]} has "
-                f"{there} {'parent' if there == 1 else 'parents'}"
+                f"{count} {'parent' if count == 1 else 'parents'}"
             )
         return refs.commits.get(commit.parents[number - 1])
     for _ in range(number):

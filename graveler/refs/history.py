@@ -1,7 +1,7 @@
 """Walking the commit graph: log, ancestry, merge bases.
 
-Generations order every walk: a commit's is greater than its parents', whatever the
-clocks said, so a walk by falling generation meets children before parents.
+Generations order every walk: a commit's is greater than its parents', whatever the clocks showed,
+so a walk by falling generation reaches children before parents.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,15 +72,15 @@ def merge_bases(
     """Return all best common ancestors, as `git merge-base --all` defines them.
 
     Best: a common ancestor that is no ancestor of another one. Several commits on a side stand
-    for a merge of them that nobody has made.
+    for a merge of them that was not made.
 
     The walk pops by falling generation, so every descendant of a commit was popped before it,
-    and what is known of a commit when it is popped is final: reached from both sides and from
-    no common ancestor, it is a best one. The walk ends where no further commit can be reached
-    from one of the sides but by way of a common ancestor.
+    and the sides of a commit are final when it is popped: if it is reached from both sides and
+    from no common ancestor, it is a best one. The walk ends when every further commit of one
+    side is reached only through a common ancestor.
 
     Returns:
-        By falling generation, then by id; none where the histories are disjoint.
+        By falling generation, then by id; none if the histories are disjoint.
     """
     heap = _Heap(commits)
     for side, tips in ((_LEFT, left), (_RIGHT, right)):

@@ -1,20 +1,19 @@
-"""The log of moves: where every branch was, and since when; and which tags there were.
+"""The log of moves: the commits of every branch over time, and the creation and deletion of tags.
 
-The latest moves of a branch stand in its own record, so that a move and its line in the log
-are one compare-and-set. When the record holds ``KEPT`` of them, they are first written to a
-page of their own: ``<branch>/<born>/<number of the page>`` in the partition ``moves:<uid>``.
-A page written by who then loses the race says what is true all the same, for it holds only
-moves that were made. Before a branch is deleted, its latest moves and the deletion go to a
-page ``<branch>/<born>/deleted.<pages>.<moves>``, which counts once the record is gone; of
-several, by deleters that lost, that with the most moves.
+The latest moves of a branch stand in its own record, so that a move and its line in the log are one
+compare-and-set. When the record has eight of them, they are first written to a page of their own:
+``<branch>/<born>/<number of the page>`` in the partition ``moves:<uid>``. A page is true even if its
+writer then loses the race, because it has only moves that were made. Before a branch is deleted, its
+latest moves and the deletion go to a page ``<branch>/<born>/deleted.<pages>.<moves>``, which counts
+once the record is removed. If several deleters wrote one, the page with the most moves counts.
 
-Tags have a line each for their making and their end, ``tag:<name>/<number>-<unique>``, written
-before what it says; who reads them leaves out what did not happen.
+A tag has one line for each creation and deletion, ``tag:<name>/<number>-<unique>``, which is written
+before the change. A reader of the log leaves out changes that did not happen.
 
-The lives of branches of one name and the lines of a tag are numbered, since no clock says which
-one came first. Numbers count down, so that one look finds the latest: a user's branch is born as
-``<number>-<unique>``. Of the earlier lives of a name 100 to 150 are kept, of the lines of a tag
-200 to 250: every 50th deletion, or line, takes away older ones.
+The lives of branches of one name and the lines of a tag are numbered, because clocks do not order
+them. Numbers count down, so that the first key is the latest: the birth of a user's branch is
+``<number>-<unique>``. 100 to 150 earlier lives of a name are kept, and 200 to 250 lines of a tag:
+every 50th deletion or line removes older ones.
 """
 
 import re
@@ -53,10 +52,10 @@ _LINE: Final = re.compile(r"tag:([^/]+)/([0-9]{1,12})-.*")
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One branch from its making to its deletion, as its last page has it.
+    """One branch from its creation to its deletion, as its last page has it.
 
     Attributes:
-        born: As its record had it.
+        born: Its birth.
         moves: The latest, oldest first; the deletion is the last one.
         pages: Number of pages with older moves.
         hidden: It was left out of listings.
@@ -80,7 +79,7 @@ class Moves:
         self._ids = ids
 
     def logged(self, record: BranchRecord, action: str) -> BranchRecord:
-        """Return `record` with its present head as the latest of its moves."""
+        """Return `record` with its present head as its latest move."""
         if record.moves and record.moves[-1].commit == record.commit_id:
             return record
         move = self._move(action, record.commit_id)
@@ -94,7 +93,7 @@ class Moves:
         return replace(record, moves=(move,), pages=record.pages + 1)
 
     def birth(self, name: str) -> str:
-        """Return the birth of a new branch: unique; a user's sorts before those of its name so far."""
+        """Return the birth of a new branch, which sorts before the earlier ones of a user's branch."""
         if is_of_run(name):
             return self._ids.unique()
         start = f"{name}/".encode()
@@ -116,22 +115,22 @@ class Moves:
             self._trim(f"{record.name}/", _number_of(record.born), _LIVES_KEPT)
 
     def of(self, record: BranchRecord) -> Iterator[Move]:
-        """Yield the moves of a branch that is there, the latest first."""
+        """Yield the moves of an existing branch, the latest first."""
         return self._backwards(record.name, record.born, record.moves, record.pages)
 
     def of_life(self, name: str, life: Life) -> Iterator[Move]:
-        """Yield the moves of a deleted branch, the latest first; that is the deletion."""
+        """Yield the moves of a deleted branch, the deletion first."""
         return self._backwards(name, life.born, life.moves, life.pages)
 
     def lives(self, name: str, *, but: str | None = None) -> Iterator[Life]:
-        """Yield the deleted branches of that name, the latest first; reads no more than is taken.
+        """Yield the deleted branches of a name, the latest first; the log is read as far as needed.
 
         Args:
-            name: Of the branches.
-            but: What the record says of its birth, where there is one.
+            name: The name of the branches.
+            but: The birth of the existing branch of that name, which is left out.
         """
-        found = self._lives(name, but)
-        return iter(sorted(found, key=_born, reverse=True)) if is_of_run(name) else found
+        lives = self._lives(name, but)
+        return iter(sorted(lives, key=_born, reverse=True)) if is_of_run(name) else lives
 
     def _lives(self, name: str, but: str | None) -> Iterator[Life]:
         prefix = f"{name}/"
@@ -145,18 +144,18 @@ class Moves:
 
     def all_lives(self) -> dict[str, list[Life]]:
         """Return the deleted branches by name, the latest first; one scan of the whole log."""
-        found: dict[str, dict[str, Life]] = {}
+        by_name: dict[str, dict[str, Life]] = {}
         for key, value in self._kv.scan(self._partition):
             if f"/{_LAST}".encode() in key:
                 life = _decode_life(key, value)
-                found.setdefault(key.partition(b"/")[0].decode(), {})[life.born] = life
+                by_name.setdefault(key.partition(b"/")[0].decode(), {})[life.born] = life
         return {
             name: sorted(lives.values(), key=_born, reverse=is_of_run(name))
-            for name, lives in found.items()
+            for name, lives in by_name.items()
         }
 
     def add_tag(self, name: str, action: str, commit_id: str) -> bytes:
-        """Write down what will be done with a tag; return what `drop_tag` takes."""
+        """Log a change of a tag before it is made; return the key of the line for `drop_tag`."""
         start = f"{_TAG}{name}/"
         latest = self._first(start.encode())
         number = 0 if latest is None else _FIRST_NUMBER - _tag_line(latest)[1] + 1
@@ -170,7 +169,7 @@ class Moves:
         self._kv.delete(self._partition, key)
 
     def of_tag(self, name: str) -> list[Move]:
-        """Return what was done with a tag, or was to be done, the oldest first."""
+        """Return the logged changes of a tag, the oldest first; some may not have been made."""
         start = f"{_TAG}{name}/".encode()
         lines: list[tuple[int, bytes, list[Move]]] = []
         for key, value in self._kv.scan_below(self._partition, start):
@@ -182,7 +181,7 @@ class Moves:
         return self._births(_TAG)
 
     def _trim(self, start: str, number: int, kept: int) -> None:
-        """Take away what is older than the latest `kept`, now and then."""
+        """Remove what is older than the latest `kept`, once in 50 numbers."""
         if number < kept or number % _TRIMMED_EVERY:
             return
         oldest = f"{start}{_FIRST_NUMBER - number + kept:08d}".encode()
@@ -196,20 +195,20 @@ class Moves:
         for number in reversed(range(pages)):
             stored = self._kv.get(self._partition, _page(name, born, number))
             if stored is None:
-                return  # older ones were cleaned away
+                return  # older pages were removed
             yield from reversed(decode_moves(stored.value))
 
     def _births(self, prefix: str) -> Iterator[str]:
-        """Yield what stands between `prefix` and the next slash, each once."""
+        """Yield the names between `prefix` and the next slash, each once."""
         start = prefix.encode()
         position = start
         while (key := self._first(position, start)) is not None:
             child = key[len(start) :].partition(b"/")[0]
             yield read_key(child, "log of moves")
-            position = start + child + b"0"  # what comes after a slash
+            position = start + child + b"0"  # the byte after a slash
 
     def _first(self, position: bytes, start: bytes = b"") -> bytes | None:
-        """Return the first key at or after `position` if it begins with `start`, else with that."""
+        """Return the first key from `position` on if it begins with `start`, by default `position`."""
         key = next((key for key, _ in self._kv.scan(self._partition, position)), None)
         return key if key is not None and key.startswith(start or position) else None
 

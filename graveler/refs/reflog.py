@@ -1,4 +1,4 @@
-"""Reading the log of moves: where a ref was, move by move or at a time."""
+"""The reflog: the log of moves as lines, and the commit of a ref at a line or a time."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from graveler.refs.refs import Refs
 
 @dataclass(frozen=True, slots=True)
 class RefMove:
-    """One line of the log: a branch was made, moved or deleted, or a tag made or deleted.
+    """One line of the log: a ref was created or deleted, or a branch moved.
 
     Attributes:
         ref: Name of the branch or tag.
         kind: ``branch`` or ``tag``.
-        position: How many lines of the same ref came after it: ``main@{2}`` is where the
-            branch was put by the one at 2.
-        at: When, by the clock of the writer.
+        position: Number of later lines of the same ref: ``main@{2}`` is the commit that the line
+            at position 2 moved the branch to.
+        at: The time by the clock of the writer.
         action: ``create``, ``commit``, ``merge``, ``publish``, ``reset``, ``undo``, ``delete``, …
-        before: The commit it was at before; None if it did not exist, or is unknown.
-        after: The commit it was at since; None where it was deleted.
-        actor: The user, if known.
+        before: The commit before the move; None if the ref did not exist, or it is unknown.
+        after: The commit after the move; None if the ref was deleted.
+        actor: The user; "" if unknown.
     """
 
     ref: str
@@ -40,49 +40,47 @@ class RefMove:
 
 
 def branch_moves(refs: Refs, name: str) -> Iterator[RefMove]:
-    """Yield what was done with the branch, the latest first; with those of its name before it.
+    """Yield the moves of the branch and of earlier branches of its name, the latest first.
 
-    Reads no more of the log than is asked for.
+    The log is read as far as the lines are taken.
     """
     yield from _branch_lines(name, _lines(refs, name, refs.branches.find(name), None))
 
 
 def tag_moves(refs: Refs, name: str) -> Iterator[RefMove]:
-    """Yield what was done with the tag, the latest first."""
+    """Yield the changes of the tag, the latest first."""
     true = list(_true(refs.moves.of_tag(name), refs.tags.find(name)))
     for position, move in enumerate(reversed(true)):
         yield _line(name, "tag", position, move, None)
 
 
 def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
-    """Yield what was done with all branches and tags, the latest first.
+    """Yield the moves of all branches and tags, the latest first.
 
     Args:
         refs: The repository's refs.
-        hidden: Those too that are left out of listings, as the branches of runs.
+        hidden: Include hidden branches, such as those of runs.
     """
-    there = {record.name: record for record in refs.branches.list()}
-    dead = refs.moves.all_lives()
+    records = {record.name: record for record in refs.branches.list()}
+    deleted = refs.moves.all_lives()
     logs = []
-    for name in there.keys() | dead.keys():
-        record, lives = there.get(name), dead.get(name, [])
-        if record is None:
-            shown = hidden or not lives[0].hidden
-        else:
-            shown = hidden or not record.hidden
+    for name in records.keys() | deleted.keys():
+        record, lives = records.get(name), deleted.get(name, [])
+        latest = record or lives[0]
+        if record is not None:
             lives = [life for life in lives if life.born != record.born]
-        if shown:
+        if hidden or not latest.hidden:
             logs.append(_branch_lines(name, _lines(refs, name, record, lives)))
     logs += [tag_moves(refs, tag) for tag in refs.moves.tags()]
-    # within one log the order counts, not the clocks
+    # within one log the order of the lines counts, not the clocks
     return merge(*logs, key=lambda move: move.at, reverse=True)
 
 
 def moves_ago(refs: Refs, name: str, number: int) -> str | None:
-    """Return the commit at which the branch was `number` moves ago, None if it was deleted then.
+    """Return the commit of the branch `number` moves ago, None if it was deleted then.
 
     Raises:
-        RefNotFoundError: The log does not go back so far.
+        RefNotFoundError: The log does not go back that far.
     """
     line = None
     for line in branch_moves(refs, name):
@@ -99,12 +97,12 @@ def moves_ago(refs: Refs, name: str, number: int) -> str | None:
 
 
 def as_of(refs: Refs, name: str, when: datetime) -> str:
-    """Return the commit at which the branch was at a time, by its log.
+    """Return the commit of the branch at a time, by its log.
 
-    Where clocks jumped, that is the latest move whose time is not after `when`.
+    If clocks jumped, that is the latest move whose time is not after `when`.
 
     Raises:
-        RefNotFoundError: There was no such branch then, or there is none now.
+        RefNotFoundError: The branch did not exist then, or does not exist now.
     """
     refs.branches.get(name)
     moment = unix_us(when)
@@ -144,7 +142,7 @@ def _branch_lines(name: str, lines: Iterator[tuple[Move, Move | None]]) -> Itera
 def _lines(
     refs: Refs, name: str, record: BranchRecord | None, lives: Iterable[Life] | None
 ) -> Iterator[tuple[Move, Move | None]]:
-    """Yield each move with the one before it; `lives` are looked up where they are not known."""
+    """Yield each move with the move before it; `lives` are read from the log if None."""
     if record is not None:
         yield from _with_older(refs.moves.of(record))
     if lives is None:
@@ -162,9 +160,9 @@ def _with_older(latest_first: Iterator[Move]) -> Iterator[tuple[Move, Move | Non
 
 
 def _true(moves: list[Move], now: str | None) -> Iterator[Move]:
-    """Yield the lines of a tag that came true: each was written before it was done.
+    """Yield the changes of a tag that were made; each was logged before.
 
-    A tag is made and deleted in turns; of several of one kind in a row, one is true.
+    A tag is created and deleted in turns: of several lines of one kind in a row, one was made.
     """
     turns = [list(turn) for _, turn in groupby(moves, key=lambda move: move.action == DELETED)]
     if turns and turns[-1][-1].action == DELETED and now is not None:

@@ -1,11 +1,12 @@
-"""The refs of one repository, bundled; all in the key-value partition ``refs:<uid>``.
+"""The refs of one repository in one bundle, all in the key-value partition ``refs:<uid>``; tags.
 
-Tags are here too: key ``tag/<name>``, the commit id as value. A tag does not move.
+The key of a tag is ``tag/<name>``, its value the commit id. A tag does not move.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Final
 
 from graveler.clock import Clock, IdSource
@@ -25,6 +26,7 @@ from graveler.refs.commits import Commits, ExpiredCommits
 from graveler.refs.epochs import Epochs
 from graveler.refs.moves import DELETED, Moves
 from graveler.refs.settings import LinkPlaces, Protection, Requirements, Settings
+from graveler.retries import retry
 
 _PREFIX = b"tag/"
 _COMMIT_ID = re.compile(rb"[0-9a-f]{64}")
@@ -34,59 +36,69 @@ class Tags:
     """The tags of one repository."""
 
     def __init__(
-        self, kv: KVStore, partition: str, moves: Moves, *, named: Callable[[str], None]
+        self,
+        kv: KVStore,
+        partition: str,
+        moves: Moves,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        named: Callable[[str], None],
     ) -> None:
         self._named = named
         self._moves = moves
+        self._clock = clock
+        self._ids = ids
         self._kv = kv
         self._partition = partition
 
     def find(self, name: str) -> str | None:
-        """Return the commit id a tag names, or None."""
-        stored = self._kv.get(self._partition, _PREFIX + check_tag(name).encode())
+        """Return the commit id of a tag, or None."""
+        stored = self._kv.get(self._partition, _key(name))
         return None if stored is None else _commit_id(name, stored.value)
 
     def create(self, name: str, commit_id: str, *, action: str = "create") -> None:
         """Name a commit; naming the same commit again is no error.
 
         Raises:
-            AlreadyExistsError: The name stands for another commit.
+            AlreadyExistsError: The name is taken by another commit.
         """
         refuse_writes(f"tag {name!r}")
-        key = _PREFIX + check_tag(name).encode()
+        key = _key(name)
         line = self._moves.add_tag(name, action, commit_id)
         try:
             self._kv.set_if(self._partition, key, commit_id.encode(), ABSENT)
         except (PreconditionFailedError, OutcomeUnknownError) as error:
-            there = self.find(name)
-            if there is None and isinstance(error, OutcomeUnknownError):
+            # not RecordStore.write: the line goes only if the tag is known not to be written
+            stored = self.find(name)
+            if stored is None and isinstance(error, OutcomeUnknownError):
                 raise
             if isinstance(error, PreconditionFailedError):
                 self._moves.drop_tag(line)
-            if there != commit_id:
+            if stored != commit_id:
                 raise AlreadyExistsError(
-                    f"tag {name!r} names commit {there}: delete it first, or choose another name"
+                    f"tag {name!r} names commit {stored}: delete it first, or choose another name"
                 ) from None
         self._named(commit_id)
 
     def delete(self, name: str) -> None:
         """Remove a tag, or raise RefNotFoundError."""
         refuse_writes(f"tag {name!r}")
-        key = _PREFIX + check_tag(name).encode()
-        while True:
+        key = _key(name)
+
+        def attempt(_number: int) -> bool | None:
             stored = self._kv.get(self._partition, key)
             if stored is None:
-                raise RefNotFoundError(
-                    f"no tag {name!r}: `graveler tag list` shows those there are"
-                )
+                raise RefNotFoundError(f"no tag {name!r}: `graveler tag list` shows all tags")
             self._moves.add_tag(name, DELETED, _commit_id(name, stored.value))
             try:
                 self._kv.delete_if(self._partition, key, stored.predicate)
             except (PreconditionFailedError, OutcomeUnknownError):
-                if self.find(name) is None:
-                    return
-                continue  # it was created again, or nothing was removed
-            return
+                # a tag that is still stored was created again, or was not removed
+                return True if self.find(name) is None else None
+            return True
+
+        retry(self._clock, self._ids, f"tag {name!r}", attempt)
 
     def list(self) -> Iterator[tuple[str, str]]:
         """Yield (name, commit id), by name."""
@@ -95,13 +107,15 @@ class Tags:
             yield name, _commit_id(name, value)
 
 
+def _key(name: str) -> bytes:
+    return _PREFIX + check_tag(name).encode()
+
+
 def _commit_id(name: str, raw: bytes) -> str:
     if _COMMIT_ID.fullmatch(raw):
         return raw.decode()
     if raw.startswith(b"{"):
-        decode_json(
-            raw, f"tag {name!r}"
-        )  # a tag of a newer graveler is a record with its own error
+        decode_json(raw, f"tag {name!r}")  # raises for the record of a newer graveler
     raise CorruptionError(f"tag {name!r} names no commit: {raw[:80]!r}")
 
 
@@ -112,11 +126,11 @@ class Refs:
     """Branches, tags, commits and the protection rules of one repository.
 
     Args:
-        kv: Where they are.
+        kv: The key-value store.
         uid: The repository.
         clock: Time.
         ids: Unique names.
-        has_tree: Whether the storage has the tree of that id (hex); None if it is not needed.
+        has_tree: Whether the storage has a tree (its id as hex); None: every tree counts as stored.
     """
 
     def __init__(
@@ -130,7 +144,7 @@ class Refs:
     ) -> None:
         partition = f"refs:{uid}"
         self._kv = kv
-        self._turns = f"{uid}/"
+        self._uid = uid
         self.clock = clock
         self.ids = ids
         self.moves = Moves(kv, uid, clock, ids)
@@ -141,18 +155,22 @@ class Refs:
             has_tree=has_tree and (lambda commit: has_tree(self.commits.get(commit).metarange)),
         )
         self.branches = Branches(kv, partition, ids, self.moves, named=self.expired.keep)
-        self.tags = Tags(kv, partition, self.moves, named=self.expired.keep)
-        self.epochs = Epochs(kv, uid, clock=clock, ids=ids)
+        self.tags = Tags(kv, partition, self.moves, clock=clock, ids=ids, named=self.expired.keep)
         self.settings = Settings(kv, uid, clock=clock, ids=ids)
         self.protection = Protection(self.settings)
         self.links = LinkPlaces(self.settings)
         self.requirements = Requirements(self.settings, self.protection)
 
+    @cached_property
+    def epochs(self) -> Epochs:
+        """The epoch of sweeps; only sweeps and writers that borrow bytes read it."""
+        return Epochs(self._kv, self._uid, clock=self.clock, ids=self.ids)
+
     def turn(self, branch: str) -> AbstractContextManager[bool]:
         """Hold the turn at moving `branch` while the block runs.
 
-        Movers of one branch that take turns need not do their work twice. Advisory: after ten
-        seconds of waiting the block runs without the turn, and correctness rests on
+        Movers of one branch that take turns do not repeat their work. Turns are advisory: after
+        ten seconds of waiting the block runs without the turn, and correctness depends on
         compare-and-set alone. Reads and staged writes take no turns.
         """
-        return self._kv.turn(self._turns + branch, _PATIENCE_S)
+        return self._kv.turn(f"{self._uid}/{branch}", _PATIENCE_S)

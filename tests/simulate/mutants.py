@@ -251,8 +251,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "after a lost reply any record counts as ours",
         "refs.branches:Branches._is_written",
-        "if there is not None and there.nonce == written.nonce:",
-        "if there is not None:",
+        "if record is not None and record.nonce == written.nonce:",
+        "if record is not None:",
         "write-commit+1",
     ),
     _one(
