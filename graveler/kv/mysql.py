@@ -1,8 +1,5 @@
 """MySQL and MariaDB, through SQLAlchemy and PyMySQL."""
 
-# The statements are put together from constants.
-# ruff: noqa: S608
-
 import select
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,7 +7,6 @@ from hashlib import sha256
 from inspect import signature
 from typing import Any, Final
 
-from graveler.clock import Clock, IdSource
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -21,25 +17,17 @@ from graveler.errors import (
     StorageFullError,
     ThrottledError,
 )
-from graveler.retries import NO_PROGRESS_S
 
 try:
     from pymysql.connections import Connection as PyMySQLConnection
     from pymysql.constants import CR, ER
-    from sqlalchemy import Engine, TextClause, bindparam, create_engine, event, text
-    from sqlalchemy.engine import Connection, make_url
-    from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, IntegrityError
+    from sqlalchemy import Engine, TextClause, bindparam, event, text
+    from sqlalchemy.engine import Connection
+    from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError
 
+    from graveler.kv.dialect import Dialect, Failure, statements
     from graveler.kv.server_turns import SessionLocks
-    from graveler.kv.sql import (
-        POOL,
-        Failure,
-        SQLKVStore,
-        Statements,
-        check_options,
-        not_durable,
-        split_durability,
-    )
+    from graveler.kv.sql import SQLKVStore
 except ImportError as error:
     missing = (error.name or "").partition(".")[0]
     raise MissingDependencyError(f'MySQL needs {missing}: pip install "graveler[mysql]"') from error
@@ -88,8 +76,6 @@ _SETTINGS: Final = text(
 )
 _TAKE_TURN: Final = text("SELECT GET_LOCK(CONCAT(:name, MD5(DATABASE())), :seconds)")
 _GIVE_TURN: Final = text("SELECT RELEASE_LOCK(CONCAT(:name, MD5(DATABASE())))")
-_WHERE: Final = " WHERE `partition` = :partition AND `key` = :key"
-_INSERT: Final = "INSERT INTO graveler_kv VALUES (:partition, :key, :value)"
 
 _LATER: Final = Failure(BackendUnavailableError, repeat=True)
 _GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
@@ -130,6 +116,33 @@ _FAILURES: Final = {
 }
 
 
+_SQL: Final = statements(
+    quote="`",
+    get_each=text(
+        "SELECT `partition`, value FROM graveler_kv"
+        " WHERE `partition` IN :partitions AND `key` = :key"
+    ).bindparams(bindparam("partitions", expanding=True)),
+    insert="INSERT INTO graveler_kv VALUES (:partition, :key, :value)",
+    upsert=" ON DUPLICATE KEY UPDATE value = VALUES(value)",
+    absent="",
+    drop="DELETE FROM graveler_kv WHERE `partition` = :partition ORDER BY `key` LIMIT :limit",
+)
+
+
+def _take_turn(connection: Connection, name: str, patience: float) -> bool:
+    parameters = {"name": _short(name), "seconds": min(patience, _LONGEST_TURN_WAIT)}
+    return bool(connection.execute(_TAKE_TURN, parameters).scalar_one() == 1)
+
+
+def _give_turn(connection: Connection, name: str) -> None:
+    connection.execute(_GIVE_TURN, {"name": _short(name)})
+
+
+def _short(name: str) -> str:
+    # The server's names have 64 characters, of which the database's take 32.
+    return sha256(name.encode()).hexdigest()[:32]
+
+
 class MySQLKVStore(SQLKVStore):
     """A key-value store in the table ``graveler_kv`` of MySQL 8 or MariaDB 10.5 and later.
 
@@ -148,67 +161,24 @@ class MySQLKVStore(SQLKVStore):
         BackendUnavailableError: The server does not answer.
     """
 
-    _sql = Statements(
-        get=text("SELECT value FROM graveler_kv" + _WHERE),
-        get_each=text(
-            "SELECT `partition`, value FROM graveler_kv"
-            " WHERE `partition` IN :partitions AND `key` = :key"
-        ).bindparams(bindparam("partitions", expanding=True)),
-        set=text(_INSERT + " ON DUPLICATE KEY UPDATE value = VALUES(value)"),
-        set_absent=text(_INSERT),
-        set_present=text("UPDATE graveler_kv SET value = :value" + _WHERE),
-        set_equal=text(
-            "UPDATE graveler_kv SET value = :value" + _WHERE + " AND value = :predicate"
-        ),
-        delete=text("DELETE FROM graveler_kv" + _WHERE),
-        delete_equal=text("DELETE FROM graveler_kv" + _WHERE + " AND value = :predicate"),
-        page=text(
-            "SELECT `key`, value FROM graveler_kv"
-            " WHERE `partition` = :partition AND `key` >= :start ORDER BY `key` LIMIT :limit"
-        ),
-        partition=text(
-            "SELECT `partition` FROM graveler_kv WHERE `partition` >= :start"
-            " ORDER BY `partition`, `key` LIMIT 1"
-        ),
-        drop=text(
-            "DELETE FROM graveler_kv WHERE `partition` = :partition ORDER BY `key` LIMIT :limit"
-        ),
+    _dialect = Dialect(
+        name="MySQL",
+        scheme="mysql",
+        driver="mysql+pymysql",
+        options=_OPTIONS,
+        sql=_SQL,
+        locks=SessionLocks(_take_turn, _give_turn),
+        needs_database=True,
     )
+    _longest = 0
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        clock: Clock | None = None,
-        ids: IdSource | None = None,
-        no_progress_s: float = NO_PROGRESS_S,
-    ) -> None:
-        try:
-            self._url = make_url(url).set(drivername="mysql+pymysql")
-        except (ArgumentError, ValueError):
-            # The URL stays out of the message: it may hold a password.
-            raise InvalidInputError(
-                "cannot read the MySQL URL: give mysql://user:password@host/database"
-            ) from None
-        self._url, self._durable = split_durability(self._url)
-        if not self._url.database:
-            raise InvalidInputError("the MySQL URL names no database: give mysql://host/database")
-        self._longest = 0
-        name = f"mysql://{self._url.host or 'localhost'}/{self._url.database}"
-        check_options(name, self._url, _OPTIONS)
-        super().__init__(
-            name,
-            SessionLocks(_take_turn, _give_turn),
-            clock=clock,
-            ids=ids,
-            no_progress_s=no_progress_s,
-        )
-
-    def _new_engine(self, patience: float) -> Engine:
+    def _arguments(self) -> dict[str, Any]:
         silence, limit = self._retrier.try_s, self._retrier.limit_s
         bounds = {"connect_timeout": silence, "read_timeout": silence, "write_timeout": limit}
-        given = {**bounds, **_CONNECT}
-        arguments = {name: value for name, value in given.items() if name not in self._url.query}
+        return {**bounds, **_CONNECT}
+
+    def _configure(self, engine: Engine) -> None:
+        silence, limit = self._retrier.try_s, self._retrier.limit_s
 
         def on_connect(connection: Any, _record: Any) -> None:
             if "read_timeout" not in self._url.query:
@@ -223,16 +193,8 @@ class MySQLKVStore(SQLKVStore):
                         )
                     )
 
-        engine = create_engine(
-            self._url,
-            isolation_level="AUTOCOMMIT",
-            pool_timeout=patience,
-            connect_args=arguments,
-            **POOL,
-        )
         event.listen(engine, "connect", on_connect)
         event.listen(engine, "checkout", _on_checkout)
-        return engine
 
     def _prepare(self) -> None:
         if self._durable:
@@ -250,7 +212,7 @@ class MySQLKVStore(SQLKVStore):
             if value not in _SAFE[name]
         ]
         if unsafe:
-            raise not_durable(self._name, unsafe)
+            raise self._not_durable(unsafe)
 
     def _write_rows(self, partition: Any, rows: list[tuple[bytes, bytes]]) -> None:
         parameters = [{"partition": partition, "key": key, "value": value} for key, value in rows]
@@ -290,20 +252,6 @@ class MySQLKVStore(SQLKVStore):
 def _number(error: DBAPIError) -> int:
     arguments = getattr(error.orig, "args", ())
     return arguments[0] if arguments and isinstance(arguments[0], int) else -1
-
-
-def _take_turn(connection: Connection, name: str, patience: float) -> bool:
-    parameters = {"name": _short(name), "seconds": min(patience, _LONGEST_TURN_WAIT)}
-    return bool(connection.execute(_TAKE_TURN, parameters).scalar_one() == 1)
-
-
-def _give_turn(connection: Connection, name: str) -> None:
-    connection.execute(_GIVE_TURN, {"name": _short(name)})
-
-
-def _short(name: str) -> str:
-    # The server's names have 64 characters, of which the database's take 32.
-    return sha256(name.encode()).hexdigest()[:32]
 
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:

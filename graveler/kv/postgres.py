@@ -4,7 +4,6 @@ from collections.abc import Generator
 from time import monotonic
 from typing import Any, Final
 
-from graveler.clock import Clock, IdSource
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -19,20 +18,13 @@ from graveler.retries import NO_PROGRESS_S
 
 try:
     import psycopg
-    from sqlalchemy import Engine, create_engine, event, text
-    from sqlalchemy.engine import Connection, make_url
-    from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
+    from sqlalchemy import Engine, event, text
+    from sqlalchemy.engine import Connection
+    from sqlalchemy.exc import DBAPIError, DisconnectionError
 
+    from graveler.kv.dialect import Dialect, Failure, statements
     from graveler.kv.server_turns import SessionLocks
-    from graveler.kv.sql import (
-        POOL,
-        Failure,
-        SQLKVStore,
-        Statements,
-        check_options,
-        not_durable,
-        split_durability,
-    )
+    from graveler.kv.sql import SQLKVStore
 except ImportError as error:
     raise MissingDependencyError(
         f'PostgreSQL needs {error.name}: pip install "graveler[postgres]"'
@@ -140,6 +132,32 @@ class _Connection(psycopg.Connection[Any]):
             return end.value
 
 
+_SQL: Final = statements(
+    quote="",
+    get_each=text(
+        "SELECT partition, value FROM graveler_kv WHERE partition = ANY(:partitions) AND key = :key"
+    ),
+    insert="INSERT INTO graveler_kv VALUES (:partition, :key, :value)",
+    upsert=" ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value",
+    absent=" ON CONFLICT DO NOTHING",
+    drop=(
+        "DELETE FROM graveler_kv WHERE partition = :partition AND key IN (SELECT key"
+        " FROM graveler_kv WHERE partition = :partition ORDER BY key LIMIT :limit)"
+    ),
+)
+
+
+def _take_turn(connection: Connection, name: str, patience: float) -> bool:
+    # No waiting at all would be no bound at all: 0 switches the timeout off.
+    milliseconds = str(max(round(patience * 1000), 1))
+    connection.execute(_TAKE_TURN, {"name": name, "milliseconds": milliseconds})
+    return True
+
+
+def _give_turn(connection: Connection, name: str) -> None:
+    connection.execute(_GIVE_TURN, {"name": name})
+
+
 class PostgresKVStore(SQLKVStore):
     """A key-value store in the table ``graveler_kv``, made when missing.
 
@@ -156,82 +174,20 @@ class PostgresKVStore(SQLKVStore):
         BackendUnavailableError: The server does not answer.
     """
 
-    _sql = Statements(
-        get=text("SELECT value FROM graveler_kv WHERE partition = :partition AND key = :key"),
-        get_each=text(
-            "SELECT partition, value FROM graveler_kv"
-            " WHERE partition = ANY(:partitions) AND key = :key"
-        ),
-        set=text(
-            "INSERT INTO graveler_kv VALUES (:partition, :key, :value)"
-            " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
-        ),
-        set_absent=text(
-            "INSERT INTO graveler_kv VALUES (:partition, :key, :value) ON CONFLICT DO NOTHING"
-        ),
-        set_present=text(
-            "UPDATE graveler_kv SET value = :value WHERE partition = :partition AND key = :key"
-        ),
-        set_equal=text(
-            "UPDATE graveler_kv SET value = :value"
-            " WHERE partition = :partition AND key = :key AND value = :predicate"
-        ),
-        delete=text("DELETE FROM graveler_kv WHERE partition = :partition AND key = :key"),
-        delete_equal=text(
-            "DELETE FROM graveler_kv"
-            " WHERE partition = :partition AND key = :key AND value = :predicate"
-        ),
-        page=text(
-            "SELECT key, value FROM graveler_kv WHERE partition = :partition AND key >= :start"
-            " ORDER BY key LIMIT :limit"
-        ),
-        partition=text(
-            "SELECT partition FROM graveler_kv WHERE partition >= :start ORDER BY partition LIMIT 1"
-        ),
-        drop=text(
-            "DELETE FROM graveler_kv WHERE partition = :partition AND key IN (SELECT key"
-            " FROM graveler_kv WHERE partition = :partition ORDER BY key LIMIT :limit)"
-        ),
+    _dialect = Dialect(
+        name="PostgreSQL",
+        scheme="postgresql",
+        driver="postgresql+psycopg",
+        options=_OPTIONS,
+        sql=_SQL,
+        locks=SessionLocks(_take_turn, _give_turn),
     )
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        clock: Clock | None = None,
-        ids: IdSource | None = None,
-        no_progress_s: float = NO_PROGRESS_S,
-    ) -> None:
-        try:
-            self._url = make_url(url).set(drivername="postgresql+psycopg")
-        except (ArgumentError, ValueError):
-            # The URL stays out of the message: it may hold a password.
-            raise InvalidInputError(
-                "cannot read the PostgreSQL URL: give postgresql://user:password@host/database"
-            ) from None
-        self._url, self._durable = split_durability(self._url)
-        host = self._url.host or self._url.query.get("host", "localhost")
-        name = f"postgresql://{host}/{self._url.database or ''}"
-        check_options(name, self._url, _OPTIONS)
-        super().__init__(
-            name,
-            SessionLocks(_take_turn, _give_turn),
-            clock=clock,
-            ids=ids,
-            no_progress_s=no_progress_s,
-        )
+    def _arguments(self) -> dict[str, Any]:
+        seconds = max(2, round(self._retrier.try_s))  # libpq takes no shorter time
+        return {**_CONNECT, "connect_timeout": seconds, "cursor_factory": _BinaryCursor}
 
-    def _new_engine(self, patience: float) -> Engine:
-        seconds = max(2, round(self._retrier.try_s))  # libpq knows no shorter time
-        given = {**_CONNECT, "connect_timeout": seconds}
-        arguments = {name: value for name, value in given.items() if name not in self._url.query}
-        engine = create_engine(
-            self._url,
-            isolation_level="AUTOCOMMIT",
-            pool_timeout=patience,
-            connect_args={**arguments, "cursor_factory": _BinaryCursor},
-            **POOL,
-        )
+    def _configure(self, engine: Engine) -> None:
         limit = self._retrier.limit_s
         session = _SESSION.format(statement=800 * limit, lock=1000 * self._retrier.try_s)
         session += _WAITING if self._durable else ""
@@ -244,12 +200,11 @@ class PostgresKVStore(SQLKVStore):
         event.listen(engine, "do_connect", connect)
         event.listen(engine, "connect", lambda made, _record: made.execute(session))
         event.listen(engine, "checkout", _on_checkout)
-        return engine
 
     def _prepare(self) -> None:
         unsafe = self._run(lambda c: c.execute(_UNSAFE).all()) if self._durable else ()
         if unsafe:
-            raise not_durable(self._name, (f"{row[0]} is {row[1]}, not on" for row in unsafe))
+            raise self._not_durable(f"{row[0]} is {row[1]}, not on" for row in unsafe)
         if self._run(lambda c: c.execute(_EXISTS).scalar_one()):
             return
 
@@ -278,17 +233,6 @@ class PostgresKVStore(SQLKVStore):
         if state[:2] in _TROUBLED:
             return Failure(BackendUnavailableError)
         return Failure(InternalError, f"SQLSTATE {state or 'none'}")
-
-
-def _take_turn(connection: Connection, name: str, patience: float) -> bool:
-    # No waiting at all would be no bound at all: 0 switches the timeout off.
-    milliseconds = str(max(round(patience * 1000), 1))
-    connection.execute(_TAKE_TURN, {"name": name, "milliseconds": milliseconds})
-    return True
-
-
-def _give_turn(connection: Connection, name: str) -> None:
-    connection.execute(_GIVE_TURN, {"name": name})
 
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:

@@ -9,13 +9,12 @@ unknown" is left for what it means: the reply to a conditional write was lost.
 # ruff: noqa: D102
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Engine, TextClause
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL, Engine, TextClause, create_engine
+from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
@@ -26,17 +25,18 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
+from graveler.kv.dialect import Dialect, Failure
 from graveler.kv.drivers import Driver
-from graveler.kv.server_turns import ServerTurns, SessionLocks
+from graveler.kv.server_turns import ServerTurns
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.process import abandon, held_off, watch
-from graveler.retries import Retrier
+from graveler.retries import NO_PROGRESS_S, Retrier
 
 _T = TypeVar("_T")
 
-POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
-"""Connections kept, and those beyond that many threads at once may open for a while; and no
-values in the messages of errors."""
+# Connections that are kept, and those that many threads at once may open beyond them; and no values
+# in the messages of errors.
+_POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
 
 _TRIES: Final = 4
 _FIRST_PAUSE: Final = 0.1
@@ -45,111 +45,32 @@ _DURABILITY: Final = "durability"
 _AS_CONFIGURED: Final = "server"
 
 
-def split_durability(url: URL) -> tuple[URL, bool]:
-    """Take the option ``durability`` off a URL; return whether the server must be durable.
-
-    Raises:
-        InvalidInputError: It is given and not ``server``.
-    """
-    given = url.query.get(_DURABILITY)
-    if given not in {None, _AS_CONFIGURED}:
-        raise InvalidInputError(
-            f"durability={given!r}: give {_AS_CONFIGURED!r}, or leave it out: then a server that "
-            "can lose what it has acknowledged is refused"
-        )
-    return url.difference_update_query([_DURABILITY]), given is None
-
-
-def check_options(name: str, url: URL, known: Collection[str]) -> None:
-    """Refuse options that a driver does not know.
-
-    Raises:
-        InvalidInputError: The query of the URL has others than the known.
-    """
-    if unknown := sorted(set(url.query) - set(known)):
-        raise InvalidInputError(
-            f"the URI of {name} has unknown options {unknown}: known are "
-            f"{', '.join(sorted({*known, _DURABILITY}))}"
-        )
-
-
-def bad_option(name: str, error: Exception) -> InvalidInputError:
-    """Return the error for an option whose value the driver does not take."""
-    return InvalidInputError(f"an option of the URI of {name} is of the wrong kind: {error}")
-
-
-def not_durable(name: str, settings: Iterable[str]) -> InvalidInputError:
-    """Return the error for a server that can lose what it has acknowledged.
-
-    Args:
-        name: What messages call the store.
-        settings: What makes it so, each with what it must be.
-    """
-    return InvalidInputError(
-        f"{name} can lose what it has acknowledged: {'; '.join(settings)}. Change it on the server "
-        f"and open the lake again; or take the loss: put {_DURABILITY}={_AS_CONFIGURED} into the "
-        "query of the URI"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Statements:
-    """The words of a database for what the store does; parameters as in ``:partition``."""
-
-    get: TextClause
-    get_each: TextClause
-    set: TextClause
-    set_absent: TextClause
-    set_present: TextClause
-    set_equal: TextClause
-    delete: TextClause
-    delete_equal: TextClause
-    page: TextClause
-    partition: TextClause
-    drop: TextClause
-
-
-class Failure(NamedTuple):
-    """What an error of the database means.
-
-    Attributes:
-        kind: The error for the caller.
-        way_out: What the caller can do; follows the message of the database.
-        repeat: Whether repeating the statement may help, and is harmless.
-        lost: Whether the connection is gone or was never made, so that the outcome of the
-            statement is unknown.
-    """
-
-    kind: type[GravelerError]
-    way_out: str = ""
-    repeat: bool = False
-    lost: bool = False
-
-
 class SQLKVStore(Driver):
     """A key-value store in the table ``graveler_kv`` of some database.
 
     Args:
-        name: What messages call it; holds no secrets.
-        locks: The server's locks for turns.
-        clock: Where pauses come from.
-        ids: Where the jitter of the pauses comes from.
+        url: The database, its user, and the options of the driver.
+        clock: Measures the pauses between two tries.
+        ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without an answer after which a call ends.
     """
 
-    _sql: Statements
+    _dialect: Dialect
     _turns: ServerTurns
 
     def __init__(
         self,
-        name: str,
-        locks: SessionLocks,
+        url: str,
         *,
-        clock: Clock | None,
-        ids: IdSource | None,
-        no_progress_s: float,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        no_progress_s: float = NO_PROGRESS_S,
     ) -> None:
-        self._name = name
+        self._sql = self._dialect.sql
+        self._url = self._read_url(url)
+        host = self._url.host or self._url.query.get("host", "localhost")
+        self._name = f"{self._dialect.scheme}://{host}/{self._url.database or ''}"
+        self._durable = self._read_options()
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         self._closed = False
@@ -164,8 +85,8 @@ class SQLKVStore(Driver):
         try:
             self._engine = self._new_engine(no_progress_s)
         except (AttributeError, TypeError, ValueError) as error:
-            raise bad_option(name, error) from None
-        self._turns = ServerTurns(lambda: self._new_engine(0), locks)
+            raise self._bad_option(error) from None
+        self._turns = ServerTurns(lambda: self._new_engine(0), self._dialect.locks)
         try:
             self._prepare()
         except BaseException:
@@ -249,9 +170,72 @@ class SQLKVStore(Driver):
         abandon(self._engine)
         self._engine = self._new_engine(self._retrier.limit_s)
 
-    @abstractmethod
+    def _read_url(self, given: str) -> URL:
+        dialect = self._dialect
+        try:
+            url = make_url(given).set(drivername=dialect.driver)
+        except (ArgumentError, ValueError):
+            # The URL stays out of the message: it may hold a password.
+            raise InvalidInputError(
+                f"cannot read the {dialect.name} URL: give "
+                f"{dialect.scheme}://user:password@host/database"
+            ) from None
+        if dialect.needs_database and not url.database:
+            raise InvalidInputError(
+                f"the {dialect.name} URL names no database: give {dialect.scheme}://host/database"
+            )
+        return url
+
+    def _read_options(self) -> bool:
+        """Check the options of the URL; return whether the server must be durable."""
+        durability = self._url.query.get(_DURABILITY)
+        if durability not in {None, _AS_CONFIGURED}:
+            raise InvalidInputError(
+                f"durability={durability!r}: give {_AS_CONFIGURED!r}, or leave it out: then a "
+                "server that can lose what it has acknowledged is refused"
+            )
+        known = {*self._dialect.options, _DURABILITY}
+        if unknown := sorted(set(self._url.query) - known):
+            raise InvalidInputError(
+                f"the URI of {self._name} has unknown options {unknown}: known are "
+                f"{', '.join(sorted(known))}"
+            )
+        self._url = self._url.difference_update_query([_DURABILITY])
+        return durability is None
+
+    def _bad_option(self, error: Exception) -> InvalidInputError:
+        return InvalidInputError(
+            f"an option of the URI of {self._name} is of the wrong kind: {error}"
+        )
+
+    def _not_durable(self, settings: Iterable[str]) -> InvalidInputError:
+        """Return the error for these settings, each with the value that it must have."""
+        return InvalidInputError(
+            f"{self._name} can lose what it has acknowledged: {'; '.join(settings)}. Change it on "
+            f"the server and open the lake again; or take the loss: put {_DURABILITY}="
+            f"{_AS_CONFIGURED} into the query of the URI"
+        )
+
     def _new_engine(self, patience: float) -> Engine:
         """Return an engine whose pool lets a thread wait so many seconds for a connection."""
+        arguments = self._arguments()
+        engine = create_engine(
+            self._url,
+            isolation_level="AUTOCOMMIT",
+            pool_timeout=patience,
+            connect_args={k: v for k, v in arguments.items() if k not in self._url.query},
+            **_POOL,
+        )
+        self._configure(engine)
+        return engine
+
+    @abstractmethod
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments of a new connection; the options of the URL come before them."""
+
+    @abstractmethod
+    def _configure(self, engine: Engine) -> None:
+        """Have the connections of the engine bounded, and checked before they are used."""
 
     @abstractmethod
     def _prepare(self) -> None:
@@ -305,7 +289,7 @@ class SQLKVStore(Driver):
             except (AttributeError, TypeError, ValueError) as error:
                 if sent or isinstance(error, GravelerError):
                     raise
-                raise bad_option(self._name, error) from None
+                raise self._bad_option(error) from None
             except PoolTimeoutError as error:
                 raise ThrottledError(f"{self._name}: {error}: use fewer threads") from error
             except DBAPIError as error:
