@@ -13,13 +13,13 @@
 
 import sys
 
-from tests.simulate.conditions import simulating
 from tests.simulate.judging import judge
-from tests.simulate.random_runs import drive, scenario_of
-from tests.simulate.report import Report
-from tests.simulate.run import KINDS, SIGNS, Run, schedule_of
-from tests.simulate.scenarios import find
-from tests.simulate.shared import Call
+from tests.simulate.scenarios.catalogue import find
+from tests.simulate.scenarios.conditions import simulating
+from tests.simulate.scenarios.shared import Call
+from tests.simulate.schedules.random_runs import drive, scenario_of
+from tests.simulate.schedules.report import Report
+from tests.simulate.schedules.run import KINDS, SIGNS, Run, schedule_of
 from tests.simulate.witnesses import WITNESSES
 
 

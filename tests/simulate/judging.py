@@ -8,11 +8,11 @@ from graveler.errors import ExpiredError, GravelerError
 from graveler.lake.repository import Repository
 from graveler.model import BranchRecord
 from tests.simulate.checkers import verdict
-from tests.simulate.client import Client, contents
 from tests.simulate.evidence import CommitFacts, Evidence
-from tests.simulate.run import Run
-from tests.simulate.scenario import Scenario
-from tests.simulate.shared import OBJECTS
+from tests.simulate.scenarios.scenario import Scenario
+from tests.simulate.scenarios.shared import OBJECTS
+from tests.simulate.schedules.client import Client, contents
+from tests.simulate.schedules.run import Run
 
 _RECOVERY = 60
 

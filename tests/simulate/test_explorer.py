@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.simulate.conditions import simulating
-from tests.simulate.explore import explore
 from tests.simulate.judging import judge
-from tests.simulate.run import KINDS, schedule_of, schedule_text
-from tests.simulate.scenario import Scenario
-from tests.simulate.scenarios import find, with_faults
+from tests.simulate.scenarios.catalogue import find, with_faults
+from tests.simulate.scenarios.conditions import simulating
+from tests.simulate.scenarios.scenario import Scenario
+from tests.simulate.schedules.explore import explore
+from tests.simulate.schedules.run import KINDS, schedule_of, schedule_text
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,9 @@
 import pytest
 
 from graveler.repository import commits
-from tests.simulate.mutants import MUTANTS
-from tests.simulate.mutating import Edit, Mutant, OutdatedMutantError, mutated
-from tests.simulate.mutation import hunt
+from tests.simulate.mutants.catalogue import MUTANTS
+from tests.simulate.mutants.mutation import hunt
+from tests.simulate.mutants.patch import Edit, Mutant, OutdatedMutantError, mutated
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

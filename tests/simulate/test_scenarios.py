@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.simulate.conditions import simulating
-from tests.simulate.explore import explore, wander
 from tests.simulate.judging import judge
-from tests.simulate.random_runs import check_seed
-from tests.simulate.scenarios import SMALL, every_scenario, find
+from tests.simulate.scenarios.catalogue import SMALL, every_scenario, find
+from tests.simulate.scenarios.conditions import simulating
+from tests.simulate.schedules.explore import explore, wander
+from tests.simulate.schedules.random_runs import check_seed
 
 _SCHEDULES = 60
 _WALKS = 20

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulate.two_lakes import play
+from tests.simulate.scenarios.two_lakes import play
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.simulate.conditions import simulating
 from tests.simulate.judging import gather
-from tests.simulate.run import schedule_of
+from tests.simulate.scenarios.conditions import simulating
+from tests.simulate.schedules.run import schedule_of
 from tests.simulate.witnesses import WITNESSES, values
 
 

@@ -26,7 +26,7 @@ from graveler.committed import RangeCache, RangeStore
 from graveler.committed.table import Table, TableKind
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Body, BodyReader, Expected
-from tests.simulate.ports import SimulatedObjects
+from tests.simulate.schedules.ports import SimulatedObjects
 
 _COMMITTED = "graveler.committed"
 _CACHE_BYTES = 1 << 20

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from graveler.records import decode_branch
-from tests.simulate.shared import Shared
+from tests.simulate.scenarios.shared import Shared
 
 
 class Watch:

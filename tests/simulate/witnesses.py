@@ -7,9 +7,9 @@ when it was recorded.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulate.client import Client
-from tests.simulate.run import KINDS, Run
-from tests.simulate.scenario import Scenario
+from tests.simulate.scenarios.scenario import Scenario
+from tests.simulate.schedules.client import Client
+from tests.simulate.schedules.run import KINDS, Run
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def test_a_range_can_begin_where_the_last_one_ended(found):
 def test_a_since_that_is_no_commit_fails_at_once(found):
     kind, message = found["wrong"]
     assert kind == "AirflowFailException"
-    assert "since 'nobody'" in message
+    assert "since 'unknown'" in message
 
 
 def test_a_repository_that_is_not_there_yet_is_waited_for(found):

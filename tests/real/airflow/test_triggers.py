@@ -114,7 +114,7 @@ def test_a_waiting_task_misses_nothing_from_before_its_trigger(found):
 
 
 def test_a_commit_that_is_not_there_ends_the_wait_with_an_error(found):
-    assert found["wrong"].startswith("since 'nobody': no branch, tag or commit")
+    assert found["wrong"].startswith("since 'unknown': no branch, tag or commit")
 
 
 def test_files_are_told_of_with_the_commit_to_read_them_from(found):

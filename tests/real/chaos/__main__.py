@@ -13,7 +13,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.real.chaos.reaper import end_with_reaper, keep, leash
+from tests.real.chaos.processes.reaper import end_with_reaper, keep, leash
 
 ORCHESTRATORS = ("airflow", "dagster")
 

@@ -148,7 +148,7 @@ class FaultInjector:
             "task": str(os.getpid()),
         }
         subprocess.Popen(
-            [sys.executable, "-m", "tests.real.chaos.zombie", json.dumps(orders)],
+            [sys.executable, "-m", "tests.real.chaos.processes.zombie", json.dumps(orders)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,  # the parent's pipe would keep its reader waiting

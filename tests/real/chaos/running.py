@@ -53,10 +53,10 @@ def work(given: Namespace, folder: Path) -> int:
 def _orchestrator(name: str) -> Callable[..., Chaos]:
     """Return what drives it, without importing the other one."""
     if name == "airflow":
-        from tests.real.chaos.airflow_chaos import AirflowChaos
+        from tests.real.chaos.orchestrators.airflow_chaos import AirflowChaos
 
         return AirflowChaos
-    from tests.real.chaos.dagster_chaos import DagsterChaos
+    from tests.real.chaos.orchestrators.dagster_chaos import DagsterChaos
 
     return DagsterChaos
 

@@ -63,7 +63,7 @@ def test_what_the_dead_leave_behind_does_not_survive_the_reaper(tmp_path):
         "os.kill(os.getpid(), 9)\n"
     )
     (tmp_path / "parent.py").write_text(parent)
-    reaper = "import sys; from tests.real.chaos.reaper import keep; print(keep([sys.executable, 'parent.py']))"
+    reaper = "import sys; from tests.real.chaos.processes.reaper import keep; print(keep([sys.executable, 'parent.py']))"
     done = subprocess.run(
         [sys.executable, "-c", reaper],
         cwd=tmp_path,

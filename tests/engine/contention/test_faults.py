@@ -1,0 +1,345 @@
+"""A fault at every call of every operation: before it stands the old, after it the new.
+
+The backend does not answer, its answer gets lost, with or without the write, or the process
+dies. Then another process opens the lake, checks the repository, and repeats the
+operation. Every operation of the public face that changes anything is in a table of such a
+test, here or among those of runs: the last test of this file looks after that.
+"""
+
+import logging
+from contextlib import suppress
+
+import pytest
+
+from graveler.errors import (
+    AlreadyExistsError,
+    GravelerError,
+    NoChangesError,
+    NotFoundError,
+    RefNotFoundError,
+)
+from graveler.fsck import fsck
+from graveler.gc import GarbageCollector
+from graveler.lake import Lake
+from graveler.lake.places import Protection, Tags
+from graveler.lake.repository import Repository
+from graveler.model import Entry
+from graveler.repository import Branch
+from graveler.repository.commits import _seal
+from graveler.runs import Run, Runs, Step
+from graveler.testing.faults import ProcessDied
+from tests.harness.operations import collection, rollback, runs, undo
+from tests.harness.worlds import FAULTS, SMALL, ScriptedWorld, struck_worlds, tree
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    """A clean-up that fails is logged; it is not what these tests look at."""
+    caplog.set_level(logging.CRITICAL)
+
+
+def start(repo):
+    """A history, staged writes of each kind, and a branch to merge."""
+    main = repo.branch("main")
+    for path in ("a", "b", "c", "d"):
+        main.put(path, b"0")
+    main.commit("base")
+    dev = repo.create_branch("dev")
+    dev.put("dev", b"d")
+    dev.delete("d")
+    dev.commit("dev")
+    dev.put("dev-staged", b"s")
+    main.put("a", b"1")
+    main.put("new", b"1")
+    main.delete("b")
+
+
+def sealed(repo):
+    """As `start`, and a committer died: one of the paths has been written again."""
+    start(repo)
+    _seal(repo.stores, "main", "")
+    repo.branch("main").put("a", b"2")
+    repo.branch("main").put("b", b"2")
+
+
+def reset_to(repo):
+    """As `start`, and there is a commit that a hard reset drops."""
+    start(repo)
+    repo.tags.create("base")
+    repo.branch("main").commit("main")
+    repo.branch("main").put("c", b"staged")
+
+
+def conflict(repo):
+    """As `start`, and both sides changed a path."""
+    start(repo)
+    repo.branch("dev").put("a", b"d")
+    repo.branch("dev").commit("a")
+    repo.branch("main").commit("a")
+
+
+def picked(repo):
+    """As `start`, and main has what is staged, so that commits of both sides can be moved."""
+    start(repo)
+    repo.branch("main").commit("main")
+    repo.tags.create("work")
+    repo.branch("main").put("c", b"staged")
+    repo.merge("dev", "main")
+    repo.tags.create("merged")
+
+
+def snapshot(repo):
+    """What can be seen: of each branch, what is committed and what stands with what is staged."""
+    seen = {}
+    for record in repo.branches(hidden=True):
+        seen[record.name] = tree(repo.ref(record.name))
+        seen[record.name, "staged"] = tree(repo.branch(record.name))
+    seen["tags"] = {
+        name: repo.commit(identifier).message for name, identifier in repo.tags.list().items()
+    }
+    seen["protected"] = repo.protection.list()
+    return seen
+
+
+def link_many(repo):
+    entries = [Entry(f"x{number}", f"data/{number}", 1) for number in range(3)]
+    repo.stores.objects.put("data/0", b"0")
+    repo.stores.objects.put("data/1", b"1")
+    repo.stores.objects.put("data/2", b"2")
+    repo.branch("main").link_many(entries)
+
+
+def link(repo):
+    repo.stores.objects.put("data/0", b"0")
+    repo.branch("main").link("x", address="data/0")
+
+
+def make(repo):
+    repo.lake.create_repository("trains", splitting=SMALL)
+
+
+OPERATIONS = {
+    "put": (start, lambda repo: repo.branch("main").put("a", b"put")),
+    "put-over-a-tombstone": (start, lambda repo: repo.branch("main").put("b", b"put")),
+    "link-many": (start, link_many),
+    "link": (start, link),
+    "delete": (start, lambda repo: repo.branch("main").delete("c")),
+    "delete-many": (start, lambda repo: repo.branch("main").delete_many(["a", "c", "new"])),
+    "commit": (start, lambda repo: repo.branch("main").commit("c")),
+    "commit-of-sealed": (sealed, lambda repo: repo.branch("main").commit("c")),
+    "merge": (start, lambda repo: repo.merge("dev", "main")),
+    "merge-of-a-conflict": (
+        conflict,
+        lambda repo: repo.merge("dev", "main", strategy="source-wins"),
+    ),
+    "revert": (picked, lambda repo: repo.revert("work")),
+    "revert-of-a-merge": (picked, lambda repo: repo.revert("merged", parent=1)),
+    "cherry-pick": (start, lambda repo: repo.cherry_pick("dev")),
+    "reset-to": (reset_to, lambda repo: repo.branch("main").reset("base")),
+    "reset": (start, lambda repo: repo.branch("main").reset()),
+    "reset-of-sealed": (sealed, lambda repo: repo.branch("main").reset()),
+    "create-branch": (start, lambda repo: repo.create_branch("more")),
+    "delete-branch": (start, lambda repo: repo.delete_branch("dev")),
+    "tag": (start, lambda repo: repo.tags.create("v1", "dev")),
+    "delete-tag": (
+        lambda repo: (start(repo), repo.tags.create("v1")),
+        lambda repo: repo.tags.delete("v1"),
+    ),
+    "protect": (start, lambda repo: repo.protection.add("main")),
+    "unprotect": (
+        lambda repo: (start(repo), repo.protection.add("main")),
+        lambda repo: repo.protection.remove("main"),
+    ),
+}
+
+RULES = {
+    "keep": (start, lambda repo: repo.gc.keep("main", days=7)),
+    "forget": (
+        lambda repo: (start(repo), repo.gc.keep("main", days=7)),
+        lambda repo: repo.gc.forget("main"),
+    ),
+}
+"""What sets the rules of garbage collection: no branch, tag or staged write."""
+
+DONE = (NoChangesError, AlreadyExistsError, RefNotFoundError)
+"""What repeating says where the first time had landed unseen."""
+
+
+def old_and_new(prepare, operate):
+    world = ScriptedWorld()
+    repo = world.repo(scripted=False)
+    prepare(repo)
+    old = snapshot(repo)
+    operate(repo)
+    return old, snapshot(repo)
+
+
+def between(old, new, seen):
+    """Return whether `seen` is, path by path, either as in `old` or as in `new`."""
+    return set(seen) <= set(old) | set(new) and all(
+        seen.get(path) in (old.get(path), new.get(path)) for path in set(old) | set(new)
+    )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_old_or_new_and_nothing_between(operation, fault):
+    prepare, operate = OPERATIONS[operation]
+    old, new = old_and_new(prepare, operate)
+    assert old != new
+    for world, what, failed in struck_worlds(fault, prepare, operate):
+        seen = snapshot(world.repo())
+        assert fsck(world.repo().stores).sound, what
+        if operation in {"link-many", "delete-many"}:  # may be half visible, never acknowledged
+            assert between(old["main", "staged"], new["main", "staged"], seen["main", "staged"])
+        else:
+            assert seen in (old, new), what
+        if failed is None:
+            assert seen == new, f"{what}: acknowledged, but not there"
+            continue
+        try:
+            operate(world.repo())
+        except DONE:
+            assert seen == new, what
+        assert snapshot(world.repo()) == new, f"{what}: repeated"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_repository_is_made_or_not(fault):
+    for world, what, failed in struck_worlds(fault, start, make):
+        fresh = world.lake()
+        assert "trains" in fresh.repositories() or failed is not None, what
+        made = fresh.create_repository("trains", exist_ok=True)
+        made.branch("main").put("a", b"1")
+        made.branch("main").commit("works")
+        assert fresh.repositories() == ["flights", "trains"], what
+
+
+@pytest.mark.parametrize("fault", ["no-answer", "dies"])
+def test_reading_meets_a_fault_with_an_error_or_the_truth(fault):
+    seen = []
+    for _, what, failed in struck_worlds(fault, start, lambda repo: seen.append(snapshot(repo))):
+        assert (failed is None) == (what == "nothing")
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_makes_a_commit_twice_or_out_of_order(fault):
+    """Writes and commits, each repeated until it is acknowledged, with a fault at each call."""
+
+    def work(repo):
+        for value in ("1", "2", "3"):
+            persist(lambda value=value: repo.branch("main").put("p", value.encode()))
+            persist(lambda value=value: repo.branch("main").commit(value))
+
+    for world, what, failed in struck_worlds(fault, lambda _: None, work):
+        assert failed is None
+        repo = world.repo()
+        messages = [commit.message for commit in repo.log()]
+        assert messages == ["3", "2", "1", "Repository created"], what
+        values = [repo.ref(f"main~{back}").get("p") for back in range(3)]
+        assert values == [b"3", b"2", b"1"], what
+
+
+def persist(work):
+    while True:
+        try:
+            return work()
+        except NoChangesError:  # it had landed
+            return None
+        except (GravelerError, ProcessDied):
+            continue
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", RULES)
+def test_rules_of_collection_are_kept_and_touch_nothing_else(operation, fault):
+    prepare, operate = RULES[operation]
+    old, new = old_and_new(prepare, operate)
+    assert old == new
+    done = ScriptedWorld().repo()
+    prepare(done)
+    operate(done)
+    rules = done.gc.rules
+    for world, what, _ in struck_worlds(fault, prepare, operate):
+        repo = world.repo()
+        assert snapshot(repo) == old, what
+        assert fsck(repo.stores, objects="checksum").sound, what
+        with suppress(NotFoundError):  # a rule that was forgotten
+            operate(world.repo())
+        assert snapshot(world.repo()) == old, f"{what}: repeated"
+        assert repo.gc.rules == rules, f"{what}: repeated"
+
+
+LOOKS = {
+    "GarbageCollector": {"get", "marks"},
+    "Lake": {"check_kv", "close", "repositories", "repository"},
+    "Repository": {
+        "branch",
+        "branches",
+        "check_kv",
+        "commit",
+        "diff",
+        "dump_refs",
+        "log",
+        "moves",
+        "fsck",
+        "ref",
+        "why",
+    },
+    "Tags": {"list", "moves"},
+    "Protection": {"list"},
+    "Branch": {"has_below", "new_address", "uncommitted"},
+    "Runs": {"attach", "get", "list", "readers", "states", "why"},
+    "Run": set(),
+    "Step": set(),
+}
+"""Public methods that change nothing: they have no old and new."""
+
+ELSEWHERE = {
+    ("GarbageCollector", "run"),  # a mark and sweeps
+    ("Lake", "accept"),  # of stores that outlive a process: tests.engine.storage.test_forgetful_kv
+    (
+        "Lake",
+        "restore_repository",
+    ),  # of many refs, one after another: tests.engine.branches.test_dump
+    ("Repository", "restore_refs"),
+    ("Branch", "commit_changes"),  # tests.fs.test_transaction
+    ("Branch", "upload"),
+    ("Repository", "ingestion"),  # tests.ingest.test_ingest_faults
+}
+"""Public methods whose faults have tests of their own."""
+
+
+def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
+    called = set()
+
+    def noted(name, method):
+        def call(*given, **named):
+            called.add(name)
+            return method(*given, **named)
+
+        return call
+
+    public = set()
+    for kind in (Lake, Repository, Tags, Protection, Branch, Runs, Run, Step, GarbageCollector):
+        for name, method in list(vars(kind).items()):
+            if not name.startswith("_") and callable(method):
+                public.add((kind.__name__, name))
+                monkeypatch.setattr(kind, name, noted((kind.__name__, name), method))
+    changing = public - {(kind, name) for kind, names in LOOKS.items() for name in names}
+    met = set()
+    tables = [*OPERATIONS.values(), *RULES.values(), (start, make)]
+    tables += [*runs.OPERATIONS.values(), *undo.OPERATIONS.values()]
+    tables += [(rollback.done, rollback.take_back)]
+    tables += [(collection.start, collection.mark), (collection.marked, collection.sweep)]
+    tables += [(collection.marked, collection.undelete)]
+    for prepare, operate in tables:
+        repo = ScriptedWorld().repo(scripted=False)
+        prepare(repo)
+        called.clear()
+        with suppress(GravelerError):  # one of them is a run that its gate refuses
+            operate(repo)
+        met |= called
+    assert sorted(changing - met - ELSEWHERE) == []
+    assert {(kind, name) for kind, names in LOOKS.items() for name in names} <= public

@@ -1,0 +1,172 @@
+"""A disk that is full or fails, below objects or below the key-value store, at every point.
+
+Whatever is struck, the caller gets an error of ours that says what to do, the branch is old or
+new, the repository is sound, and once there is room again the operation is repeated and done.
+"""
+
+import errno
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import graveler
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    OutcomeUnknownError,
+    StorageFullError,
+)
+from tests.harness.disk import OPERATIONS, looks, prepared, repeated
+
+ROOT = Path(__file__).parents[3]
+
+
+def attempted(folder, operate):
+    """Do it in a lake opened for it; return the error, or None."""
+    try:
+        with graveler.open(folder) as lake:
+            operate(lake.repository("flights"))
+    except GravelerError as error:
+        return error
+    return None
+
+
+@pytest.fixture
+def lakes(tmp_path):
+    """Makes a lake as it was once prepared; in one place, for its storage goes by full paths."""
+    folder, kept = tmp_path / "lake", tmp_path / "kept"
+    shutil.copytree(prepared(folder), kept)
+    with closing(sqlite3.connect(kept / "kv.sqlite3")) as connection:
+        connection.execute("VACUUM")  # what is free in it would be used first
+
+    def fresh():
+        shutil.rmtree(folder)
+        return shutil.copytree(kept, folder)
+
+    return fresh
+
+
+def strike_each(lakes, operate, limited, kinds, *, whole=True):
+    """Do it with less and less of a limit until it gets through; return the errors met.
+
+    Args:
+        lakes: Makes lakes.
+        operate: What is done.
+        limited: Context in which the disk fails, given the lake's folder and a number from 1;
+            it gives a list, which has something in it where it struck and another number is due.
+        kinds: Errors there may be.
+        whole: It is done in one step, or not at all.
+    """
+    folder = lakes()
+    old = looks(folder)
+    new = repeated(folder, operate)
+    errors: list[GravelerError] = []
+    for number in count(1):
+        folder = lakes()
+        with limited(folder, number) as hits:
+            error = attempted(folder, operate)
+        seen = looks(folder)
+        if error is None:
+            assert seen == new
+            if not hits:
+                return errors
+            continue  # it was about something that can wait
+        assert type(error) in kinds, repr(error)
+        assert not whole or seen in (old, new)
+        assert repeated(folder, operate) == new
+        errors.append(error)
+    raise AssertionError("it never got through")
+
+
+def failing(name, code):
+    """A context in which one call of a function of `os` fails: the one of that number."""
+
+    @contextmanager
+    def limited(folder, number):
+        del folder
+        call, numbers = getattr(os, name), count(1)
+        hits = []
+
+        def struck(descriptor, *given):
+            if next(numbers) != number:
+                return call(descriptor, *given)
+            hits.append(number)
+            if name == "fsync" and stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.ftruncate(descriptor, 0)  # what a disk could not flush, it may have lost
+            raise OSError(code, os.strerror(code))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, name, struck)
+            yield hits
+
+    return limited
+
+
+@contextmanager
+def full_database(folder, number):
+    """A context in which the database finds room for `number` - 1 more pages."""
+    with closing(sqlite3.connect(folder / "kv.sqlite3")) as connection:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connect = sqlite3.connect
+
+    def bounded(*given, **named):
+        connection = connect(*given, **named)
+        connection.execute(f"PRAGMA max_page_count = {pages + number - 1}").close()
+        return connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", bounded)
+        yield []
+
+
+@pytest.mark.parametrize("operation", ["put", "commit", "merge"])
+def test_a_disk_without_room_for_objects(operation, lakes):
+    errors = strike_each(
+        lakes, OPERATIONS[operation], failing("write", errno.ENOSPC), {StorageFullError}
+    )
+    assert errors
+    assert all("free some space" in str(error) for error in errors)
+
+
+@pytest.mark.parametrize("operation", ["put", "commit", "merge"])
+def test_a_disk_that_cannot_flush_objects(operation, lakes):
+    kinds = {BackendUnavailableError, OutcomeUnknownError}
+    errors = strike_each(lakes, OPERATIONS[operation], failing("fsync", errno.EIO), kinds)
+    assert {type(error) for error in errors} == kinds
+    assert all("the disk" in str(error) for error in errors)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_database_without_room(operation, lakes):
+    whole = operation not in {"link-many", "create-branches"}
+    errors = strike_each(
+        lakes, OPERATIONS[operation], full_database, {StorageFullError}, whole=whole
+    )
+    assert errors
+    assert all("free space on its disk and repeat" in str(error) for error in errors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kv", ["sqlite", "rocksdb"])
+def test_files_that_may_not_grow(kv, tmp_path):
+    """Everything at once: the database's files, objects and ranges, in a process with a limit."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.engine.storage.limited", kv, tmp_path / "lake"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    met = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    kinds = {"BackendUnavailableError", "OutcomeUnknownError", "StorageFullError"}
+    assert set(met) == {"put", "commit", "merge"}
+    assert all(errors and set(errors.split()) <= kinds for errors in met.values())

@@ -1,0 +1,162 @@
+"""A lake that may not be written to, as on a read-only disk, can be read: all of it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graveler
+from graveler.config import write_default_config
+from tests.harness.programs import output_of
+
+ROOT = Path(__file__).resolve().parents[3]
+
+LAKES = {
+    "sqlite, closed": ("sqlite", "closes"),
+    "sqlite, its process died": ("sqlite", "dies"),
+    "sqlite, its process died, and the log alone was copied": ("sqlite", "dies without index"),
+    "rocksdb, closed": ("rocksdb", "closes"),
+    "rocksdb, its process died": ("rocksdb", "dies"),
+}
+
+
+def protected(folder, *, writable):
+    """Take from a folder and all below it the right to be written to, or give it back."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o200 if writable else path.stat().st_mode & ~0o222)
+
+
+def everything(folder):
+    return {
+        path.relative_to(folder): path.stat().st_mtime_ns if path.is_dir() else path.read_bytes()
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.fixture(params=LAKES, scope="module")
+def sealed(request, tmp_path_factory):
+    """The folder of a lake that may only be read, with nothing in its cache."""
+    kind, end = LAKES[request.param]
+    folder = tmp_path_factory.mktemp("sealed") / "lake"
+    write_default_config(folder, kv_uri=f"{kind}://kv")
+    output_of("engine.storage.programs.filled_lake", folder, end.split()[0])
+    assert (folder / "kv-wal").exists() == (kind == "sqlite" and end != "closes")
+    if end == "dies without index":
+        (folder / "kv-shm").unlink()
+    shutil.rmtree(folder / "cache")
+    protected(folder, writable=False)
+    yield folder
+    protected(folder, writable=True)
+
+
+def called(folder, *verbs):
+    """Call the command line in a process that may not write to the folder; yield what it said."""
+    asked = "".join(json.dumps(["-C", str(folder), *verb]) + "\n" for verb in verbs)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.engine.storage.reader"],
+        cwd=ROOT,
+        input=asked,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+READING = {
+    ("log", "main", "--json"): '"message": "first"',
+    ("log", "-n", "1"): "hourly",
+    ("show", "v1"): "second",
+    ("ls", "main"): "staged",
+    ("ls", "main@"): "a/",
+    ("stat", "main:a/1"): "a/1",
+    ("get", "main:a/1"): "one",
+    ("get", "main:staged"): "four",
+    ("get", "v1:b"): "two",
+    ("diff", "main@", "v1"): "b",
+    ("branch", "list"): "dev",
+    ("tag", "list"): "v1",
+    ("run", "list"): "hourly",
+    ("repo", "list"): "flights",
+    ("repo", "show"): "objects/flights",
+    ("reflog", "main"): "create",
+    ("gc", "rules"): "everything",
+    ("gc", "list"): "",
+    ("fsck", "--checksums"): "flights: sound",
+}
+
+
+def test_every_verb_that_reads_works_and_leaves_no_trace(sealed):
+    before = everything(sealed)
+    said = called(sealed, *READING)
+    assert len(said) == len(READING)
+    for verb, (code, out, err) in zip(READING, said, strict=True):
+        assert (code, err) == (0, ""), verb
+        assert READING[verb] in out.replace('":"', '": "'), verb
+    assert everything(sealed) == before
+
+
+WRITING = [
+    ("put", __file__, "main:new"),
+    ("rm", "main:a/1"),
+    ("commit", "main", "-m", "no"),
+    ("branch", "create", "no"),
+    ("branch", "delete", "dev"),
+    ("tag", "create", "no"),
+    ("tag", "delete", "v1"),
+    ("merge", "main", "dev"),
+    ("revert", "v1", "dev"),
+    ("repo", "create", "other"),
+    ("repo", "accept", "flights"),
+    ("gc", "keep", "--days", "1"),
+    ("gc", "mark"),
+]
+
+
+def test_every_verb_that_writes_says_that_it_may_not(sealed):
+    before = everything(sealed)
+    said = called(sealed, *((*verb, "--json") for verb in WRITING))
+    assert len(said) == len(WRITING)
+    for verb, (code, out, err) in zip(WRITING, said, strict=True):
+        assert (code, out) == (1, ""), verb
+        error = json.loads(err)["error"]
+        assert error["code"] == "read-only", (verb, error)
+        assert str(sealed) in error["message"]
+        assert "read-only" in error["message"]
+        assert "user id" in error["message"]
+    assert everything(sealed) == before
+
+
+def test_what_may_be_written_to_again_goes_on(sealed, tmp_path):
+    folder = tmp_path / "lake"
+    shutil.copytree(sealed, folder)
+    protected(folder, writable=True)
+    with graveler.open(folder) as lake:
+        main = lake.repository("flights").branch("main")
+        assert main.get("staged") == b"four"
+        main.commit("later")
+        assert main.head.message == "later"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "rocksdb"])
+def test_a_reader_beside_a_writer_sees_the_store_or_an_error(tmp_path, kind):
+    folder = tmp_path / "lake"
+    write_default_config(folder, kv_uri=f"{kind}://kv")
+    with graveler.open(folder, create=True) as lake:
+        main = lake.create_repository("flights").branch("main")
+        main.put("before", b"1")
+        protected(folder, writable=False)  # the writer has its files open
+        try:
+            (code, out, err), *_ = called(folder, ("ls", "main", "--json"))
+        finally:
+            protected(folder, writable=True)
+        if kind == "sqlite":
+            assert (code, err) == (0, "")
+            assert '"before"' in out
+        else:
+            assert code == 1
+            assert json.loads(err)["error"]["code"] == "lake-locked"

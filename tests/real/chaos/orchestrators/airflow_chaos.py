@@ -1,0 +1,143 @@
+"""Airflow under a plan."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from graveler.clock import SystemClock
+from tests.real.chaos.driving import RENEW, UP_AGAIN, Chaos, Row
+from tests.real.chaos.orchestrators.airflow_home import Airflow, make_home
+from tests.real.chaos.plan import Act, Fate, Plan, key_of
+
+_OVER = ("success", "failed")
+_IDLE = ("success", "failed", "upstream_failed", "skipped", "removed", None)
+_TASKS = ("open_run", "ingest", "left", "right", "curate", "merge", "close_run")
+_AT_ONCE = 4
+
+
+class AirflowChaos(Chaos):
+    """All services of Airflow, with a LocalExecutor, work off a backfill."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        *,
+        reaper: int,
+        say: Callable[[str], None],
+        patience: float,
+    ) -> None:
+        super().__init__(folder, plan, say=say, patience=patience)
+        self._airflow = Airflow(make_home(folder, reaper))
+        self._call = self._airflow.call
+        self._run_ids: dict[datetime, str] = {}
+        self._states: dict[datetime, str] = {}
+
+    def start(self) -> None:
+        self._airflow.services.start()
+        self._airflow.ready(2)
+        for dag in ("hours", "timed"):
+            mine = sorted(fate.hour for fate in self.plan.fates if fate.dag == dag)
+            if mine:
+                first, last = (f"{hour:%Y-%m-%dT%H:%M:00Z}" for hour in (mine[0], mine[-1]))
+                self._airflow.backfill(dag, first, last, at_once=_AT_ONCE)
+
+    def stop(self) -> None:
+        self._airflow.services.stop()
+
+    def tend(self) -> list[str]:
+        return self._airflow.services.tend()
+
+    def over(self) -> dict[datetime, bool]:
+        for run in self._runs():
+            hour = datetime.fromisoformat(run["partition_key"] + "+00:00")
+            self._run_ids[hour] = run["dag_run_id"]
+            self._states[hour] = run["state"]
+        return {hour: state in _OVER for hour, state in self._states.items()}
+
+    def ran(self, row: Row) -> str | None:
+        tasks = self._call("GET", f"{self._run(row.fate)}/taskInstances")["task_instances"]
+        if any(task["state"] not in _IDLE for task in tasks):
+            return None
+        said = {task["task_id"].split(".")[-1]: _said(task) for task in tasks}
+        told = ", ".join(f"{name} {said[name]}" for name in _TASKS if name in said)
+        return f"{self._states[row.fate.hour]}: {told}"
+
+    def act(self, act: Act, fate: Fate) -> None:
+        if fate.hour not in self._run_ids:
+            self.over()
+        try:
+            _DEEDS[act.deed](self, fate, f"hours.{act.task}")
+        except AssertionError as refused:
+            self.say(f"{act.deed}: {str(refused)[:200]}")
+
+    def strike(self, deed: str) -> None:
+        if deed == "kill scheduler":
+            self._airflow.services.kill("scheduler")  # not what it has started
+        else:
+            self._airflow.services.die()
+        SystemClock().sleep(UP_AGAIN)
+        self._airflow.services.start(*(["scheduler"] if deed == "kill scheduler" else []))
+        self._airflow.ready(2)
+
+    def key(self, fate: Fate) -> str:
+        return f"{fate.dag} {key_of(fate.hour)}"
+
+    def published(self) -> dict[datetime, bool]:
+        return {
+            hour: any("merge success" in ran for ran in row.ran) for hour, row in self.rows.items()
+        }
+
+    def logs(self) -> str:
+        return self._airflow.services.logs()
+
+    def patch_task(self, fate: Fate, task: str, state: str) -> None:
+        self._call("PATCH", f"{self._run(fate)}/taskInstances/{task}", {"new_state": state})
+
+    def patch_run(self, fate: Fate, state: str) -> None:
+        self._call("PATCH", self._run(fate), {"state": state})
+
+    def clear_run(self, fate: Fate) -> None:
+        self._call("POST", f"{self._run(fate)}/clear", {"dry_run": False, "only_failed": False})
+
+    def clear_task(self, fate: Fate, task: str, *, downstream: bool) -> None:
+        body = {
+            "dry_run": False,
+            "only_failed": False,
+            "dag_run_id": self._run_ids[fate.hour],
+            "task_ids": [task],
+            "include_downstream": downstream,
+            "reset_dag_runs": True,
+        }
+        self._call("POST", f"/api/v2/dags/{fate.dag}/clearTaskInstances", body)
+
+    def delete(self, fate: Fate) -> None:
+        """Ask for it; Airflow refuses while the run is running."""
+        self._call("DELETE", self._run(fate))
+
+    def _run(self, fate: Fate) -> str:
+        return f"/api/v2/dags/{fate.dag}/dagRuns/{self._run_ids[fate.hour]}"
+
+    def _runs(self) -> Iterator[dict[str, Any]]:
+        for dag in {fate.dag for fate in self.plan.fates}:
+            path = f"/api/v2/dags/{dag}/dagRuns?limit=500"
+            yield from self._call("GET", path)["dag_runs"]
+
+
+def _said(task: dict[str, Any]) -> str:
+    tries = f" (try {task['try_number']})" if task["try_number"] > 1 else ""
+    return f"{task['state'] or 'never'}{tries}"
+
+
+_DEEDS: dict[str, Callable[[AirflowChaos, Fate, str], None]] = {
+    "fail task": lambda self, fate, task: self.patch_task(fate, task, "failed"),
+    "pass task": lambda self, fate, task: self.patch_task(fate, task, "success"),
+    "fail run": lambda self, fate, _: self.patch_run(fate, "failed"),
+    "pass run": lambda self, fate, _: self.patch_run(fate, "success"),
+    "clear run": lambda self, fate, _: self.clear_run(fate),
+    RENEW: lambda self, fate, _: self.clear_run(fate),
+    "clear task": lambda self, fate, task: self.clear_task(fate, task, downstream=True),
+    "clear task alone": lambda self, fate, task: self.clear_task(fate, task, downstream=False),
+    "delete run": lambda self, fate, _: self.delete(fate),
+}

@@ -1,0 +1,67 @@
+"""Whether the scenarios find a mutant out."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+from tests.simulate.judging import judge
+from tests.simulate.mutants.patch import Mutant, mutated
+from tests.simulate.scenarios.catalogue import every_scenario, find
+from tests.simulate.scenarios.conditions import simulating
+from tests.simulate.schedules.explore import explore
+
+_MOST = 6_000
+
+
+@dataclass(frozen=True)
+class Kill:
+    """How a mutant was found out.
+
+    Attributes:
+        mutant: Which.
+        scenario: Where it showed; "" if nowhere.
+        schedules: How many it took, over all scenarios tried.
+        violation: What was wrong.
+        schedule: What shows it.
+        seconds: How long it took.
+    """
+
+    mutant: Mutant
+    scenario: str
+    schedules: int
+    violation: str
+    schedule: str
+    seconds: float
+
+
+def hunt(mutant: Mutant, *, further: bool = True) -> Kill:
+    """Explore the mutant's scenarios until one is wrong; then all others, if `further`."""
+    began = perf_counter()
+    schedules = 0
+    names = list(_order(mutant, further=further))
+    with simulating():
+        for name in names:
+            find(name).prepared()  # by the code as it is
+    with mutated(mutant), simulating():
+        for name in names:
+            found = explore(find(name), judge, most=_MOST)
+            schedules += found.schedules
+            if found.violation:
+                return Kill(
+                    mutant,
+                    name,
+                    schedules,
+                    found.violation,
+                    found.schedule,
+                    perf_counter() - began,
+                )
+    return Kill(mutant, "", schedules, "", "", perf_counter() - began)
+
+
+def _order(mutant: Mutant, *, further: bool) -> Iterator[str]:
+    yield from mutant.scenarios
+    if further:
+        others: Iterable[str] = sorted(
+            (scenario.name for scenario in every_scenario()), key=lambda name: "+" in name
+        )
+        yield from (name for name in others if name not in mutant.scenarios)

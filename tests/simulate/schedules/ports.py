@@ -1,0 +1,201 @@
+"""The two ports of a lake, as one simulated process has them: each call is a step.
+
+Left out as steps, because their order can make no difference: reads of what never changes
+once it is there (objects and commit records that are there, the protection rules where no
+process changes them), and the making of such things, which becomes visible to the others
+at the last moment, together with the process's next call. Where garbage is collected these
+things do change: there every call is a step.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import BinaryIO
+
+from graveler.errors import ObjectNotFoundError
+from graveler.kv.store import KVStore, Predicate, Stored
+from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
+from tests.simulate.scenarios.shared import OBJECTS, TURNS, Call
+from tests.simulate.schedules.processes import Process, written_on
+
+_DAY_BYTES = 2
+
+
+class SimulatedKV(KVStore):
+    """The key-value port of one process.
+
+    Args:
+        process: Whose.
+        all_steps: Leave no call out.
+        turns: Whether ``turn`` is held by one process at a time; else no process ever holds it.
+    """
+
+    def __init__(self, process: Process, *, all_steps: bool, turns: bool) -> None:
+        self._process = process
+        self._all_steps = all_steps
+        self._turns = turns
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        process = self._process
+        if not self._all_steps and key.startswith((b"commit/", b"settings/")):
+            value = process.find_late(partition, key) or process.shared.find(partition, key)
+            if value is not None:
+                return Stored(value, value)
+            if key.startswith(b"settings/"):
+                return None
+        stored = process.call(Call("get", partition, key))
+        assert stored is None or isinstance(stored, Stored)
+        if stored is not None and key.startswith(b"branch/"):
+            process.seen[key] = stored.value
+        return stored
+
+    @contextmanager
+    def turn(self, name: str, patience: float) -> Iterator[bool]:
+        if not self._turns:
+            yield False
+            return
+        mine = self._process.name.encode()
+        had = self._process.call(Call("put_absent", TURNS, name.encode(), mine)) is True
+        try:
+            yield had
+        finally:
+            if had and not self._process.dead:
+                self._process.call(Call("delete", TURNS, name.encode()))
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        if not self._all_steps and key.startswith(b"commit/"):
+            self._process.late[partition, key] = value
+            return
+        self._process.call(Call("set", partition, key, value))
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        for key, value in items:
+            self.set(partition, key, value)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
+        self._process.call(Call("set_if", partition, key, value, predicate))
+
+    def delete(self, partition: str, key: bytes) -> None:
+        self._process.call(Call("delete", partition, key))
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        self._process.call(Call("delete_if", partition, key, b"", predicate))
+
+    def drop(self, partition: str) -> None:
+        position: object = b""
+        while isinstance(position, bytes):
+            position = self._process.call(Call("sweep", partition, position))
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        position = start
+        while True:
+            item = self._process.call(Call("next", partition, position))
+            if not isinstance(item, tuple):
+                return
+            yield item
+            position = item[0] + b"\0"
+
+    def partitions(self, prefix: str) -> Iterator[str]:
+        names = self._process.call(Call("names", prefix))
+        assert isinstance(names, tuple)
+        return iter(names)
+
+    def close(self) -> None:
+        pass
+
+
+class SimulatedObjects(ObjectStore):
+    """The object port of one process; an object is stored behind the day of its writing.
+
+    Attributes:
+        all_steps: No call is left out.
+    """
+
+    def __init__(self, process: Process, root: str, *, all_steps: bool) -> None:
+        self.process = process
+        self.all_steps = all_steps
+        self._root = root
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def find(self, key: str) -> bytes | None:
+        """Return the object, or None."""
+        stored = self._find(key.encode())
+        return None if stored is None else stored[_DAY_BYTES:]
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        with BodyReader(body) as reader:
+            content = b"".join(reader.pieces())
+        if self.all_steps:
+            self.process.call(Call("set", OBJECTS, key.encode(), self._dated(content)))
+        else:
+            self.process.late[OBJECTS, key.encode()] = self._dated(content)
+        return replace(_info(key, self._dated(content)), checksum=reader.checksum)
+
+    def put_bytes(self, key: str, content: bytes) -> bool:
+        """Store bytes unless there are some; return whether it was done."""
+        if self.all_steps:
+            call = Call("put_absent", OBJECTS, key.encode(), self._dated(content))
+            return self.process.call(call) is True
+        there = self.find(key) is not None
+        if not there:
+            self.process.late[OBJECTS, key.encode()] = self._dated(content)
+        return not there
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        with BodyReader(body) as reader:
+            content = b"".join(reader.pieces())
+        return self.put_bytes(key, content)
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        raise NotImplementedError  # no process of a scenario replaces an object
+
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        stored = self._there(key)
+        expected.check(self.uri(key), _info(key, stored))
+        return stored[_DAY_BYTES:]
+
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
+        return self.get(key, expected)[start : start + length]
+
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
+        return io.BytesIO(self.get(key, expected))
+
+    def head(self, key: str) -> ObjectInfo:
+        return _info(key, self._there(key))
+
+    def delete(self, key: str) -> None:
+        self.process.call(Call("delete", OBJECTS, key.encode()))
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        position = max(prefix.encode(), after.encode() + b"\0" if after else b"")
+        while True:
+            item = self.process.call(Call("next", OBJECTS, position))
+            if not isinstance(item, tuple) or not item[0].startswith(prefix.encode()):
+                return
+            yield _info(item[0].decode(), item[1])
+            position = item[0] + b"\0"
+
+    def _dated(self, content: bytes) -> bytes:
+        return self.process.day.to_bytes(_DAY_BYTES) + content
+
+    def _find(self, key: bytes) -> bytes | None:
+        if self.all_steps:
+            stored = self.process.call(Call("get", OBJECTS, key))
+            return stored.value if isinstance(stored, Stored) else None
+        late = self.process.find_late(OBJECTS, key)
+        return late if late is not None else self.process.shared.find(OBJECTS, key)
+
+    def _there(self, key: str) -> bytes:
+        stored = self._find(key.encode())
+        if stored is None:
+            raise ObjectNotFoundError(f"nothing at {self.uri(key)}")
+        return stored
+
+
+def _info(key: str, stored: bytes) -> ObjectInfo:
+    day = int.from_bytes(stored[:_DAY_BYTES])
+    return ObjectInfo(key, len(stored) - _DAY_BYTES, str(day), written_on(day))

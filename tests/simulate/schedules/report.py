@@ -1,0 +1,159 @@
+"""Everything there is, on every core, as one table."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from time import perf_counter
+
+from tests.simulate.judging import judge
+from tests.simulate.mutants.catalogue import MUTANTS
+from tests.simulate.mutants.mutation import Kill, hunt
+from tests.simulate.scenarios.catalogue import every_scenario, find
+from tests.simulate.scenarios.conditions import simulating
+from tests.simulate.scenarios.scenario import Scenario
+from tests.simulate.scenarios.two_lakes import OPERATIONS, play
+from tests.simulate.schedules.explore import Outcome, explore, wander
+from tests.simulate.schedules.random_runs import Checked, check_seed
+
+SECONDS = 60.0
+"""For one scenario, at most; with faults in it, or garbage collection, less."""
+SECONDS_WITH_FAULTS = 20.0
+WALKS = 1_500
+"""At random, in a scenario that was not explored to the end."""
+SEEDS = 2_000
+HISTORIES = 500
+_BLOCK = 100
+
+
+def explored(name: str, seconds: float | None) -> Outcome:
+    """Explore one scenario, and walk about in it where it has no end."""
+    with simulating():
+        outcome = explore(find(name), judge, seconds=seconds)
+        if not outcome.complete and not outcome.violation:
+            walked = wander(find(name), judge, WALKS)
+            outcome.walks = walked.schedules
+            outcome.violation, outcome.schedule = walked.violation, walked.schedule
+            outcome.seconds += walked.seconds
+        return outcome
+
+
+def checked(first: int, count: int) -> dict[int, Checked]:
+    """Check seeds."""
+    with simulating():
+        return {seed: check_seed(seed) for seed in range(first, first + count)}
+
+
+def hunted(number: int) -> Kill:
+    """Hunt one mutant."""
+    return hunt(MUTANTS[number])
+
+
+class Report:
+    """Prints what the parts give, and counts what is wrong."""
+
+    def __init__(self) -> None:
+        self.wrong = 0
+        self.schedules = 0
+        self._began = perf_counter()
+        self._pool = ProcessPoolExecutor(os.cpu_count())
+
+    def scenarios(self, names: Sequence[str] = ()) -> None:
+        """Explore the scenarios of these names to the end, or all within bounds."""
+        chosen = [s for s in every_scenario() if not names or s.name.partition("+")[0] in names]
+        chosen += [find(name) for name in names if name not in {s.name for s in every_scenario()}]
+        found = [
+            (s, self._pool.submit(explored, s.name, None if names else _bound(s))) for s in chosen
+        ]
+        print(_row("scenario", "processes", "schedules", "judged", "states", "steps", "", "s"))
+        complete = 0
+        for scenario, future in found:
+            outcome = future.result()
+            complete += outcome.complete
+            self.schedules += outcome.schedules + outcome.walks
+            print(_line(scenario, outcome), flush=True)
+            self._tell(outcome.violation, f"{scenario.name} '{outcome.schedule}'")
+        print(
+            f"{len(found)} scenarios, {complete} of them to the end, the others to a bound in "
+            f"seconds and at random; {self.schedules} schedules"
+        )
+
+    def seeds(self, first: int = 0, count: int = SEEDS) -> None:
+        """Check seeds of larger worlds."""
+        blocks = [
+            self._pool.submit(checked, start, min(_BLOCK, first + count - start))
+            for start in range(first, first + count, _BLOCK)
+        ]
+        steps = operations = faults = 0
+        for seed, result in _joined(blocks):
+            steps += result.steps
+            operations += result.operations
+            faults += result.faults
+            self._tell(result.violation, f"random {seed}")
+        self.schedules += count
+        print(
+            f"{count} seeds of larger worlds: {operations} operations, {steps} calls, "
+            f"{faults} faults"
+        )
+
+    def lakes(self, first: int = 0, count: int = HISTORIES) -> None:
+        """Play histories of two lakes."""
+        for violation in self._pool.map(play, range(first, first + count)):
+            if violation:
+                self.wrong += 1
+                print(f"  WRONG two lakes, {violation}", flush=True)
+        print(f"{count} histories of {OPERATIONS} operations on two lakes with caches of their own")
+
+    def mutants(self, names: Sequence[str] = ()) -> None:
+        """Hunt the mutants whose name has one of these words, or all."""
+        chosen = [n for n, m in enumerate(MUTANTS) if not names or any(w in m.name for w in names)]
+        killed = 0
+        for future in [self._pool.submit(hunted, number) for number in chosen]:
+            kill = future.result()
+            killed += bool(kill.scenario)
+            where = f"{kill.scenario} after {kill.schedules}" if kill.scenario else "SURVIVED"
+            print(f"  {kill.mutant.name:62} {where}; {kill.violation.partition(':')[0]}")
+        self.wrong += len(chosen) - killed
+        print(f"{killed} of {len(chosen)} mutants found out")
+
+    def end(self) -> int:
+        """Say how long it took; return how much was wrong."""
+        self._pool.shutdown()
+        took = perf_counter() - self._began
+        print(f"{took:.0f} s on {os.cpu_count()} cores: {self.wrong or 'nothing'} wrong")
+        return self.wrong
+
+    def _tell(self, violation: str, what: str) -> None:
+        if violation:
+            self.wrong += 1
+            print(f"  WRONG {violation}\n  python -m tests.simulate replay {what}", flush=True)
+
+
+def _bound(scenario: Scenario) -> float:
+    large = scenario.budget or scenario.all_steps
+    return SECONDS_WITH_FAULTS if large else SECONDS
+
+
+def _joined(blocks: Sequence["Future[dict[int, Checked]]"]) -> Iterator[tuple[int, Checked]]:
+    for block in blocks:
+        yield from block.result().items()
+
+
+def _line(scenario: Scenario, outcome: Outcome) -> str:
+    return _row(
+        scenario.name,
+        " ".join(scenario.names),
+        str(outcome.schedules),
+        str(outcome.finished),
+        str(outcome.states),
+        str(outcome.longest),
+        "complete" if outcome.complete else f"bound +{outcome.walks}",
+        f"{outcome.seconds:.1f}",
+    )
+
+
+def _row(*cells: str) -> str:
+    widths = (26, 28, -9, -7, -7, -5, 11, -6)
+    return " ".join(
+        cell.ljust(width) if width > 0 else cell.rjust(-width)
+        for cell, width in zip(cells, widths, strict=True)
+    ).rstrip()
