@@ -16,16 +16,17 @@ from graveler.gates.declaration import (
     HISTORY,
     Declared,
     Guarded,
+    input_of,
 )
 from graveler.gates.footers import Footer
 from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source, StoreSource
 from graveler.gates.statistics import Past, Statistics, brought, statistics
-from graveler.model import Change, ChangeKind, Commit, Entry
+from graveler.model import Change, Commit, Entry
 from graveler.names import path_key
+from graveler.reads.changes import change_of
 from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores
 from graveler.reads.view import View
-from graveler.records import decode_entry
 
 _PRESENT: Final = (AFTER, BEFORE)
 _RESTORING: Final = frozenset({"revert", "undo"})
@@ -33,17 +34,6 @@ _RESTORING: Final = frozenset({"revert", "undo"})
 
 _PLACING: Final = frozenset({"reset", "create"})
 """Actions that move a branch to any commit: an undo if that commit is in the branch's history."""
-
-_OF_COMMIT: Final = {
-    "message": "message",
-    "committer": "committer",
-    "metadata": "metadata",
-    "parents": "parents",
-    "created": "created",
-    "": "commit",
-}
-_OF_TARGET: Final = {"": "target"}
-_OF_RUN: Final = {"key": "run", "metadata": "run", "": "attempt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +142,7 @@ class Tree(View):
     def _changes(self, differences: Iterator[Difference]) -> Iterator[Change]:
         for key, before, after in differences:
             self._changing.add(key)
-            yield _change(key, before, after)
+            yield change_of(key, before, after)
 
     def _checked(self, path: PathText | Entry) -> str:
         """Return the path of a file that the gate may read; the tree knows its address."""
@@ -180,19 +170,6 @@ class Tree(View):
                 self._declared.check(CONTENT, f"{key.decode()!r}, which does not change")
 
 
-def _change(key: bytes, before: bytes | None, after: bytes | None) -> Change:
-    if before is None:
-        kind = ChangeKind.ADDED
-    else:
-        kind = ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
-    return Change(
-        path=key.decode(),
-        kind=kind,
-        before=None if before is None else decode_entry(key, before),
-        after=None if after is None else decode_entry(key, after),
-    )
-
-
 class Candidate(Tree):
     """The tree that would be published, with the change set beside it.
 
@@ -202,7 +179,7 @@ class Candidate(Tree):
 
     Attributes:
         into: The name of the branch that would move.
-        action: What would move it: ``publish``, ``merge``, ``commit``, ``revert``, …
+        action: The operation that would move it: ``publish``, ``merge``, ``commit``, ``revert``, …
         facts: The values that the gate reported.
         seen: Statistics that were computed, stored for later candidates, by commit ("" for the
             candidate) and prefix.
@@ -228,9 +205,11 @@ class Candidate(Tree):
         self.action = action
         self.facts: dict[str, Any] = {}
         self.seen: dict[tuple[str, str], Statistics] = {}
-        self._commit = commit
-        self._target = target
-        self._run = run
+        self._records: Mapping[str, Commit | RunContext] = {
+            "commit": commit,
+            "target": target,
+            "run": run,
+        }
         self._footers: dict[tuple[str, str], Footer] = {}
 
     @property
@@ -241,7 +220,7 @@ class Candidate(Tree):
     @property
     def commit(self) -> Commit:
         """The commit that would be published; the gate may read the fields that it declares."""
-        return cast(Commit, self._guarded(self._commit, _OF_COMMIT))
+        return cast(Commit, self._guarded("commit"))
 
     @property
     def commit_id(self) -> str:
@@ -252,17 +231,17 @@ class Candidate(Tree):
     def expression(self) -> str:
         """Id of the commit, as an address for a gate that ``reads="anything"``."""
         self._declared.check(ANYTHING, "the candidate by its address")
-        return self._commit.id
+        return self.commit.id
 
     @property
     def target(self) -> Commit:
         """The head of the branch that would move, for a gate that declares ``target``."""
-        return cast(Commit, self._guarded(self._target, _OF_TARGET))
+        return cast(Commit, self._guarded("target"))
 
     @property
     def run(self) -> RunContext:
         """The run that publishes: key and metadata need ``run`` declared, attempt ``attempt``."""
-        return cast(RunContext, self._guarded(self._run, _OF_RUN))
+        return cast(RunContext, self._guarded("run"))
 
     @property
     def before(self) -> Tree:
@@ -298,9 +277,9 @@ class Candidate(Tree):
 
     def added(self, prefix: str = "") -> Statistics:
         """Return statistics of the files below `prefix` that publishing would add or replace."""
-        found = statistics(self, brought(self.changes(prefix)), self._footers)
-        self.seen["", prefix] = found
-        return found
+        stats = statistics(self, brought(self.changes(prefix)), self._footers)
+        self.seen["", prefix] = stats
+        return stats
 
     def history(self, prefix: str = "", limit: int = 20) -> list[Past]:
         """Return statistics of what earlier commits on the branch brought below `prefix`.
@@ -313,7 +292,7 @@ class Candidate(Tree):
             limit: Return at most this many commits, the latest first, among the latest 1,000;
                 commits that brought no file below the prefix are left out.
         """
-        found: list[Past] = []
+        past: list[Past] = []
         for earlier in self.earlier(prefix) if limit > 0 else ():
             stats = (
                 self._learn(earlier.commit, prefix)
@@ -321,10 +300,10 @@ class Candidate(Tree):
                 else Statistics.decode(earlier.stats)
             )
             if stats is not None and stats.files:
-                found.append(Past(earlier.commit, earlier.created, earlier.run, stats))
-            if len(found) >= limit:
+                past.append(Past(earlier.commit, earlier.created, earlier.run, stats))
+            if len(past) >= limit:
                 break
-        return found
+        return past
 
     def earlier(self, prefix: str) -> Iterator[Earlier]:
         """Yield the earlier commits that may have touched a prefix, the latest first."""
@@ -342,22 +321,18 @@ class Candidate(Tree):
             name: {
                 field.name: getattr(record, field.name)
                 for field in fields(record)
-                if self._declared.has(inputs.get(field.name) or inputs[""])
+                if self._declared.has(input_of(name, field.name))
             }
-            for name, record, inputs in (
-                ("commit", self._commit, _OF_COMMIT),
-                ("target", self._target, _OF_TARGET),
-                ("run", self._run, _OF_RUN),
-            )
+            for name, record in self._records.items()
         }
 
     def _learn(self, commit: str, prefix: str) -> Statistics | None:
         """Return the statistics of a commit's changes; None if its data is deleted or damaged."""
         tree = self.tree(commit)
         with suppress(NotFoundError, CorruptionError):
-            found = statistics(tree, brought(tree.changes(prefix)), {})
-            self.seen[commit, prefix] = found
-            return found
+            stats = statistics(tree, brought(tree.changes(prefix)), {})
+            self.seen[commit, prefix] = stats
+            return stats
         return None
 
     def of(self, gate: str, prefixes: Iterable[str], reads: tuple[str, ...]) -> Self:
@@ -371,5 +346,7 @@ class Candidate(Tree):
         """Store numbers or short texts with the verdict."""
         self.facts.update(facts)
 
-    def _guarded(self, record: Any, inputs: dict[str, str]) -> Any:
-        return record if self._declared.anything else Guarded(record, self._declared, inputs)
+    def _guarded(self, name: str) -> Any:
+        """Return a record, of which a gate can read the fields that it declares."""
+        record = self._records[name]
+        return record if self._declared.anything else Guarded(name, record, self._declared)

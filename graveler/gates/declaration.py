@@ -1,4 +1,8 @@
-"""The declared inputs of a gate: it can read nothing else, and the key of its verdict has them all."""
+"""The inputs that a gate declares, and the facts that it reports.
+
+A gate can read nothing but its declared inputs, and the key of its verdict has them all. Facts are
+small JSON values that are equal in every process.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -25,6 +29,27 @@ _INPUTS: Final = {
     "attempt": "the run's attempt",
     HISTORY: "what earlier commits brought",
 }
+_OF_FIELD: Final[Mapping[str, Mapping[str, str]]] = {
+    "commit": {name: name for name in ("message", "committer", "metadata", "parents", "created")},
+    "target": {},
+    "run": {"key": "run", "metadata": "run"},
+}
+"""The inputs to which fields of the commit, the target and the run belong."""
+
+_OF_RECORD: Final = {"commit": "commit", "target": "target", "run": "attempt"}
+"""The inputs to which all other fields belong."""
+
+_MOST: Final = 64
+_MOST_VALUES: Final = 1_000
+_DEEPEST: Final = 4
+_LONGEST: Final = 500
+_LARGEST: Final = 2**53
+_LEFT_OUT: Final = "…"
+
+
+def input_of(record: str, field: str) -> str:
+    """Return the input to which a field of the commit, the target or the run belongs."""
+    return _OF_FIELD[record].get(field, _OF_RECORD[record])
 
 
 def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
@@ -91,7 +116,7 @@ class Declared:
         """
         if self.has(name):
             return
-        kept = {one for one in self.reads if name not in _SCOPES or one not in _SCOPES}
+        kept = {read for read in self.reads if name not in _SCOPES or read not in _SCOPES}
         wanted = sorted({*kept, name} - {CONTENT}) or [CONTENT]
         way = repr(wanted[0]) if len(wanted) == 1 else f"{{{', '.join(map(repr, wanted))}}}"
         raise InvalidInputError(
@@ -111,7 +136,7 @@ class Declared:
         raise InvalidInputError(
             f"gate {self.gate!r} reads {prefix!r}, which is not below what it declares "
             f"({declared}): ask for that prefix only, name the other one too by also=({prefix!r},), "
-            "or give the gate no prefix, so that it is asked whenever anything changes"
+            "or give the gate no prefix, so that it judges whenever anything changes"
         )
 
 
@@ -123,34 +148,26 @@ class Guarded:
     """A record that shows a gate the fields whose input it declares.
 
     Args:
+        name: Name of the record: ``commit``, ``target`` or ``run``.
         record: The record.
-        declared: What the gate declares.
-        inputs: The input of each field; that of "" is the input of all other fields.
+        declared: The inputs that the gate declares.
     """
 
-    __slots__ = ("_declared", "_inputs", "_record")
+    __slots__ = ("_declared", "_name", "_record")
 
-    def __init__(self, record: Any, declared: Declared, inputs: dict[str, str]) -> None:
+    def __init__(self, name: str, record: Any, declared: Declared) -> None:
+        self._name = name
         self._record = record
         self._declared = declared
-        self._inputs = inputs
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        self._declared.check(self._inputs.get(name) or self._inputs[""])
+        self._declared.check(input_of(self._name, name))
         return getattr(self._record, name)
 
     def __repr__(self) -> str:
         return f"<{type(self._record).__name__} as gate {self._declared.gate!r} sees it>"
-
-
-_MOST: Final = 64
-_MOST_VALUES: Final = 1_000
-_DEEPEST: Final = 4
-_LONGEST: Final = 500
-_LARGEST: Final = 2**53
-_LEFT_OUT: Final = "…"
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
@@ -165,12 +182,16 @@ def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
     Limits: 64 facts, 64 items in a list or mapping, four levels, 1,000 values in total and 500
     characters in a text. What exceeds a limit is cut.
     """
-    return _mapping(facts, 0, count())
+    plain_facts: dict[str, Any] = _several(facts, 0, count())
+    return plain_facts
 
 
-def _mapping(facts: Mapping[str, Any], depth: int, counted: "count[int]") -> dict[str, Any]:
-    chosen = islice(facts.items(), _MOST)
-    return {shortened(str(name)): _plain(value, depth, counted) for name, value in chosen}
+def _several(value: Any, depth: int, counted: "count[int]") -> Any:
+    if isinstance(value, Mapping):
+        chosen = islice(value.items(), _MOST)
+        return {shortened(str(name)): _plain(item, depth, counted) for name, item in chosen}
+    items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+    return [_plain(item, depth, counted) for item in items[:_MOST]]
 
 
 def _plain(value: Any, depth: int, counted: "count[int]") -> Any:
@@ -190,10 +211,3 @@ def _plain(value: Any, depth: int, counted: "count[int]") -> Any:
             return float(value) if math.isfinite(value) else str(float(value))
         case _:
             return shortened(str(value))
-
-
-def _several(value: Any, depth: int, counted: "count[int]") -> Any:
-    if isinstance(value, Mapping):
-        return _mapping(value, depth, counted)
-    items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
-    return [_plain(item, depth, counted) for item in items[:_MOST]]

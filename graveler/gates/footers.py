@@ -1,13 +1,13 @@
 """Footers of Parquet files, which are read without the data."""
 
-import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 
 from graveler.errors import CorruptionError, MissingDependencyError
 from graveler.model import Entry
+from graveler.objects.ranged_file import RangedFile
 
 _DAMAGE: Final = (OSError, ValueError, RuntimeError)
 
@@ -23,54 +23,6 @@ class Files(Protocol):
 
     def read(self, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""
-
-
-class RangedFile(io.RawIOBase):
-    """A file of a tree that reads only the requested ranges.
-
-    Args:
-        read: Returns at most so many bytes from a position on: ``read(start, length)``.
-        size: Size of the file.
-    """
-
-    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
-        super().__init__()
-        self._read = read
-        self._size = size
-        self._position = 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position of the next read."""
-        return self._position
-
-    def seek(self, offset: int, origin: int = io.SEEK_SET) -> int:
-        """Set the position of the next read."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[origin]
-        self._position = max(start + offset, 0)
-        return self._position
-
-    def readall(self) -> bytes:
-        """Return the rest of the file, in one read."""
-        rest = self._read(self._position, max(self._size - self._position, 0))
-        self._position += len(rest)
-        return rest
-
-    def readinto(self, buffer: Any) -> int:
-        """Read into a buffer."""
-        view = memoryview(buffer).cast("B")
-        length = min(len(view), max(self._size - self._position, 0))
-        piece = self._read(self._position, length) if length else b""
-        view[: len(piece)] = piece
-        self._position += len(piece)
-        return len(piece)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +82,7 @@ def open_parquet(files: Files, entry: Entry) -> Any:
     """
     parquet = arrow()
     try:
-        return parquet.ParquetFile(RangedFile(partial(files.read, entry.path), entry.size))
+        return parquet.ParquetFile(RangedFile(entry.size, partial(files.read, entry.path)))
     except _DAMAGE as error:
         raise CorruptionError(
             f"{entry.path!r} cannot be read as Parquet: {str(error).splitlines()[0][:200]}"
@@ -196,10 +148,10 @@ def merged(earlier: Column | None, column: Column) -> Column:
     )
 
 
-def _bound(choose: Any, one: Column, other: Column, which: str) -> Any:
+def _bound(choose: Any, first: Column, second: Column, which: str) -> Any:
     """Return the bound of both parts; None if one part has values but no bound."""
     known = []
-    for column in (one, other):
+    for column in (first, second):
         value = getattr(column, which)
         if value is not None:
             known.append(value)

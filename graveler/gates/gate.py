@@ -3,7 +3,7 @@
 import dis
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from itertools import pairwise
 from math import inf
@@ -133,6 +133,10 @@ class Gate:
         None if there is no such hash; the gate then judges every candidate.
         """
         return fingerprint(self.check)
+
+
+OPTIONS: Final = tuple(field.name for field in fields(Gate) if field.name != "check")
+"""The fields of a gate beside its check."""
 
 
 @overload

@@ -9,9 +9,9 @@ store must not choose which code runs here, so the configuration of the process 
 that are allowed. Built-in checks are always allowed.
 """
 
-import sys
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
@@ -19,14 +19,11 @@ from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.fields import Fields
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, gate_of
-from graveler.gates.gate import BUILT_IN, Check, Gate, as_gate
+from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate, as_gate
 from graveler.gates.isolation.pickling import path_of
 from graveler.records import decode_json, encode_json
 
 _OURS: Final = "graveler.gates"
-_OPTIONS: Final = (
-    "name", "prefix", "severity", "timeout", "isolated", "memory", "also", "reads",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +50,16 @@ class NamedGate:
         try:
             return self.made(allowed)
         except Exception as error:  # noqa: BLE001 - an import may raise anything
-            name = str(self.options.get("name") or self.check)
             reason = (
                 f"gate {self.check!r}, which branches {pattern!r} require, cannot be made here "
                 f"({type(error).__name__}: {error}): make it importable where this runs, or take "
                 f"the requirement away with `graveler gates drop {pattern!r}`"
             )
-            return Gate(name, _Missing(reason), reads="changes")
+
+        def missing(candidate: Candidate) -> bool:
+            raise MissingDependencyError(reason)
+
+        return Gate(str(self.options.get("name") or self.check), missing, reads="changes")
 
     def made(self, allowed: Collection[str] | None = None) -> Gate:
         """Return the gate, or raise the error that prevents it.
@@ -67,21 +67,16 @@ class NamedGate:
         Args:
             allowed: Modules that the gate may come from; None if the caller names it directly.
         """
-        made = as_gate(self._check(allowed))
-        options = {name: value for name, value in self.options.items() if name in _OPTIONS}
-        if "also" in options:
-            options["also"] = tuple(options["also"])
-        fields = {name: getattr(made, name) for name in _OPTIONS}
-        return Gate(check=made.check, **{**fields, **options})
+        options = {name: value for name, value in self.options.items() if name in OPTIONS}
+        return replace(as_gate(self._check(allowed)), **options)
 
-    def _check(self, allowed: Collection[str] | None = None) -> Gate | Check:
+    def _check(self, allowed: Collection[str] | None) -> Gate | Check:
         if ":" not in self.check:
             return gate_of(self.check, self.parameters)
         module, _, name = self.check.partition(":")
         if allowed is not None:
             _check_module(module, allowed)
-        __import__(module)
-        value: Any = sys.modules[module]
+        value: Any = import_module(module)
         for part in name.split("."):
             value = getattr(value, part)
             if allowed is not None:
@@ -98,17 +93,9 @@ class NamedGate:
     @classmethod
     def decode(cls, raw: Any) -> "NamedGate":
         """Return the gate of JSON values, or raise CorruptionError."""
-        found = Fields(raw, "required gate")
-        parameters, options = (found.mapping(name, {}) for name in ("parameters", "options"))
-        return cls(found.text("check"), dict(parameters), dict(options))
-
-
-@dataclass(frozen=True)
-class _Missing:
-    reason: str
-
-    def __call__(self, candidate: Candidate) -> bool:
-        raise MissingDependencyError(self.reason)
+        fields = Fields(raw, "required gate")
+        parameters, options = fields.mapping("parameters", {}), fields.mapping("options", {})
+        return cls(fields.text("check"), dict(parameters), dict(options))
 
 
 def named(
@@ -128,12 +115,11 @@ def named(
         InvalidInputError: Another process cannot import the check, there is no such check, or
             its module is not allowed.
     """
-    found = (
-        _of_text(gate, parameters or {}, allowed)
-        if isinstance(gate, str)
-        else _of_gate(as_gate(gate), allowed)
-    )
-    return NamedGate.decode(decode_json(encode_json(found.encode()), "gate"))
+    if isinstance(gate, str):
+        made = _of_text(gate, parameters or {}, allowed)
+    else:
+        made = _of_gate(as_gate(gate), allowed)
+    return NamedGate.decode(decode_json(encode_json(made.encode()), "gate"))
 
 
 def _of_text(
@@ -155,8 +141,7 @@ def _of_text(
 def _of_gate(gate: Gate, allowed: Collection[str] | None) -> NamedGate:
     check = gate.check
     if isinstance(check, BuiltIn):
-        usual = gate_of(check.kind, check.parameters)
-        where, parameters = check.kind, check.parameters
+        plain = NamedGate(check.kind, check.parameters)
     else:
         path = path_of(check)
         if path is None:
@@ -165,18 +150,15 @@ def _of_gate(gate: Gate, allowed: Collection[str] | None) -> NamedGate:
                 f"{check!r}. Make it a function of a module that can be imported, or use a "
                 f"built-in check ({', '.join(sorted(BUILT_IN))})"
             )
-        where, parameters = path, {}
-        usual = as_gate(NamedGate(path)._check(allowed))
-    options = {
-        name: getattr(gate, name)
-        for name in _OPTIONS
-        if getattr(gate, name) != getattr(usual, name)
-    }
-    return NamedGate(where, parameters, options)
+        plain = NamedGate(path)
+    usual = plain.made(allowed)
+    values = {name: getattr(gate, name) for name in OPTIONS}
+    options = {name: value for name, value in values.items() if value != getattr(usual, name)}
+    return replace(plain, options=options)
 
 
 def _is_within(module: str, allowed: Collection[str]) -> bool:
-    return any(module == one or module.startswith(f"{one}.") for one in allowed)
+    return any(f"{module}.".startswith(f"{name}.") for name in allowed)
 
 
 def _check_module(module: str, allowed: Collection[str]) -> None:

@@ -70,9 +70,10 @@ class Source(ABC):
     def open(self, tree: str, path: str) -> BinaryIO:
         """Return a readable, seekable stream of a file of a tree."""
 
-    @abstractmethod
     def get(self, tree: str, path: str) -> bytes:
         """Return the bytes of a file of a tree."""
+        with self.open(tree, path) as file:
+            return file.read()
 
     @abstractmethod
     def read(self, tree: str, path: str, start: int, length: int) -> bytes:

@@ -18,9 +18,9 @@ from graveler.errors import (
     PreconditionFailedError,
 )
 from graveler.objects.address import check_key, check_prefix, check_range, folder_of_prefix
+from graveler.objects.ranged_file import READ_AHEAD_BYTES, RangedFile
 from graveler.objects.s3_client import S3Client, S3Settings
 from graveler.objects.s3_errors import PastTheEndError, s3_errors
-from graveler.objects.s3_stream import READ_AHEAD_BYTES, RangedFile
 from graveler.objects.s3_write import PART_BYTES, Writer, Written
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.privacy import shown_uri

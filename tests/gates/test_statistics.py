@@ -14,10 +14,11 @@ import graveler
 from graveler import checks
 from graveler.errors import GateFailedError
 from graveler.gates import Candidate, Gate
-from graveler.gates.footers import RangedFile, read_footer
+from graveler.gates.footers import read_footer
 from graveler.gates.statistics import Statistics, statistics
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
+from graveler.objects.ranged_file import RangedFile
 from graveler.objects.store import ANYTHING
 from graveler.publishing import RequiredGates
 from tests.gates.parquet import parquet, rows
@@ -224,7 +225,7 @@ def test_the_dump_of_refs_brings_required_gates_along(repo, memory_lake, tmp_pat
 @given(st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 200))))
 def test_a_ranged_file_reads_as_any_file(data, reads):
     files = Stored({"a": data})
-    ours, theirs = RangedFile(partial(files.read, "a"), len(data)), io.BytesIO(data)
+    ours, theirs = RangedFile(len(data), partial(files.read, "a")), io.BytesIO(data)
     for position, length in reads:
         for file in (ours, theirs):
             file.seek(position)

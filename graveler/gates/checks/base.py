@@ -1,7 +1,7 @@
 """Built-in checks: their definition, their parameters, and the files that they judge."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import wraps
 from inspect import BoundArguments, Parameter, Signature, signature
@@ -13,7 +13,7 @@ from graveler.arguments import duration
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.fingerprint import ByVersion
-from graveler.gates.gate import BUILT_IN, Check, Gate
+from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate
 from graveler.gates.statistics import brought, counts
 from graveler.model import Entry
 
@@ -25,7 +25,6 @@ Judge = Callable[[Candidate, list[Entry]], str | None]
 _SHOWN: Final = 5
 _SCOPES: Final = ("changes", "all")
 _MISSING: Final = ("refuse", "allow")
-_OPTIONS: Final = tuple(field.name for field in fields(Gate) if field.name != "check")
 _WORDS: Final[Mapping[Any, str]] = {
     int: "a whole number",
     float: "a number",
@@ -133,8 +132,8 @@ def _check_of(kind: str, parameters: Mapping[str, Any]) -> Check:
 def _signature(define: Callable[..., Rule]) -> Signature:
     """Return the parameters of a definition without its options."""
     whole = signature(define)
-    kept = [one for one in whole.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-    return whole.replace(parameters=kept)
+    named = [value for value in whole.parameters.values() if value.kind is not value.VAR_KEYWORD]
+    return whole.replace(parameters=named)
 
 
 def _gate(define: Callable[..., Rule], bound: BoundArguments, options: Mapping[str, Any]) -> Gate:
@@ -144,9 +143,9 @@ def _gate(define: Callable[..., Rule], bound: BoundArguments, options: Mapping[s
         InvalidInputError: The check takes no such arguments, or a gate no such options.
     """
     kind = define.__name__
-    if odd := [name for name in options if name not in _OPTIONS]:
+    if odd := [name for name in options if name not in OPTIONS]:
         raise InvalidInputError(
-            f"check {kind}: {odd[0]!r}: there is no such option; a gate has {', '.join(_OPTIONS)}"
+            f"check {kind}: {odd[0]!r}: there is no such option; a gate has {', '.join(OPTIONS)}"
         )
     bound.apply_defaults()
     try:

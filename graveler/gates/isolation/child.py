@@ -26,12 +26,12 @@ from graveler.errors import (
     ObjectNotFoundError,
 )
 from graveler.gates.candidate import Candidate
-from graveler.gates.footers import RangedFile
 from graveler.gates.gate import Answer, Gate, ask, died
 from graveler.gates.isolation.channel import Message, MessageReader, encode_answer, send
 from graveler.gates.isolation.server import LONGEST_PIECE
 from graveler.gates.source import Difference, Earlier, Source
 from graveler.names import path_key
+from graveler.objects.ranged_file import RangedFile
 from graveler.objects.verified import Verifier, verified_stream
 from graveler.process import only_judging
 from graveler.reads.files import refusal
@@ -188,18 +188,13 @@ class RemoteSource(Source):
         if value is None:
             raise ObjectNotFoundError(f"nothing at {path!r} in the {tree}")
         entry = decode_entry(key, value)
-        ranged = RangedFile(partial(self.read, tree, path), entry.size)
+        ranged = RangedFile(entry.size, partial(self.read, tree, path))
         verifier = Verifier(
             entry.size,
             entry.checksum,
             lambda actual, wanted: refusal(self.uri(entry.address), entry, actual, wanted),
         )
         return verified_stream(cast(BinaryIO, BufferedReader(ranged, _BUFFER)), verifier)
-
-    def get(self, tree: str, path: str) -> bytes:
-        """Return the bytes of a file of a tree."""
-        with self.open(tree, path) as file:
-            return file.read()
 
     def read(self, tree: str, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of a file of a tree, from `start` on."""

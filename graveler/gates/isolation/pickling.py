@@ -10,6 +10,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable
+from pkgutil import resolve_name
 from types import FunctionType
 from typing import Any, Final
 
@@ -20,39 +21,36 @@ _Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 _MAIN: Final = "__main__"
 
 
-def found(module: str, name: str) -> Any:
-    """Return the object at a dotted name of a module; for a gate, its check."""
-    __import__(module)
-    value: Any = sys.modules[module]
-    for part in name.split("."):
-        value = getattr(value, part)
+def resolve(path: str) -> Any:
+    """Return the object at ``package.module:name``; for a gate, its check."""
+    value = resolve_name(path)
     return value.check if isinstance(value, Gate) else value
 
 
 def importable(module: str) -> bool:
     """Return whether another process would import the same module under that name."""
-    ours = sys.modules.get(module.partition(".")[0])
-    if module == _MAIN or ours is None or module not in sys.modules:
+    package = sys.modules.get(module.partition(".")[0])
+    if module == _MAIN or package is None or module not in sys.modules:
         return False
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
-        spec = None if find is None else find(ours.__name__, None)
+        spec = None if find is None else find(package.__name__, None)
         if spec is not None:
-            there = getattr(ours, "__spec__", None)
-            return there is not None and spec.origin == there.origin
+            loaded = getattr(package, "__spec__", None)
+            return loaded is not None and spec.origin == loaded.origin
     return False
 
 
 def path_of(check: Any) -> str | None:
-    """Return ``package.module:name`` if a check can be imported from there, else None."""
+    """Return ``package.module:name`` if another process can import a check from it, else None."""
     module, name = getattr(check, "__module__", None), getattr(check, "__qualname__", None)
     if not (isinstance(module, str) and isinstance(name, str)) or "<" in name:
         return None
+    path = f"{module}:{name}"
     try:
-        same = importable(module) and found(module, name) is check
+        return path if importable(module) and resolve(path) is check else None
     except (ImportError, AttributeError):
         return None
-    return f"{module}:{name}" if same else None
 
 
 class _ByName(pickle.Pickler):
@@ -63,8 +61,8 @@ class _ByName(pickle.Pickler):
             path = path_of(value)
             if path is None:
                 raise pickle.PicklingError(f"{value!r} cannot be imported elsewhere")
-            if value is not found:  # which is pickled like any function
-                return found, tuple(path.split(":"))
+            if value is not resolve:  # which is pickled like any function
+                return resolve, (path,)
         if isinstance(value, type) and not importable(value.__module__):
             raise pickle.PicklingError(f"{value!r} cannot be imported elsewhere")
         return NotImplemented
