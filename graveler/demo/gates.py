@@ -29,9 +29,9 @@ def schema(candidate: Candidate) -> str | None:
     """The columns are the expected ones, in order and type."""
     for hour in _hours(candidate, FLIGHTS):
         for path, table in _tables(candidate, hour):
-            found = {field.name: _type(field.type) for field in table.schema}
-            if list(found.items()) != [(name, _expected(name)) for name in FLIGHTS_SQL]:
-                wrong = sorted(set(found.items()) ^ {(n, _expected(n)) for n in FLIGHTS_SQL})
+            columns = {field.name: _type(field.type) for field in table.schema}
+            if list(columns.items()) != [(name, _expected(name)) for name in FLIGHTS_SQL]:
+                wrong = sorted(set(columns.items()) ^ {(n, _expected(n)) for n in FLIGHTS_SQL})
                 return f"{path}: columns differ: {wrong[:_SHOWN]}"
     return None
 

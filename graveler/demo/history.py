@@ -56,7 +56,7 @@ class History:
 
     def positions(self) -> dict[str, float]:
         """Return where each commit is in time: main's at 0, 1, 2 …, the runs' between them."""
-        found = {commit.id: float(place) for place, commit in enumerate(self.main)}
+        places = {commit.id: float(place) for place, commit in enumerate(self.main)}
         between: defaultdict[int, list[Commit]] = defaultdict(list)
         for lane in self.lanes:
             for commit in lane.commits:
@@ -65,8 +65,8 @@ class History:
         for place, commits in between.items():
             commits.sort(key=lambda commit: commit.created)
             for count, commit in enumerate(commits, 1):
-                found[commit.id] = place + count / (len(commits) + 1)
-        return found
+                places[commit.id] = place + count / (len(commits) + 1)
+        return places
 
 
 def read_history(repository: Repository, branch: str = "main") -> History:
@@ -84,7 +84,7 @@ def read_history(repository: Repository, branch: str = "main") -> History:
 def _lanes(repository: Repository, main: tuple[Commit, ...]) -> tuple[Lane, ...]:
     on_main = {commit.id for commit in main}
     ends = [(parent, commit.id) for commit in main for parent in commit.parents[1:]]
-    ends += [(there.commit_id, "") for there in repository.branches(hidden=True) if there.hidden]
+    ends += [(branch.commit_id, "") for branch in repository.branches(hidden=True) if branch.hidden]
     lanes = []
     for head, merge in ends:
         commits = []
@@ -101,13 +101,13 @@ def _lives(trees: list[tuple[RangeInfo, ...]]) -> tuple[RangeLife, ...]:
     alive: dict[bytes, RangeLife] = {}
     over: list[RangeLife] = []
     for place, tree in enumerate(trees):
-        there = {info.id: info for info in tree}
-        over += [life for identifier, life in alive.items() if identifier not in there]
+        ranges = {info.id: info for info in tree}
+        over += [life for identifier, life in alive.items() if identifier not in ranges]
         alive = {
             identifier: RangeLife(
                 info, alive[identifier].first if identifier in alive else place, place
             )
-            for identifier, info in there.items()
+            for identifier, info in ranges.items()
         }
     over += alive.values()
     return tuple(sorted(over, key=lambda life: (life.info.min_key, life.first)))

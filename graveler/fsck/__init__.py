@@ -1,4 +1,4 @@
-"""Checks that everything is there, and sound, that the refs of a repository need."""
+"""The check of everything that the refs of a repository need."""
 
 from graveler.fsck.check import fsck
 from graveler.fsck.report import FsckReport, Problem, ProblemKind

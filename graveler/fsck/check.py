@@ -90,9 +90,7 @@ class _Fsck:
     def run(self, also: Mapping[str, str]) -> FsckReport:
         self._find_roots(also)
         self._walk(self._roots.values())
-        has_tree = (
-            self._stores.refs.expired.has_tree
-        )  # of a condemned one: see `graveler.gc.condemnation`
+        has_tree = self._stores.refs.expired.has_tree  # a condemned commit may have lost its tree
         gone = {
             name for name, record in self._refs.expired.list() if record.gone or not has_tree(name)
         }
@@ -206,11 +204,11 @@ class _Fsck:
             except CorruptionError as error:
                 names.add(self._add(ProblemKind.RANGE, info.id.hex(), str(error)))
 
-    def _drain(self, found: Generator[TableProblem, None, _T], names: set[_Name]) -> _T:
+    def _drain(self, problems: Generator[TableProblem, None, _T], names: set[_Name]) -> _T:
         """Keep the problems of a table under `names`; return what could be read of it."""
         while True:
             try:
-                problem = next(found)
+                problem = next(problems)
             except StopIteration as end:
                 result: _T = end.value
                 return result
@@ -274,20 +272,20 @@ class _Fsck:
 def _entry(key: bytes, value: bytes) -> Entry:
     """Return an entry whose content identity follows from its fields, or raise CorruptionError."""
     entry = decode_entry(key, value)
-    stated, found = value_identity(value), entry_identity(entry)
-    if stated != found:
+    stated, computed = value_identity(value), entry_identity(entry)
+    if stated != computed:
         raise CorruptionError(
-            f"entry at {key!r} has the content identity {stated.hex()}, its fields give {found.hex()}"
+            f"entry at {key!r} has the content identity {stated.hex()}, its fields give {computed.hex()}"
         )
     return entry
 
 
 def _staged_entry(key: bytes, identifier: bytes | None, value: bytes) -> Entry:
     """Return a staged entry, or raise CorruptionError: a commit goes by its record id."""
-    found = record_id(key, value)
-    if identifier != found:
+    computed = record_id(key, value)
+    if identifier != computed:
         raise CorruptionError(
-            f"staged write of {key!r} has another record id than its bytes ({found.hex()}): it was "
+            f"staged write of {key!r} has another record id than its bytes ({computed.hex()}): it was "
             "damaged or changed in the key-value store; write the path again before it is committed"
         )
     return _entry(key, value)

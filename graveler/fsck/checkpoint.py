@@ -37,12 +37,12 @@ class Checkpoint:
         self._kv = stores.kv
         self._ids = stores.ids
         self._partition = f"fsck:{stores.uid}"
-        self._found: list[bytes] = []
+        self._sound: list[bytes] = []
         self._written = monotonic()
         self._writable = True
-        there = frozenset(self._read())
-        self._kept = bool(there)
-        self.known = there if resume else frozenset()
+        earlier = frozenset(self._read())
+        self._kept = bool(earlier)
+        self.known = earlier if resume else frozenset()
         if not resume:
             self.forget()
 
@@ -54,17 +54,17 @@ class Checkpoint:
 
     def add(self, mark: bytes) -> None:
         """Record a sound object."""
-        self._found.append(mark)
-        if len(self._found) >= _MOST_MARKS or monotonic() - self._written > _PAUSE_S:
+        self._sound.append(mark)
+        if len(self._sound) >= _MOST_MARKS or monotonic() - self._written > _PAUSE_S:
             self.write()
 
     def write(self) -> None:
         """Write the sound objects; if that fails, a resumed check reads them again."""
-        found, self._found, self._written = self._found, [], monotonic()
-        if not found or not self._writable:
+        marks, self._sound, self._written = self._sound, [], monotonic()
+        if not marks or not self._writable:
             return
         try:
-            self._kv.set(self._partition, self._ids.unique().encode(), b"".join(found))
+            self._kv.set(self._partition, self._ids.unique().encode(), b"".join(marks))
             self._kept = True
         except GravelerError as error:  # a read-only lake can be checked too
             self._writable = False
@@ -74,7 +74,7 @@ class Checkpoint:
 
     def forget(self) -> None:
         """Remove the record."""
-        self._found = []
+        self._sound = []
         if self._kept:
             self._kv.drop(self._partition)
             self._kept = False

@@ -128,8 +128,8 @@ class ObjectCheck:
             info = store.head(key)
             if info.size != entry.size:
                 return f"has {info.size} bytes, its entry says {entry.size}", 0
-            if entry.version and (there := version_of(info, entry.version)) != entry.version:
-                return f"is at {there}, and was at {entry.version} when it was linked", 0
+            if entry.version and (version := version_of(info, entry.version)) != entry.version:
+                return f"is at {version}, and was at {entry.version} when it was linked", 0
             algorithm, _, expected = entry.checksum.partition(":")
             fresh = new_hash(algorithm)
             if self.depth != "checksum" or fresh is None:

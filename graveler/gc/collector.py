@@ -151,12 +151,12 @@ class GarbageCollector:
         mark = text(mark, "mark")
         flag(dry_run, "dry_run")
         self._check_storage()
-        found = self._marks.get(mark)
-        if found.state in (MarkState.SWEPT, MarkState.LOST):
-            return found
+        condemned = self._marks.get(mark)
+        if condemned.state in (MarkState.SWEPT, MarkState.LOST):
+            return condemned
         if dry_run:
-            return self._look_and_delete(found, None, progress, lambda _: True) or found
-        self._check_ripe(found)
+            return self._look_and_delete(condemned, None, progress, lambda _: True) or condemned
+        self._check_ripe(condemned)
         with Lease(
             self._stores.kv,
             self._stores.uid,
@@ -165,18 +165,18 @@ class GarbageCollector:
             ids=self._stores.ids,
             seconds=self._lease_seconds,
         ) as lease:
-            found = self._marks.move(
-                mark, WAITING, lambda there: replace(there, state=MarkState.SWEEPING)
+            condemned = self._marks.move(
+                mark, WAITING, lambda current: replace(current, state=MarkState.SWEEPING)
             )
-            if self._marks.is_lost(found):
-                return close_lost(self._stores, self._marks, found)
-            done = self._sweep(found, lease.hold, progress)
+            if self._marks.is_lost(condemned):
+                return close_lost(self._stores, self._marks, condemned)
+            done = self._sweep(condemned, lease.hold, progress)
             swept = store_now(self._stores.objects, self._stores.uid)
             done = self._marks.move(
                 mark,
                 (MarkState.SWEEPING,),
-                lambda there: replace(
-                    there,
+                lambda current: replace(
+                    current,
                     state=MarkState.SWEPT,
                     swept=swept,
                     freed=done.freed,
@@ -198,9 +198,9 @@ class GarbageCollector:
         grace, window = duration(grace, "grace"), duration(window, "window")
         new = self.mark(grace=grace, window=window, progress=progress)
         ripe = [
-            each.id
-            for each in list(self._marks.list())
-            if each.state in WAITING and self._is_ripe(each)
+            earlier.id
+            for earlier in list(self._marks.list())
+            if earlier.state in WAITING and self._is_ripe(earlier)
         ]
         swept = {identifier: self.sweep(identifier, progress=progress) for identifier in ripe}
         return [swept.pop(new.id, new), *swept.values()]
@@ -214,13 +214,13 @@ class GarbageCollector:
             StateError: The mark is being swept, or was.
         """
         mark = text(mark, "mark")
-        found = self._marks.get(mark)
-        if found.state is MarkState.CONDEMNED and self._marks.is_lost(found):
-            close_lost(self._stores, self._marks, found)
+        condemned = self._marks.get(mark)
+        if condemned.state is MarkState.CONDEMNED and self._marks.is_lost(condemned):
+            close_lost(self._stores, self._marks, condemned)
         undone = self._marks.move(
             mark,
             (MarkState.CONDEMNED, MarkState.MARKING, MarkState.UNDELETED),
-            lambda there: replace(there, state=MarkState.UNDELETED),
+            lambda current: replace(current, state=MarkState.UNDELETED),
         )
         withdraw(self._stores, mark)
         self._marks.forget_pages(mark)
@@ -273,7 +273,7 @@ class GarbageCollector:
             self._marks.move(
                 mark.id,
                 (MarkState.MARKING,),
-                lambda there: replace(there, state=MarkState.SUPERSEDED),
+                lambda current: replace(current, state=MarkState.SUPERSEDED),
             )
         except StateError:
             return  # it was finished at the same time

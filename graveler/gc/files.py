@@ -106,10 +106,10 @@ class Rescuer:
         written = False
         waited, looks = 0.0, 0
         while True:
-            found = self._files.find(identifier)
-            if found is None:
+            current = self._files.find(identifier)
+            if current is None:
                 return written
-            record, predicate = found
+            record, predicate = current
             if record.state is FileState.DELETING:
                 # only the sweep may finish this: its request to delete may still arrive
                 if waited > _PATIENCE_S:

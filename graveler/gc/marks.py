@@ -163,34 +163,34 @@ def _encode(mark: Mark) -> bytes:
 
 def _decode(raw: bytes) -> Mark:
     what = "record of a mark"
-    found = Fields(decode_json(raw, what), what)
-    pages = found.record("pages")
+    stored = Fields(decode_json(raw, what), what)
+    pages = stored.record("pages")
     return Mark(
-        id=found.name("id"),
-        state=found.one_of("state", MarkState),
-        created=unix_us(found.moment("created")),
-        window=found.real("window", most=_LONGEST),
-        grace=found.real("grace", most=_LONGEST),
-        marked=unix_us(found.moment("marked")),
-        condemned=_tallies(found, "condemned"),
-        kept=_tallies(found, "kept"),
-        unknown=found.number("unknown"),
-        unknown_keys=found.texts("unknown_keys"),
+        id=stored.name("id"),
+        state=stored.one_of("state", MarkState),
+        created=unix_us(stored.moment("created")),
+        window=stored.real("window", most=_LONGEST),
+        grace=stored.real("grace", most=_LONGEST),
+        marked=unix_us(stored.moment("marked")),
+        condemned=_tallies(stored, "condemned"),
+        kept=_tallies(stored, "kept"),
+        unknown=stored.number("unknown"),
+        unknown_keys=stored.texts("unknown_keys"),
         pages={kind: pages.number(kind) for kind in Kind if kind in pages},
-        tokens=found.names("tokens"),
-        swept=unix_us(found.moment("swept")),
-        freed=_tallies(found, "freed"),
-        spared=_tallies(found, "spared"),
-        nonce=found.text("nonce"),
+        tokens=stored.names("tokens"),
+        swept=unix_us(stored.moment("swept")),
+        freed=_tallies(stored, "freed"),
+        spared=_tallies(stored, "spared"),
+        nonce=stored.text("nonce"),
     )
 
 
-def _tallies(found: Fields, name: str) -> dict[Kind, Tally]:
-    stored = found.record(name)
+def _tallies(stored: Fields, name: str) -> dict[Kind, Tally]:
+    tallies = stored.record(name)
     pairs = {
-        kind: row(stored.value(kind), ("count", "size"), stored.what)
+        kind: row(tallies.value(kind), ("count", "size"), tallies.what)
         for kind in Kind
-        if kind in stored
+        if kind in tallies
     }
     return {kind: Tally(pair.number("count"), pair.number("size")) for kind, pair in pairs.items()}
 
@@ -293,8 +293,8 @@ class Marks:
         """
         if mark.state not in WAITING:
             return False
-        there = sum(1 for _ in self._objects.list(f"{self._folder}/{mark.id}/"))
-        return there < sum(mark.pages.values())
+        pages = sum(1 for _ in self._objects.list(f"{self._folder}/{mark.id}/"))
+        return pages < sum(mark.pages.values())
 
     def forget_pages(self, mark: str) -> None:
         """Remove the pages of a mark that is over."""

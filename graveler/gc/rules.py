@@ -53,8 +53,8 @@ class Keep:
 KEEP_ALL: Final = Keep()
 
 
-def _larger(one: Any, other: Any) -> Any:
-    return other if one is None else one if other is None else max(one, other)
+def _larger(left: Any, right: Any) -> Any:
+    return right if left is None else left if right is None else max(left, right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ class Retention:
 
     def of(self, branch: str) -> Keep:
         """Return what is kept of a branch."""
-        found = None
+        kept = None
         for pattern, keep in self.patterns.items():
             if fnmatchcase(branch, pattern):
-                found = keep if found is None else found | keep
-        return self.default if found is None else found
+                kept = keep if kept is None else kept | keep
+        return self.default if kept is None else kept
 
 
 class RetentionRules:
@@ -124,8 +124,8 @@ class RetentionRules:
             if pattern is None:
                 return Retention(KEEP_ALL, rules.patterns)
             if pattern not in rules.patterns:
-                there = ", ".join(rules.patterns) or "none"
-                raise NotFoundError(f"no retention rule for {pattern!r} (there are: {there})")
+                patterns = ", ".join(rules.patterns) or "none"
+                raise NotFoundError(f"no retention rule for {pattern!r} (there are: {patterns})")
             return Retention(
                 rules.default,
                 {name: keep for name, keep in rules.patterns.items() if name != pattern},

@@ -77,8 +77,8 @@ class Sweep:
         for commit in self._marks.names(self._mark, Kind.COMMITS):
             self._count(Kind.COMMITS, 0, gone=self._expire(commit))
         for file in self._survey.strays():
-            found = self._files.find(file.id)
-            if found is None or found[0].mark != self._mark.id or found[0].state in _STAYS:
+            record = self._files.get(file.id)
+            if record is None or record.mark != self._mark.id or record.state in _STAYS:
                 self._survey.trees.reach_stray(file.id)
         for kind in (Kind.METARANGES, Kind.RANGES):
             for name, size in self._marks.names(self._mark, kind):
@@ -100,31 +100,31 @@ class Sweep:
     def _expire(self, commit: str) -> bool:
         """Declare a commit expired, unless it is needed; return whether it is."""
         while True:
-            found = self._expired.find(commit)
-            if found is not None and found[0].gone:
+            current = self._expired.find(commit)
+            if current is not None and current[0].gone:
                 # by an earlier sweep of this mark, which died, or by that of a later mark
-                return found[0].mark == self._mark.id
-            if found is None or found[0].mark != self._mark.id:
+                return current[0].mark == self._mark.id
+            if current is None or current[0].mark != self._mark.id:
                 # a writer has named the commit, and removed the condemnation
                 self._survey.trees.reach_tree(self._survey.graph.get(commit).tree)
                 return False
             if commit in self._survey.kept or self._survey.has_tree(commit):
-                if self._hold is None or self._expired.remove(commit, found[1]):
+                if self._hold is None or self._expired.remove(commit, current[1]):
                     return False
                 continue
             record = Expired(self._mark.id, unix_us(self._stores.clock.now()), gone=True)
-            if self._hold is None or self._expired.write(commit, record, found[1]):
+            if self._hold is None or self._expired.write(commit, record, current[1]):
                 return True
 
     def _delete_table(self, identifier: bytes) -> bool:
         """Delete a table, unless it is needed; return whether it is gone."""
         taken = False
         while True:
-            found = self._files.find(identifier)
-            if found is None or found[0].mark != self._mark.id:
+            current = self._files.find(identifier)
+            if current is None or current[0].mark != self._mark.id:
                 self._survey.trees.reach_stray(identifier)  # taken over by a writer
                 return False
-            record, predicate = found
+            record, predicate = current
             condemned = record.state is FileState.CONDEMNED
             if record.state is FileState.DELETED:
                 return True

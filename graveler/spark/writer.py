@@ -104,9 +104,9 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
         raise InvalidInputError(f"mode {mode!r}: an owner is only for mode 'append'")
     mark = f"{sha256(owner.encode()).hexdigest()[:_MARK]}-" if owner else ""
     folder = f"{path.rstrip('/')}/"
-    if mode == "error" and (there := next(target.entries(folder), None)):
+    if mode == "error" and (existing := next(target.entries(folder), None)):
         raise AlreadyExistsError(
-            f"{there.path!r} is there already: write with mode 'append' or 'overwrite'"
+            f"{existing.path!r} exists already: write with mode 'append' or 'overwrite'"
         )
     store = target.repository.objects
     address = target.new_address()

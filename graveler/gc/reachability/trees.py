@@ -51,8 +51,8 @@ class Trees:
         try:
             reader = self._open(identifier)
             if reader.user_properties.get("type") == TableKind.METARANGE:
-                for found in list(self._ranges(reader)):
-                    self.reach_stray(found)
+                for range_id in list(self._ranges(reader)):
+                    self.reach_stray(range_id)
             else:
                 self._scratch.add_addresses(list(self._addresses(reader)))
         except (ObjectNotFoundError, CorruptionError):
