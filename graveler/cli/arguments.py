@@ -68,19 +68,21 @@ class Address(NamedTuple):
         return address
 
 
-def read_pairs(texts: Iterable[str] | None) -> dict[str, str]:
-    """Return the pairs.
+def split_pair(option: str, text: str) -> tuple[str, str]:
+    """Return the name and the value of ``NAME=VALUE``.
 
     Raises:
-        UsageError: One has no name or no ``=``.
+        UsageError: There is no name or no ``=``.
     """
-    pairs = {}
-    for text in texts or ():
-        name, separator, value = text.partition("=")
-        if not (name and separator):
-            raise UsageError(f"--meta {text!r}: give NAME=VALUE")
-        pairs[name] = value
-    return pairs
+    name, separator, value = text.partition("=")
+    if not (name and separator):
+        raise UsageError(f"{option} {text!r}: give NAME=VALUE")
+    return name, value
+
+
+def read_pairs(texts: Iterable[str] | None) -> dict[str, str]:
+    """Return the pairs of ``--meta``; of a repeated name, the last value."""
+    return dict(split_pair("--meta", text) for text in texts or ())
 
 
 def read_strategy(text: str) -> str | None:
@@ -100,10 +102,10 @@ def read_duration(option: str, text: str) -> timedelta:
     Raises:
         UsageError: The text is not a length of time.
     """
-    found = arguments.read_duration(text)
-    if found is None:
+    duration = arguments.read_duration(text)
+    if duration is None:
         raise UsageError(f"{option} {text!r}: give a number and d, h, m or s, as in 7d or 36h")
-    return found
+    return duration
 
 
 def read_rate(option: str, text: str) -> float:

@@ -55,7 +55,7 @@ def _exit_code(error: Exception) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, GravelerError):
         return str(error)
-    # other errors, Spark's above all, hold a whole stack trace
+    # the text of other errors, above all Spark's, may be a stack trace
     first = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {first} (--debug shows where)"
 

@@ -3,8 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TextIO
 
 import typer
@@ -20,7 +20,7 @@ class ReaderGoneError(Exception):
 
 
 def to_json(value: Any) -> str:
-    """Return one line of JSON, in ASCII, so that no terminal or pipe can garble it."""
+    """Return one line of JSON, in ASCII, which every terminal and pipe preserves."""
     return json.dumps(value, separators=(", ", ": "))
 
 
@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes in the largest fitting unit."""
     if size < _KIB:
         return f"{size} B"
     power = min((size.bit_length() - 1) // 10, len(_UNITS))
@@ -64,10 +64,8 @@ class Output:
         Raises:
             ReaderGoneError: The reader has closed the output.
         """
-        try:
+        with _reader():
             sys.stdout.write(text + "\n")
-        except BrokenPipeError as error:
-            raise ReaderGoneError from error
 
     def show(self, value: Mapping[str, Any], *lines: str) -> None:
         """Write `value` as a line of JSON where ``--json`` is given, else the lines."""
@@ -79,18 +77,14 @@ class Output:
 
     def data(self, piece: bytes) -> None:
         """Write bytes as they are."""
-        try:
+        with _reader():
             sys.stdout.flush()
             sys.stdout.buffer.write(piece)
-        except BrokenPipeError as error:
-            raise ReaderGoneError from error
 
     def flush(self) -> None:
         """Flush the buffer."""
-        try:
+        with _reader():
             sys.stdout.flush()
-        except BrokenPipeError as error:
-            raise ReaderGoneError from error
 
     def abandon(self) -> None:
         """Discard what is buffered, so that the interpreter ends without an error."""
@@ -102,3 +96,12 @@ class Output:
 
 def _wants_color(stream: TextIO) -> bool:
     return stream.isatty() and not environment("NO_COLOR")
+
+
+@contextmanager
+def _reader() -> Iterator[None]:
+    """Raise ReaderGoneError if the reader has closed the output."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error

@@ -1,4 +1,4 @@
-"""What a verb works with: the lake, the repository, the output."""
+"""The context of a verb: the lake, the repository, the output."""
 
 import sys
 from collections.abc import Iterator
@@ -140,7 +140,7 @@ class Session:
 
     @property
     def default_branch(self) -> str:
-        """The branch to use where none is named."""
+        """The branch to use if none is named."""
         return self.repository.stores.default_branch
 
     def branch(self, name: str) -> "Branch":
@@ -148,7 +148,7 @@ class Session:
         return self.repository.branch(name or self.default_branch)
 
     def view(self, ref: str) -> "View":
-        """Return what to read: a branch with its staged writes, or any other ref's commit."""
+        """Return a branch with its staged writes, or the commit of any other ref."""
         name = ref or self.default_branch
         try:
             return self.repository.branch(name)

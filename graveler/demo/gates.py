@@ -1,7 +1,7 @@
-"""What must hold of an hour before main may have it.
+"""The gates of the demo: conditions that an hour must meet before main moves.
 
-The gates look at the candidate, at the hours that it changes, and at nothing else. An hour is
-a small file or two: they are read here, without Spark.
+A gate reads only the hours that its candidate changes. An hour is one or two small files, which are
+read here, without Spark.
 """
 
 import csv
@@ -38,7 +38,7 @@ def schema(candidate: Candidate) -> str | None:
 
 @gate("row count")
 def row_count(candidate: Candidate) -> str | None:
-    """Every row that landed is there, and no more."""
+    """The table has as many rows as landed."""
     for hour in sorted({*_hours(candidate, INPUT), *_hours(candidate, FLIGHTS)}):
         raw = f"{INPUT}/{hour}/{FLIGHTS_FILE}"
         if not candidate.exists(raw):
@@ -52,7 +52,7 @@ def row_count(candidate: Candidate) -> str | None:
 
 @gate("no duplicates", prefix=f"{FLIGHTS}/")
 def no_duplicates(candidate: Candidate) -> str | None:
-    """No flight is there twice."""
+    """No flight occurs twice."""
     for hour in _hours(candidate, FLIGHTS):
         seen = Counter(
             tuple(row[name] for name in _KEY)
@@ -67,7 +67,7 @@ def no_duplicates(candidate: Candidate) -> str | None:
 
 @gate("plausible delays", prefix=f"{FLIGHTS}/")
 def plausible_delays(candidate: Candidate) -> str | None:
-    """A flight that left has a delay, and one that can be true; one that did not has none."""
+    """A flight that left has a plausible delay; a cancelled flight has none."""
     for hour in _hours(candidate, FLIGHTS):
         strange = [
             f"{row['carrier']} {row['flight']} ({row['dep_delay']})"
@@ -82,7 +82,7 @@ def plausible_delays(candidate: Candidate) -> str | None:
 
 @gate("weather known", prefix=f"{FLIGHTS}/", severity="warn")
 def weather_known(candidate: Candidate) -> str | None:
-    """The weather of each airport is there; worth saying, no reason to hold an hour back."""
+    """The weather of each airport is known; a missing value warns and does not refuse."""
     for hour in _hours(candidate, FLIGHTS):
         unknown = Counter(
             row["origin"]
@@ -102,7 +102,7 @@ GATES: Final[tuple[Gate, ...]] = (
     plausible_delays,
     weather_known,
 )
-"""The gates of the demo, in the order they are asked."""
+"""The gates of the demo, in the order in which they run."""
 
 
 def _is_plausible(left: int | None, delay: int | None) -> bool:

@@ -1,4 +1,4 @@
-"""What the report draws: main, the runs beside it, and the ranges of each tree."""
+"""The history that the report draws: main, the runs beside it, and the ranges of each tree."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class RangeLife:
-    """One range, from the commit that brought it to the last one that has it.
+    """One range, from the commit that added it to the last one that has it.
 
     Attributes:
         info: The range.
-        first: Position in main of the commit that brought it.
+        first: Position in main of the commit that added it.
         last: Position of the last commit in a row that has it.
     """
 
@@ -40,13 +40,13 @@ class RangeLife:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A branch as it grew.
+    """The history of a branch.
 
     Attributes:
         main: Its commits, oldest first: first parents only.
-        lanes: The runs that went into it, in the order of their beginning.
-        ranges: Every range that it ever had.
-        sizes: Of each commit of main, the bytes of its ranges: those it brought and all.
+        lanes: The runs that were published to it, by their first commit.
+        ranges: Every range of any of its commits.
+        sizes: For each commit of main, the bytes of its new ranges and of all its ranges.
     """
 
     main: tuple[Commit, ...]
@@ -55,7 +55,7 @@ class History:
     sizes: tuple[tuple[int, int], ...]
 
     def positions(self) -> dict[str, float]:
-        """Return where each commit is in time: main's at 0, 1, 2 …, the runs' between them."""
+        """Return the position of each commit in time: 0, 1, 2 … on main, between them on a run."""
         places = {commit.id: float(place) for place, commit in enumerate(self.main)}
         between: defaultdict[int, list[Commit]] = defaultdict(list)
         for lane in self.lanes:
@@ -70,7 +70,7 @@ class History:
 
 
 def read_history(repository: Repository, branch: str = "main") -> History:
-    """Read how `branch` grew."""
+    """Read the history of `branch`."""
     main = tuple(repository.log(branch, first_parent=True))[::-1]
     trees = [read(repository.stores.ranges, commit.metarange) for commit in main]
     return History(

@@ -34,7 +34,7 @@ _WEATHER = ("temp", "wind_speed", "precip", "visib")
 
 
 def run_key(hour: datetime) -> str:
-    """Return the key of the hour's run: a later attempt of the hour has the same."""
+    """Return the key of the hour's run; all attempts of the hour have the same key."""
     return f"flights {utc_hour(hour):%Y-%m-%dT%H:%M}Z"
 
 
@@ -80,9 +80,9 @@ def ingest(step: Branch, hour: datetime, landing: Path) -> None:
 
 
 def transform(step: Branch, hour: datetime, spark: "SparkSession") -> None:
-    """Clean the hour's flights, join them with the weather, and sum up their delays.
+    """Clean the hour's flights, join them with the weather, and aggregate their delays.
 
-    What cannot be read becomes null: whether that is acceptable is for the gates to say.
+    A value that cannot be parsed becomes null; the gates decide whether that is acceptable.
     """
     raw = hour_prefix(INPUT, hour)
     weather = _csv(step, f"{raw}{WEATHER_FILE}", RAW_WEATHER, spark).select("origin", *_WEATHER)

@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 REPOSITORY: Final = "flights"
 
 _DAMAGED: Final = 6
-# a day is some hundred files: small ranges show at that size what a lake does at its own
+# a day has only some hundred files: small ranges show how a large lake reuses them
 _SPLITTING: Final = Splitting(raggedness=8)
 
 
 @dataclass(frozen=True, slots=True)
 class HourResult:
-    """What became of one attempt at one hour.
+    """The result of one attempt at one hour.
 
     Attributes:
         hour: The hour, UTC.
         key: The run's key.
-        state: ``PUBLISHED``, or ``PARKED`` where a gate refused.
+        state: ``PUBLISHED``, or ``PARKED`` if a gate refused.
         attempt: Which attempt of the run it was.
         commit: Head of main afterwards.
-        rows: Flights published, 0 where none were.
-        ranges_written: Range files of main afterwards that it had not before.
-        ranges_reused: Range files that it had already.
+        rows: Number of flights published.
+        ranges_written: Range files that the attempt added to main.
+        ranges_reused: Range files that main already had.
         seconds: How long it took.
         verdicts: The verdicts of the gates.
-        damaged: Whether the hour had arrived damaged.
+        damaged: Whether the hour arrived damaged.
     """
 
     hour: datetime
@@ -69,7 +69,7 @@ class HourResult:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demo did.
+    """The result of the demo.
 
     Attributes:
         lake: Where the lake is, for ``graveler.open``.
@@ -78,8 +78,8 @@ class DemoResult:
         runs: The attempts, in the order they were made.
         flights: Flights in main at the end.
         expected: Flights that the source has in these hours.
-        seconds: All of it.
-        spark_seconds: Of these, until Spark was up.
+        seconds: Duration of the demo.
+        spark_seconds: The part of it until Spark had started.
     """
 
     lake: Path
@@ -102,13 +102,13 @@ def run_demo(
     """Make a lake in `folder` and publish real hours into it; one of them arrives damaged.
 
     The damaged hour is stopped by its gates and main does not move. Later hours are published
-    meanwhile. At the end the hour arrives again, whole, and goes through.
+    meanwhile. At the end the hour arrives again, undamaged, and is published.
 
     Args:
         folder: A new or empty folder; ``lake`` and ``landing`` are made in it.
         hours: How many hours that have flights, from the first of 2013 on.
         progress: Called before each run and at the end.
-        spark: A session; one is started, and stopped again, where it is not given.
+        spark: A session; by default one is started, and stopped at the end.
 
     Raises:
         InvalidInputError: The folder is in use, or `hours` is out of range.

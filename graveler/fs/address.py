@@ -27,7 +27,7 @@ PROTOCOL: Final = "grav"
 
 
 class Address(NamedTuple):
-    """A place in a lake; what is missing at the end is "".
+    """A place in a lake; missing parts at the end are "".
 
     Attributes:
         repository: Name of the repository.
@@ -48,17 +48,17 @@ class Address(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The path again."""
+        """The path as text."""
         return "/".join(part for part in self if part)
 
     @property
     def tree(self) -> str:
-        """Repository and ref, with a slash at the end: what every path of the tree starts with."""
+        """The prefix of every path of the tree: repository and ref, with a slash at the end."""
         return f"{self.repository}/{self.ref}/"
 
     @property
     def folder(self) -> str:
-        """What the paths below this one start with, inside the tree."""
+        """The prefix, within the tree, of the paths below this one."""
         return f"{self.path}/" if self.path else ""
 
 
@@ -68,7 +68,7 @@ def url(view: View, path: PathText = "") -> str:
     A ref's address is that of its commit: it shows the same tree even if the branch moves.
 
     Raises:
-        InvalidInputError: It is what a gate judges, and the gate does not declare
+        InvalidInputError: It is a gate's candidate, and the gate does not declare
             ``reads="anything"``: an address shows the whole tree.
     """
     if not isinstance(view, View):
@@ -78,7 +78,7 @@ def url(view: View, path: PathText = "") -> str:
 
 
 def storage_options(view: View) -> dict[str, Any]:
-    """Return the options with which the address is reached, as plain data that may travel.
+    """Return the storage options of the address, as plain data that can be sent elsewhere.
 
     Those of a run or of a step let their holder write to it, until a newer attempt is opened.
     """
@@ -110,7 +110,7 @@ _ERRORS: Final[tuple[tuple[type[GravelerError], type[OSError], int], ...]] = (
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Raise what goes wrong inside as an OSError about `path`, with ours as its cause."""
+    """Raise a graveler error of the block as an OSError about `path`, with itself as the cause."""
     try:
         yield
     except GravelerError as error:

@@ -1,4 +1,4 @@
-"""The filesystem: what can be read, and written too."""
+"""The filesystem, with its write operations."""
 
 import errno
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,7 +64,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         mode: str = "overwrite",
         **_: Any,
     ) -> None:
-        """Store a local file; a local folder needs nothing."""
+        """Store a local file; do nothing for a local folder."""
         local = Path(lpath)
         if mode == "create" and self.exists(rpath):
             raise FileExistsError(errno.EEXIST, "there is a file", rpath)
@@ -84,7 +84,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
             self.write_stream(path, body.read())
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Give a file a second name; only into another repository are bytes copied."""
+        """Copy a file; bytes are copied only into another repository."""
         source, dest = (Address.parse(self._strip_protocol(path)) for path in (path1, path2))
         try:
             entry = self.entry(path1)
@@ -129,7 +129,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         maxdepth: int | None = None,
         **_: Any,
     ) -> None:
-        """Move files without copying bytes; one that is moved onto itself stays."""
+        """Move files without copying bytes; a file moved onto itself stays."""
         if self._strip_protocol(path1) == self._strip_protocol(path2):
             return
         self._check_removable(path1, recursive=recursive)
@@ -192,18 +192,18 @@ class GravelerFileSystem(ReadOnlyFileSystem):
                 self._target(addresses[0]).delete_many(address.path for address in addresses)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Do nothing: a folder is there with its first file."""
+        """Do nothing: a folder exists as soon as it has a file."""
         path = self._strip_protocol(path)
         if self.isfile(path):
             raise FileExistsError(errno.EEXIST, "there is a file", path)
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Do nothing: a folder is there with its first file."""
+        """Do nothing: a folder exists as soon as it has a file."""
         del create_parents
         self.makedirs(path)
 
     def rmdir(self, path: str) -> None:
-        """Do nothing: a folder is gone with its last file."""
+        """Do nothing: a folder ceases to exist with its last file."""
         if self.isdir(path) and self.ls(path):
             raise OSError(errno.ENOTEMPTY, "the folder is not empty", path)
 

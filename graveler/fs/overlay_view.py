@@ -1,4 +1,4 @@
-"""A branch as one transaction sees it: the transaction's own writes over the branch."""
+"""The view of a transaction: its own writes over the branch."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from graveler.repository import Branch
 class OverlayView(View):
     """The writes of a transaction over the branch they are meant for.
 
-    Bytes go to the store at once, what names them stays here until it is all committed.
+    Bytes are stored immediately; their entries stay here until the transaction is committed.
     """
 
     def __init__(self, branch: Branch) -> None:

@@ -59,7 +59,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         raise IsADirectoryError(errno.EISDIR, "is a folder", path)
 
     def _check_folder(self, address: Address) -> None:
-        """Look whether what an address without path names is there."""
+        """Check that an address without a path names something."""
         if address.ref:
             self._view(address)
         elif address.repository:
@@ -67,7 +67,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
 
     @contextmanager
     def _remembering(self) -> Iterator[None]:
-        """Have what `find` finds in the block not looked up again, file by file."""
+        """Remember what `find` lists in the block, so that files are not looked up one by one."""
         before = self._batch.seen
         self._batch.seen = {} if before is None else before
         try:
@@ -77,7 +77,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
 
     @contextmanager
     def _one_version(self, address: Address) -> Iterator[None]:
-        """Have the listings in the block, all of them at or below an address, show one version."""
+        """Make all listings in the block, at or below an address, show one version."""
         batch = self._batch
         if not address.ref or has_magic(address.tree) or batch.tree:
             yield
@@ -103,7 +103,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         return list_entries(scan, prefix=address.folder, delimiter="/")
 
     def info_of(self, path: str, entry: Entry, stores: Stores | None = None) -> _Info:
-        """Return what ``info`` says of a file."""
+        """Return the result of ``info`` for a file."""
         stores = stores or self._repository(Address.parse(path).repository).stores
         return {
             "name": path,
@@ -133,7 +133,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         return True
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """Return what is directly below a folder; of a file, the file itself."""
+        """Return the entries directly below a folder; for a file, the file itself."""
         path = self._strip_protocol(path)
         address = Address.parse(path)
         with translated(path):
@@ -205,7 +205,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         return dict(sorted(found.items()))
 
     def glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
-        """Return what matches a pattern, looking only into folders that match their part of it."""
+        """Return what matches a pattern; only folders that match their part of it are listed."""
         parts = self._strip_protocol(path).split("/")
         first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))
         with translated(path), self._one_version(Address.parse("/".join(parts[:first]))):
@@ -249,11 +249,11 @@ class ReadOnlyFileSystem(TreeFileSystem):
         return moment
 
     def created(self, path: str) -> datetime:
-        """Return the same: what is written again is another file."""
+        """Return the same time: a file that is written again is a new file."""
         return self.modified(path)
 
     def ukey(self, path: str) -> str:
-        """Return what changes with the content of a file, and with nothing else."""
+        """Return a key that changes only with the content of a file."""
         path = self._strip_protocol(path)
         address = Address.parse(path)
         self.entry(path)

@@ -1,4 +1,4 @@
-"""``UPath("grav://flights/main/input/")``: a tree by the ways of pathlib."""
+"""``UPath("grav://flights/main/input/")``: a tree with the interface of pathlib."""
 
 from fsspec import register_implementation
 from upath._flavour import WrappedFileSystemFlavour
@@ -7,9 +7,9 @@ from upath.implementations.cloud import CloudPath
 from graveler.fs.address import PROTOCOL
 from graveler.fs.filesystem import GravelerFileSystem
 
-# what fsspec has not loaded yet universal_pathlib guesses about, and says so in a warning
+# universal_pathlib warns about a protocol that fsspec has not loaded
 register_implementation(PROTOCOL, GravelerFileSystem, clobber=True)
-# the repository is a path's drive, as the bucket of an S3 path is: there is no public way to say so
+# the repository is the drive of a path, like the bucket of an S3 path; no public setting does this
 WrappedFileSystemFlavour.protocol_config["netloc_is_anchor"].add(PROTOCOL)
 
 

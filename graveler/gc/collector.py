@@ -26,11 +26,11 @@ GRACE: Final = timedelta(days=1)
 """How long an object is safe after it was written: longer than any write takes to be committed."""
 
 WINDOW: Final = timedelta(days=7)
-"""From a mark to its sweep: longer than any operation takes, and time to think again."""
+"""From a mark to its sweep: longer than any operation takes, and enough to notice a mistake."""
 
 
 class GarbageCollector:
-    """Condemns what nothing needs any more, and deletes it a window later.
+    """Condemns what nothing needs, and deletes it after the undelete window.
 
     Args:
         stores: The repository.
@@ -63,13 +63,13 @@ class GarbageCollector:
     ) -> Retention:
         """Set how much of the history of the branches that match `pattern` is kept.
 
-        A commit is kept that either number keeps; with neither, everything is. Heads and what
-        tags name are always kept, and so is the commit that was current so many days ago.
+        A commit is kept if either number keeps it; without both, everything is kept. Heads and
+        tagged commits are always kept, and so is the commit that was the head `days` days ago.
 
         Args:
             pattern: A shell pattern of branch names (``main``, ``run-*``); None for the default.
-            days: Commits younger than that.
-            count: So many of the latest.
+            days: Keep commits younger than this many days.
+            count: Keep this many of the latest commits.
 
         Returns:
             All rules.
@@ -208,7 +208,7 @@ class GarbageCollector:
     def undelete(self, mark: str) -> Mark:
         """Withdraw a condemnation, so that its objects can be named again. Idempotent.
 
-        The next mark condemns again what nothing names by then, with a new window.
+        The next mark condemns again what is still unnamed, with a new window.
 
         Raises:
             StateError: The mark is being swept, or was.

@@ -30,7 +30,7 @@ _OVER: Final = (MarkState.SWEPT, MarkState.LOST)
 
 
 class _Pages:
-    """Gathers names into pages."""
+    """Collects names into pages."""
 
     def __init__(self, put: Callable[[Kind, int, list[Any]], None]) -> None:
         self._put = put

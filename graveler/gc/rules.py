@@ -1,9 +1,9 @@
 """Retention rules: how long the history of a branch is kept; key ``settings/retention``.
 
-Without a rule everything is kept that a ref reaches. A rule names days, or a number of
-commits, or both: a commit is kept that either of them keeps. Rules are bound to shell
-patterns of branch names; a branch that several patterns match keeps what any of them
-keeps, and one that none matches follows the default.
+Without a rule, everything that a ref reaches is kept. A rule has a number of days, a number of
+commits, or both; a commit is kept if either keeps it. A rule belongs to a shell pattern of branch
+names. A branch that several patterns match keeps what any of them keeps; a branch that none matches
+follows the default.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from graveler.refs.settings import Setting, Settings
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """How much of a branch's history is kept; nothing named: all of it.
+    """How much of a branch's history is kept; all of it by default.
 
     Attributes:
-        days: Commits younger than so many days, and the one that was current before them.
-        count: So many commits, the head counted.
+        days: Keep commits younger than this many days, and the one that was the head before them.
+        count: Keep this many commits; the head counts.
     """
 
     days: float | None = None

@@ -30,7 +30,7 @@ _STAYS: Final = (FileState.DELETED,)  # the table exists: a writer has put it ag
 
 
 class Sweep:
-    """One sweep of one mark. Idempotent: it may be repeated wherever it died.
+    """One sweep of one mark. Idempotent: a sweep that died can be repeated.
 
     Args:
         stores: The repository.
@@ -151,7 +151,7 @@ class Sweep:
                 self._files.write(identifier, deleted, predicate)
 
     def _is_left(self, identifier: bytes) -> bool | None:
-        """Return whether the table is the one that was condemned; None where there is none.
+        """Return whether the table is the condemned one; None if there is no table.
 
         By the store's clock: a table that is newer than the mark was put again by a writer that
         did not find it.

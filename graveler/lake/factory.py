@@ -1,4 +1,4 @@
-"""From settings to a lake: which drivers, where."""
+"""Opening a lake: from its settings to its drivers."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def init(folder: str | Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE
     file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri)
     try:
         config = load_config(path)
-        open_store(config.storage_uri).close()  # sends no request, but finds the driver
+        open_store(config.storage_uri).close()  # finds the driver; sends no request
         return connect(config)
     except GravelerError:
         file.unlink()  # so that the call can be repeated with valid arguments
@@ -53,7 +53,7 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
     """Open the lake at `target`: its folder, or a ``graveler.toml`` anywhere.
 
     Args:
-        target: Where.
+        target: The folder or file.
         create: Make a missing or empty folder a lake with the defaults: SQLite for refs and
             staging, files for objects. Leave it off on workers, where an empty folder may be a
             volume that is not mounted.
@@ -85,7 +85,7 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
 def _holds_other_things(folder: Path) -> bool:
     """Return whether a folder without settings holds other files.
 
-    Another process may be making it a lake: then the second look finds the settings.
+    Another process may be initializing the lake: then the second check finds the settings.
     """
     others = [entry for entry in folder.iterdir() if not entry.name.startswith(PREPARED)]
     return bool(others) and not (folder / CONFIG_NAME).exists()

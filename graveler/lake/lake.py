@@ -49,7 +49,7 @@ class Lake:
         clock: Time.
         ids: Unique names.
         background: Runs the clean-up.
-        witnessed: Whether a `kv` that knows less than the object store is detected.
+        witnessed: Whether a `kv` that is older than the object store is detected.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Lake:
         return self._repository(text(name, "name"))
 
     def accept(self, name: str) -> Repository:
-        """Accept what both stores of a repository hold now, whatever one of them has lost.
+        """Accept the current state of both stores of a repository, although one has lost data.
 
         For a key-value store that was restored from an old backup, or a storage that lost files.
 

@@ -1,9 +1,8 @@
 """The lakes that the filesystems of this process share, one for each location.
 
-They stand here and not beside the filesystem, so that a lake can be shared before fsspec is loaded.
-
 fsspec makes an instance for every thread and set of options; all of them use one open lake. The
-child of a fork opens its own and leaves the parent's untouched.
+child of a fork opens its own lakes and does not touch its parent's. The module does not import
+fsspec, so that a lake can be shared before fsspec is loaded.
 """
 
 import atexit
@@ -35,7 +34,7 @@ _VARIABLE: Final = "GRAVELER_LAKE"
 
 
 def location_of(named: object) -> str:
-    """Return the absolute path of the lake that is named, or that of GRAVELER_LAKE.
+    """Return the absolute path of the named lake, or of the lake that GRAVELER_LAKE names.
 
     Raises:
         InvalidInputError: Neither names one.

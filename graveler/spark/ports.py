@@ -60,12 +60,12 @@ def spark_uri(uri: str) -> str:
 
 
 def is_pattern(uri: str) -> bool:
-    """Return whether Spark would take the address for a pattern."""
+    """Return whether Spark would read the address as a pattern."""
     return _PATTERN.search(uri) is not None
 
 
 def is_hidden(relative: str) -> bool:
-    """Return whether Spark passes over the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
+    """Return whether Spark skips the file: ``_SUCCESS``, ``_temporary/…``, ``.part.crc``."""
     return any(
         part.startswith(".") or (part.startswith("_") and "=" not in part)
         for part in PurePosixPath(relative).parts

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOCALHOST: Final = "127.0.0.1"
 
 _ANYWHERE: Final[Mapping[str, str]] = {
-    # an hour is the same hour wherever the driver runs
+    # an hour must not depend on the time zone of the driver
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -29,7 +29,7 @@ _ON_ONE_MACHINE: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": _LOCALHOST,
     "spark.driver.host": _LOCALHOST,
     "spark.driver.memory": "1g",
-    # Spark's own defaults are a cluster's: a small job would be mostly scheduling
+    # Spark's defaults suit a cluster: scheduling would dominate a small job
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
@@ -44,19 +44,19 @@ def session(
     app_name: str = "graveler",
     config: Mapping[str, str] | None = None,
 ) -> "SparkSession":
-    """Return a Spark session, started with a Java that was looked for.
+    """Return a Spark session; find a Java installation for a new one.
 
     On one machine (``local…``) it has no web page, listens to this machine only and is set
-    for small jobs; Spark's warnings are not shown. As with Spark's own builder, a session that runs already is returned, with
-    those of the settings that can still change.
+    for small jobs; Spark's warnings are not shown. As with Spark's own builder, an active session
+    is returned, with the settings that can still change.
 
     Args:
         master: Spark's master URL.
-        app_name: What the session is called.
-        config: Spark settings that win over these defaults.
+        app_name: Name of the session.
+        config: Spark settings that override these defaults.
 
     Raises:
-        MissingDependencyError: PySpark or Java is not installed; the message says how to.
+        MissingDependencyError: PySpark or Java is not installed; the message names the command.
     """
     if find_spec("pyspark") is None:
         raise MissingDependencyError(

@@ -1,4 +1,4 @@
-"""The files of a table compared with what their entries say, in the executors."""
+"""The comparison of a table's files with their entries, in the executors."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 _MOST_BYTES: Final = 2**31 - 1
 _BITS: Final = {"sha224": 224, "sha256": 256, "sha384": 384, "sha512": 512}
-_Found = tuple[int, str]
+_Measured = tuple[int, str]
 
 
 def verify_files(spark: "SparkSession", files: Sequence[tuple[Entry, str]]) -> None:
-    """Have Spark read each file whole and compare its size and checksum.
+    """Have Spark read each file completely, and compare its size and checksum.
 
-    The tasks read by Spark's own file systems, as the reading of the table will, and need
-    nothing of graveler. A task holds one file in memory at a time.
+    The tasks read through Spark's own file systems, as the read of the table does, and do not
+    need graveler. A task holds one file in memory at a time.
 
     Args:
         spark: The session.
@@ -29,7 +29,7 @@ def verify_files(spark: "SparkSession", files: Sequence[tuple[Entry, str]]) -> N
 
     Raises:
         CorruptionError: A file is not what its entry says.
-        InvalidInputError: A file is too large for Spark to be read whole.
+        InvalidInputError: A file is too large for Spark to hash.
     """
     for entry, uri in files:
         if entry.size > _MOST_BYTES:
@@ -51,7 +51,7 @@ def verify_files(spark: "SparkSession", files: Sequence[tuple[Entry, str]]) -> N
         raise type(wrong[0])(f"{wrong[0]}{others}")
 
 
-def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, _Found]:
+def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, _Measured]:
     """Return size and checksum of each file, by its name."""
     from pyspark.sql.functions import col  # noqa: PLC0415 - heavy: only where it is used
 
@@ -76,9 +76,11 @@ def _digest(algorithm: str) -> "Column":
     return sha1(content) if algorithm == "sha1" else lit("")
 
 
-def _wrong(group: list[tuple[Entry, str]], found: dict[str, _Found]) -> Iterator[CorruptionError]:
+def _wrong(
+    group: list[tuple[Entry, str]], measured: dict[str, _Measured]
+) -> Iterator[CorruptionError]:
     for entry, uri in group:
-        size, digest = found.get(_plain(uri), (0, ""))  # Spark passes over empty files
+        size, digest = measured.get(_plain(uri), (0, ""))  # Spark skips empty files
         algorithm, _, wanted = entry.checksum.partition(":")
         if size != entry.size:
             yield refusal(uri, entry, f"{size} bytes", f"{entry.size} bytes")

@@ -1,7 +1,7 @@
 """Writing the next version of a table: Spark writes files, the driver links them.
 
-Nothing is copied or renamed. A job that fails leaves files that no path names, which garbage
-collection finds; readers of the branch see the new files only when all of them are staged.
+Nothing is copied or renamed. A failed job leaves files that no path names, and garbage collection
+removes them. Readers of the branch see the new files only when all of them are staged.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ _THREADS: Final = 4
 
 
 def settle(store: ObjectStore, files: Sequence[ObjectInfo]) -> list[str]:
-    """Make the files survive a power cut; return the checksum computed of each, or "".
+    """Make the files survive a power cut; return the computed checksum of each, or "".
 
-    On a disk Spark leaves both undone. An object store has made them durable itself; their
-    addresses are their own, so no file need be read again, and the checksums there are "".
+    On a disk Spark does neither. An object store makes files durable itself; the addresses are
+    new, so no file is read again, and the checksums are "".
     """
     if not store.root.startswith(_LOCAL):
         return [""] * len(files)
@@ -60,7 +60,7 @@ _MARK: Final = 16
 _JOB = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.])")
 
 
-def write(  # noqa: PLR0913 - what Spark's own writer is told
+def write(  # noqa: PLR0913 - the options of Spark's writer
     target: Target,
     df: "DataFrame",
     path: PathText,
@@ -77,14 +77,14 @@ def write(  # noqa: PLR0913 - what Spark's own writer is told
         target: A branch, run or step.
         df: What to write.
         path: The table's folder.
-        mode: ``append`` adds to what is there. ``overwrite`` replaces it: the whole folder,
+        mode: ``append`` adds files. ``overwrite`` replaces the existing ones: the whole folder,
             or with `partition_by` the partitions that `df` has rows for. The same rows
-            overwritten with the same rows are no change. ``error`` refuses if anything is there.
+            overwritten with the same rows are no change. ``error`` refuses a folder with files.
         format: Spark's name of the file format.
         partition_by: Columns that become ``key=value`` folders.
         options: Spark's options of the format.
-        owner: Says whose rows are appended: those that the same owner appended below `path`
-            before are replaced, those of others stay. The files' names show which.
+        owner: Identifies the rows: those that the same owner appended below `path` before are
+            replaced, those of other owners stay. The names of the files hold the owner.
 
     Returns:
         The entries of the files written, in byte order of their paths.
@@ -166,7 +166,7 @@ def _replaced(target: Target, folder: str, entries: Sequence[Entry], *, whole: b
 
 
 def _owned(target: Target, folder: str, entries: Sequence[Entry], mark: str) -> list[str]:
-    """Return the files of earlier writes by whom the mark is of."""
+    """Return the files of earlier writes by the owner of the mark."""
     kept = {entry.path for entry in entries}
     return [
         entry.path

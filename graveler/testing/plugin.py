@@ -1,6 +1,6 @@
 """The pytest plugin: real repositories for the tests of pipelines, found by pytest itself.
 
-Loading it costs nothing: what a fixture needs is imported by the first test that asks for it.
+Loading it is cheap: the first test that uses a fixture imports its modules.
 """
 
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ def graveler_repo(graveler_lake: "Lake") -> "Repository":
 def graveler_reopen(
     graveler_world: "World", graveler_repo: "Repository"
 ) -> "Callable[[], Repository]":
-    """Call it for the same repository as another process has it, out of reach of the faults."""
+    """Call it to open the repository as another process, without faults."""
     return lambda: graveler_world.open().repository(graveler_repo.name)
 
 

@@ -51,8 +51,7 @@ class _WorldLake(Lake):
 class World:
     """The stores of a lake, its clock and its ids.
 
-    Everything about it is repeatable: two worlds in which the same is done are the same, to the
-    last id and time.
+    A world is deterministic: the same operations give the same ids and times in every world.
 
     Attributes:
         clock: Moves only when the test moves it.
@@ -76,17 +75,17 @@ class World:
 
     @contextmanager
     def shared(self, process: Process | None = None) -> Iterator[Lake]:
-        """Give the lake for a block, in which ``grav://`` addresses lead to it, too."""
+        """Give the lake for a block, in which ``grav://`` addresses also lead to it."""
         with self.open(process) as lake, lend_lake(lake):
             yield lake
 
     def snapshot(self) -> Any:
-        """Return all that is there, for `restore`."""
+        """Return the state of all stores, for `restore`."""
         stores = {uri: store.snapshot() for uri, store in self.stores.items()}
         return self.kv.snapshot(), stores, self.clock.now(), deepcopy(self.ids)
 
     def restore(self, snapshot: Any) -> None:
-        """Be as at a snapshot."""
+        """Return to a snapshot."""
         values, stores, moment, ids = snapshot
         self.kv.restore(values)
         for uri, store in self.stores.items():

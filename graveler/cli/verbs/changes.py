@@ -89,20 +89,20 @@ def _merge(  # noqa: PLR0913 - an option each
     session.out.show({"commit": shape_of(result.commit), "already": result.already}, done)
 
 
-def _show_preview(session: Session, found: MergePreview) -> None:
+def _show_preview(session: Session, preview: MergePreview) -> None:
     """Show what a merge would do; where it conflicts, end as the merge would."""
     shape = {
-        "source": found.source.id,
-        "dest": found.dest.id,
-        "already": found.already,
-        "added": found.added,
-        "changed": found.changed,
-        "removed": found.removed,
-        "conflict_count": found.conflict_count,
-        "conflicts": shape_of(found.conflicts),
+        "source": preview.source.id,
+        "dest": preview.dest.id,
+        "already": preview.already,
+        "added": preview.added,
+        "changed": preview.changed,
+        "removed": preview.removed,
+        "conflict_count": preview.conflict_count,
+        "conflicts": shape_of(preview.conflicts),
     }
-    numbers = f"{found.added} added, {found.changed} changed, {found.removed} removed"
-    summary = f"{numbers}, {found.conflict_count} in conflict; nothing was merged"
-    session.out.show(shape, summary, *map(conflict_line, found.conflicts))
-    if found.conflict_count:
+    numbers = f"{preview.added} added, {preview.changed} changed, {preview.removed} removed"
+    summary = f"{numbers}, {preview.conflict_count} in conflict; nothing was merged"
+    session.out.show(shape, summary, *map(conflict_line, preview.conflicts))
+    if preview.conflict_count:
         raise typer.Exit(CONFLICT)

@@ -49,11 +49,11 @@ def _ls(
     """List files, folders folded into one line each."""
     ref, path = Address.parse(where)
     view = session.view(ref)
-    found = False
+    empty = True
     for item in _listing(view, path, recursive=recursive):
-        found = True
+        empty = False
         _show_item(session.out, item)
-    if path and not found:
+    if path and empty:
         raise ObjectNotFoundError(f"nothing at or below {path!r} in {view.name!r}")
 
 

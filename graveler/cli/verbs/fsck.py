@@ -64,7 +64,7 @@ def _fsck(
             )
         shapes.append({"repository": repository.name, **asdict(report)})
         if not session.as_json:
-            _tell(session.out, repository.name, report)
+            _show_report(session.out, repository.name, report)
     sound = not outdated and not any(shape["problems"] for shape in shapes)
     session.out.show({"sound": sound, "outdated": outdated, "repositories": shapes})
     if not sound:
@@ -74,7 +74,10 @@ def _fsck(
 def _outdated(session: Session) -> list[str]:
     """Return where the key-value store is older than the object store's witness."""
     messages = []
-    checks = [session.lake.check_kv, *(one.check_kv for one in _repositories(session))]
+    checks = [
+        session.lake.check_kv,
+        *(repository.check_kv for repository in _repositories(session)),
+    ]
     for check in checks:
         try:
             check()
@@ -91,7 +94,7 @@ def _repositories(session: Session) -> "list[Repository]":
     return [session.lake.repository(name) for name in session.lake.repositories()]
 
 
-def _tell(out: Output, name: str, report: "FsckReport") -> None:
+def _show_report(out: Output, name: str, report: "FsckReport") -> None:
     for problem in report.problems:
         for line in _lines(out, problem):
             out.line(line)
@@ -106,11 +109,11 @@ def _tell(out: Output, name: str, report: "FsckReport") -> None:
     looked += f", {report.expired} expired" if report.expired else ""
     read = f" ({size_text(report.hashed)} read)" if report.hashed else ""
     read += f", {report.resumed} of them found sound before" if report.resumed else ""
-    found = len(report.problems)
+    count = len(report.problems)
     verdict = (
         out.style("sound", "green")
         if report.sound
-        else out.style(f"{found} {'problem' if found == 1 else 'problems'}", "red")
+        else out.style(f"{count} {'problem' if count == 1 else 'problems'}", "red")
     )
     out.line(f"{name}: {verdict}; {looked}{read}")
 

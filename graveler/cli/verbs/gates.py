@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.cli.arguments import duration_text, read_duration
+from graveler.cli.arguments import duration_text, read_duration, split_pair
 from graveler.cli.failure import UsageError
 from graveler.cli.output import printable
 from graveler.cli.session import Session
@@ -34,15 +34,19 @@ def _show(
     what: Annotated[str, typer.Argument(help="A run, or a ref expression that names a commit.")],
 ) -> None:
     """Show the verdicts of a run or a commit."""
-    found = _judgement(session, what)
+    judgement = _judgement(session, what)
     lines = [
-        f"commit    {found.commit}",
-        f"judged    {found.at[:19].replace('T', ' ')}, to {found.action} into {found.into}",
-        *([f"run       {printable(found.run)}, attempt {found.attempt}"] if found.run else []),
+        f"commit    {judgement.commit}",
+        f"judged    {judgement.at[:19].replace('T', ' ')}, to {judgement.action} into {judgement.into}",
+        *(
+            [f"run       {printable(judgement.run)}, attempt {judgement.attempt}"]
+            if judgement.run
+            else []
+        ),
     ]
-    for verdict in found.verdicts:
-        lines += _lines(session, verdict, reused=verdict.gate in found.reused)
-    session.out.show(_shape(found), *lines)
+    for verdict in judgement.verdicts:
+        lines += _lines(session, verdict, reused=verdict.gate in judgement.reused)
+    session.out.show(_shape(judgement), *lines)
 
 
 def _judgement(session: Session, what: str) -> "Judgement":
@@ -107,21 +111,21 @@ def _list(
     """List judgements, the latest first."""
     out = session.out
     left = limit
-    for found in session.repository.gates.judgements():
-        if refused and not found.refused:
+    for judgement in session.repository.gates.judgements():
+        if refused and not judgement.refused:
             continue
         if not left:
             return
         left -= 1
-        word = "refused" if found.refused else "passed"
-        names = ", ".join(verdict.gate for verdict in found.verdicts if verdict.refuses)
-        names = names or f"{len(found.verdicts)} gates"
-        run = f"  {printable(found.run)}" if found.run else ""
+        word = "refused" if judgement.refused else "passed"
+        names = ", ".join(verdict.gate for verdict in judgement.verdicts if verdict.refuses)
+        names = names or f"{len(judgement.verdicts)} gates"
+        run = f"  {printable(judgement.run)}" if judgement.run else ""
         out.show(
-            _shape(found),
-            f"{out.style(found.commit[:12], 'yellow')}  {found.at[:19].replace('T', ' ')}  "
-            f"{out.style(f'{word:7}', 'red' if found.refused else 'green')}  "
-            f"{found.action} into {found.into}{run}: {printable(names)}",
+            _shape(judgement),
+            f"{out.style(judgement.commit[:12], 'yellow')}  {judgement.at[:19].replace('T', ' ')}  "
+            f"{out.style(f'{word:7}', 'red' if judgement.refused else 'green')}  "
+            f"{judgement.action} into {judgement.into}{run}: {printable(names)}",
         )
 
 
@@ -156,8 +160,8 @@ def _require(  # noqa: PLR0913 - the options of the verb
     """
     gates = session.repository.gates
     if not pattern:
-        for each, required in gates.settings().items():
-            _tell(session, each, required)
+        for known, required in gates.settings().items():
+            _show_required(session, known, required)
         return
     if not check:
         raise UsageError(
@@ -171,7 +175,7 @@ def _require(  # noqa: PLR0913 - the options of the verb
     if timeout:
         options["timeout"] = read_duration("--timeout", timeout).total_seconds()
     gates.require_named(pattern, check, _parameters(parameter), **options)
-    _tell(session, pattern, gates.settings()[pattern])
+    _show_required(session, pattern, gates.settings()[pattern])
 
 
 @verb(_gates, "drop")
@@ -187,7 +191,7 @@ def _drop(session: Session, pattern: _Pattern) -> None:
     session.out.show({"pattern": pattern}, f"removed all required gates from {pattern}")
 
 
-def _tell(session: Session, pattern: str, required: "tuple[NamedGate, ...]") -> None:
+def _show_required(session: Session, pattern: str, required: "tuple[NamedGate, ...]") -> None:
     out = session.out
     out.show(
         {"pattern": pattern, "gates": [gate.encode() for gate in required]},
@@ -210,22 +214,20 @@ def _text(gate: "NamedGate") -> str:
 
 
 def _parameters(texts: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for text in texts or ():
-        name, separator, value = text.partition("=")
-        if not (name and separator):
-            raise UsageError(f"--with {text!r}: give NAME=VALUE")
-        if name in found:
+        name, value = split_pair("--with", text)
+        if name in parameters:
             raise UsageError(
                 f"--with {text!r}: {name} is given twice; give several values as a list in JSON, "
                 f'{name}=\'["a", "b"]\''
             )
         try:
-            found[name] = json.loads(value)
+            parameters[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return found
+            parameters[name] = value
+    return parameters
 
 
-def _shape(found: "Judgement") -> dict[str, Any]:
-    return {**asdict(found), "refused": found.refused}
+def _shape(judgement: "Judgement") -> dict[str, Any]:
+    return {**asdict(judgement), "refused": judgement.refused}

@@ -91,17 +91,17 @@ def _mark(
 def _sweep(session: Session, mark: _Mark, *, dry_run: _DryRun = False) -> None:
     """Delete what a mark condemned and what is still not needed; repeat it after a crash."""
     with session.progress("gc") as progress:
-        found = session.repository.gc.sweep(mark, dry_run=dry_run, progress=progress)
-    _show_mark(session, found)
+        swept = session.repository.gc.sweep(mark, dry_run=dry_run, progress=progress)
+    _show_mark(session, swept)
 
 
 @verb(_gc, "undelete")
 def _undelete(session: Session, mark: _Mark) -> None:
     """Undo a mark: its commits can be named again, by a branch or a tag."""
-    found = session.repository.gc.undelete(mark)
+    undone = session.repository.gc.undelete(mark)
     session.out.show(
-        _shape(found),
-        f"mark {found.id} is undone: name what you want to keep before the next mark",
+        _shape(undone),
+        f"mark {undone.id} is undone: name what you want to keep before the next mark",
     )
 
 
@@ -223,13 +223,13 @@ def _ripe(mark: "Mark") -> str:
 
 
 def _shape(mark: "Mark") -> dict[str, Any]:
-    def tallies(found: "Mapping[Any, Tally]") -> dict[str, dict[str, int]]:
+    def tallies(of: "Mapping[Any, Tally]") -> dict[str, dict[str, int]]:
         return {
             str(kind): {
                 "count": tally.count,
                 **({} if kind == "commits" else {_MEASURE.get(kind, "bytes"): tally.size}),
             }
-            for kind, tally in found.items()
+            for kind, tally in of.items()
         }
 
     return {

@@ -48,7 +48,7 @@ def _list(
     from graveler.runs import RunState  # noqa: PLC0415 - only when a verb needs it
 
     wanted = state.upper()
-    states = [each for each in RunState if each is not RunState.NONE]
+    states = [known for known in RunState if known is not RunState.NONE]
     if wanted and wanted not in states:
         raise UsageError(f"--state {state!r}: give one of {', '.join(states).lower()}")
     out = session.out
@@ -86,7 +86,9 @@ def _show(session: Session, key: _Key) -> None:
         + ("passed" if verdict.passed else f"{verdict.severity}: {printable(verdict.reason)}")
         for verdict in record.verdicts
     ]
-    read = [f"read       {one.commit[:12]}:{printable(one.prefix)}" for one in record.inputs]
+    read = [
+        f"read       {source.commit[:12]}:{printable(source.prefix)}" for source in record.inputs
+    ]
     refusals = [
         f"refused    {refusal.at:%Y-%m-%d %H:%M:%S}: {printable(refusal.reason)}"
         for refusal in record.refusals

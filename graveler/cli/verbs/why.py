@@ -31,8 +31,8 @@ def _why(
     ],
 ) -> None:
     """Show what made a path what it is: commit, run, step, gates and inputs."""
-    found, ref = _find(session.repository, path)
-    session.out.show(_shape(found, ref), *_lines(found, ref))
+    why, ref = _find(session.repository, path)
+    session.out.show(_shape(why, ref), *_lines(why, ref))
 
 
 def _find(repository: "Repository", text: str) -> tuple["Why", str]:

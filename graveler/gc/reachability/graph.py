@@ -41,11 +41,11 @@ def _node(commit: Commit) -> Node:
 
 @dataclass(slots=True)
 class _Reach:
-    """From which heads a commit is reached, as bits.
+    """The heads from which a commit is reached, as bits.
 
     Attributes:
         heads: All of them.
-        children: What its children are reached from, without what another child has whole.
+        children: The bits of its children; a child whose bits another one contains is left out.
     """
 
     heads: int = 0
@@ -115,29 +115,29 @@ class CommitGraph:
         """Return the heads and every commit that a merge between any two of them starts from.
 
         These are the best common ancestors of any two heads, those of any two of these
-        ancestors, and so on, as many levels as a merge with several bases looks at. Of histories
-        in which three lines were merged crosswise a few more may be among them.
+        ancestors, and so on, for as many levels as a merge with several bases uses. If three lines
+        of a history were merged crosswise, the result may hold a few more commits.
 
-        One walk visits each commit once, children before parents. Each carries the heads it is
-        reached from as bits, and so do the bases that were found. None is missed: of the two that
-        a commit is the best common ancestor of, each is reached by way of another child, and none
-        of its children is reached from both; so no child carries the bits of both. A commit of
-        which a child carries as many bits as it does is nobody's best. Memory: a bit per head and
-        base for each line of history that lies beside the commit looked at.
+        One walk visits each commit once, children before parents. A commit carries one bit for
+        each head and each base that it is reached from. No base is missed: if a commit is the best
+        common ancestor of two, each of them is reached through another child, and no child is
+        reached from both; so no child carries the bits of both. A commit with a child that carries
+        all its bits is not a best common ancestor. Memory: one bit for each head and base, for each
+        line of history beside the current commit.
         """
-        found = set(heads)
-        reach = {head: _Reach() for head in found}
-        pending = [(-self.get(head).generation, head) for head in found]
+        bases = set(heads)
+        reach = {head: _Reach() for head in bases}
+        pending = [(-self.get(head).generation, head) for head in bases]
         heapify(pending)
         bit = 1
         masks = [0] * LEVELS
         while pending:
             identifier = heappop(pending)[1]
-            there = reach.pop(identifier)
-            level = 0 if identifier in found else there.level(masks)
+            reached = reach.pop(identifier)
+            level = 0 if identifier in bases else reached.level(masks)
             own = 0
             if level is not None:
-                found.add(identifier)
+                bases.add(identifier)
             if level is not None and level < LEVELS:
                 own, bit = bit, bit << 1
                 masks[level:] = [mask | own for mask in masks[level:]]
@@ -145,5 +145,5 @@ class CommitGraph:
                 if parent not in reach:
                     reach[parent] = _Reach()
                     heappush(pending, (-self.get(parent).generation, parent))
-                reach[parent].add(there.heads | own)
-        return found
+                reach[parent].add(reached.heads | own)
+        return bases

@@ -1,8 +1,8 @@
-"""Which commits keep their trees: the rules, walked over the history.
+"""Which commits keep their trees: the retention rules, applied to the history.
 
-A branch is walked by first parents: what was current on it, and when. A commit is kept
-while its child on the line is younger than the threshold: so those younger than it are
-kept, and the one that was current when it passed. Heads are always kept.
+A branch is walked by first parents, which are its earlier heads. A commit is kept while its child
+on the line is younger than the threshold: this keeps the younger commits, and the one that was the
+head at the threshold. Heads are always kept.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ class Line:
     Attributes:
         head: Where it begins.
         keep: Its rule.
-        merged: Whether no branch ends here: the head was merged into one, and is kept while
+        merged: Whether the head was merged into a branch and no branch ends here. It is kept while
             it is young, as if it had a child of its own age. Counts do not apply.
     """
 
@@ -70,7 +70,7 @@ def _walk(
     while True:
         earlier = walked.get(identifier)
         if earlier is not None and earlier[0] <= threshold and earlier[1] >= left:
-            return  # another line has passed here, and went at least as far
+            return  # the walk of another line has kept at least as much from here
         walked[identifier] = threshold, left
         kept.add(identifier)
         left -= 1

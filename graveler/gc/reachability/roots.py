@@ -1,8 +1,8 @@
-"""What must not go: everything that refs, staged writes and runs name, looked at until it rests.
+"""Roots: everything that refs, staged writes and runs name, read until it does not change.
 
-Branches move while they are looked at: what one of them named may be on another one, at
-which the look was a moment ago. So a branch is looked at again after its staged writes were
-read, and all of it is looked at again until a look finds nothing new.
+Branches move while they are read: what one branch named may now be on another one, which was read
+before. So each branch is read again after its staged writes, and all branches are read again until
+a round finds nothing new.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,17 +21,17 @@ _ATTEMPTS: Final = 1_000
 
 
 RunRoots = Callable[[], Iterable[str]]
-"""Yields the commits that runs which are not over need: bases, heads, what is about to land."""
+"""Yields the commits that unfinished runs need: bases, heads and candidates."""
 
 
 class Roots:
-    """What was found so far.
+    """The roots read so far.
 
     Attributes:
         heads: The heads of each branch: all that were seen.
         tags: The commits that tags name.
         runs: The commits that runs need.
-        tokens: Staging tokens that branches name, or named during the look.
+        tokens: Staging tokens that branches name, or named while they were read.
     """
 
     def __init__(self, stores: Stores, scratch: Scratch, runs: RunRoots) -> None:
@@ -45,7 +45,7 @@ class Roots:
         self.tokens: set[str] = set()
 
     def look(self) -> bool:
-        """Read everything once; return whether there was something new."""
+        """Read all roots once; return whether any is new."""
         before = self._size()
         for name in list(self._stores.refs.branches.names()):
             self._settle(name)
@@ -54,9 +54,9 @@ class Roots:
         return self._size() != before
 
     def look_at_holds(self, tokens: Iterable[str]) -> None:
-        """Note what commits that are being made borrow, before the branches are looked at.
+        """Note what unfinished commits borrow; called before the branches are read.
 
-        A hold that is gone when it is read was given up after its commit had landed.
+        A hold that no longer exists when it is read was released after its commit had landed.
         """
         for token in tokens:
             if token.startswith(HOLD):

@@ -112,7 +112,7 @@ class Scratch:
         return self._files("IN")
 
     def unseen_files(self) -> Iterator[ListedFile]:
-        """Yield the tables in the store that nothing names so far, by id."""
+        """Yield the tables in the store that nothing is known to name, by id."""
         return self._files("NOT IN")
 
     def _files(self, which: str) -> Iterator[ListedFile]:
@@ -127,7 +127,7 @@ class Scratch:
             last = page[-1][0]
 
     def counts(self) -> tuple[int, int]:
-        """Return how many tables and how many keys something names."""
+        """Return the numbers of named tables and named keys."""
         self._write()
         ((tables,),) = self._select("SELECT count(*) FROM seen")
         ((keys,),) = self._select("SELECT count(*) FROM address")

@@ -86,8 +86,8 @@ class Survey:
         self.roots = Roots(stores, scratch, runs)
         self.unknown = _Unknown()
         self._list_tables()
-        # Before the branches are read: a token that has rows was named by then, and an
-        # abandoned one is never named again.
+        # Listed before the branches are read: a branch has named every token that has rows, and an
+        # abandoned token is never named again.
         self._tokens = list(stores.staging.tokens())
         self.roots.look_at_holds(set(self._tokens).difference(forsaken))
         self.roots.look()
@@ -98,13 +98,13 @@ class Survey:
         self.kept: set[str] = set()
 
     def keep_commits(self, rules: Retention) -> None:
-        """Decide which commits keep their trees, and note all that these name."""
+        """Decide which commits keep their trees, and note what the trees name."""
         now = unix_us(self._stores.clock.now())
         self.kept = kept_commits(self.graph, self._lines(rules), now)
         self.kept |= self.roots.tags | self.roots.runs
         for heads in self.roots.heads.values():
             self.kept |= heads
-        # a commit that was just made may get a ref soon
+        # a new commit may get a ref soon
         self.kept |= {
             identifier
             for identifier, node in self.graph.nodes.items()
@@ -120,7 +120,7 @@ class Survey:
             self.trees.reach_tree(tree)
 
     def has_tree(self, commit_id: str) -> bool:
-        """Return whether the commit's tree stays, be it for another commit's sake."""
+        """Return whether the commit's tree stays, if only because another commit has it."""
         tree = self.graph.get(commit_id).tree
         return tree == EMPTY_METARANGE or self._scratch.is_seen(bytes.fromhex(tree))
 
@@ -133,15 +133,15 @@ class Survey:
         return sorted(set(self._tokens) - self.roots.tokens)
 
     def is_young(self, mtime: int) -> bool:
-        """Return whether an object of that time is too young to be judged."""
+        """Return whether an object of that time is too young to be condemned."""
         return self.now - mtime < self._grace
 
     def strays(self) -> Iterator[ListedFile]:
-        """Yield the tables in the storage that nothing names so far."""
+        """Yield the tables in the storage that nothing is known to name."""
         return self._scratch.unseen_files()
 
     def leave(self, keys: Iterable[str]) -> None:
-        """Let data files count as named."""
+        """Treat data files as named."""
         self._scratch.add_addresses(key.encode("utf-8", "surrogatepass") for key in keys)
 
     def data(self) -> Iterator[tuple[ObjectInfo, bool]]:

@@ -8,8 +8,8 @@ Derive from :class:`KVStoreSuite` in a test module and give it a fixture ``store
             with MyStore(tmp_path) as store:
                 yield store
 
-The store is empty at the start of each test. What its class says of it (whether it knows turns,
-how many keys are many for it) stands in :class:`SuitePart`.
+The store is empty at the start of each test. :class:`SuitePart` has the settings of a suite:
+whether the store supports turns, and how many keys its tests write.
 """
 
 # Each test is named by the sentence it checks.

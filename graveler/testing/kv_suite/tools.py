@@ -1,4 +1,4 @@
-"""What the parts of the key-value suite share."""
+"""Helpers of the key-value suite."""
 
 from collections.abc import Callable
 from typing import ClassVar, Final
@@ -20,10 +20,10 @@ class SuitePart:
     """Some of the port's promises, one test each.
 
     Attributes:
-        takes_turns: Whether the store knows turns.
-        many: How many keys the tests of many write: more than the store's pages and batches
-            hold. A store of which each call takes long may take fewer.
-        examples: How many random histories it goes through beside a model.
+        takes_turns: Whether the store supports turns.
+        many: How many keys the tests of many keys write: more than the store's pages and batches
+            hold. A slow store may use fewer.
+        examples: How many random histories are compared with a model.
     """
 
     takes_turns: ClassVar[bool] = True
