@@ -32,16 +32,16 @@ def commit(repo, path, body=b"x", branch="main"):
 def test_commits_after_are_the_newest_first(repo):
     first, second, third = (commit(repo, path) for path in ("a", "b", "c"))
     after = list(commits_after(repo, third, first))
-    assert [each.id for each in after] == [third.id, second.id]
+    assert [entry.id for entry in after] == [third.id, second.id]
     assert list(commits_after(repo, third, third)) == []
 
 
 def test_commits_after_end_where_two_histories_part(repo):
     commit(repo, "a")
     repo.create_branch("dev", source="main")
-    there = [commit(repo, path, branch="dev") for path in ("b", "c")][-1]
-    here = commit(repo, "d")
-    assert [each.id for each in commits_after(repo, here, there)] == [here.id]
+    on_dev = [commit(repo, path, branch="dev") for path in ("b", "c")][-1]
+    on_main = commit(repo, "d")
+    assert [entry.id for entry in commits_after(repo, on_main, on_dev)] == [on_main.id]
 
 
 def test_commits_after_nothing_are_the_whole_history(repo):
@@ -63,10 +63,12 @@ def test_changes_are_counted_by_folder(repo):
     target.put("out/b", b"1")
     after = target.commit("two")
     changes = changes_between(repo, before.id, after.id)
-    counts = [(each.path, each.added, each.changed, each.removed) for each in changes.folders]
+    counts = [
+        (folder.path, folder.added, folder.changed, folder.removed) for folder in changes.folders
+    ]
     assert counts == [("in", 0, 1, 0), ("out", 1, 0, 0)]
     assert (changes.total.files, changes.total.gained, changes.total.lost) == (2, 4, 2)
-    assert [each.path for each in changes.paths] == ["in/a", "out/b"]
+    assert [file.path for file in changes.paths] == ["in/a", "out/b"]
     assert changes.complete
 
 

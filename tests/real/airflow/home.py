@@ -239,7 +239,8 @@ class Api:
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, tuple[str, int]]:
         """Return state and number of the last try of each task."""
-        found = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        results = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         return {
-            task["task_id"]: (task["state"], task["try_number"]) for task in found["task_instances"]
+            task["task_id"]: (task["state"], task["try_number"])
+            for task in results["task_instances"]
         }

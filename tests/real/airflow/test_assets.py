@@ -9,13 +9,13 @@ from tests.real.airflow.home import ROOT
 
 
 @pytest.fixture(scope="module")
-def found(home):
+def results(home):
     program = ROOT / "tests/real/airflow/programs/assets.py"
     return json.loads(home.run(sys.executable, program).splitlines()[-1])
 
 
-def test_an_asset_is_watched_by_a_trigger_of_its_own(found):
-    uri, (path, kwargs) = found["asset"]
+def test_an_asset_is_watched_by_a_trigger_of_its_own(results):
+    uri, (path, kwargs) = results["asset"]
     assert uri == "grav://flights/dev/input"
     assert path == "graveler_airflow.triggers.GravelerCommitTrigger"
     assert (kwargs["repo"], kwargs["ref"], kwargs["prefix"]) == ("flights", "dev", "input/")
@@ -23,31 +23,31 @@ def test_an_asset_is_watched_by_a_trigger_of_its_own(found):
     assert kwargs["begun"] == ""  # else each parse of the file would make another trigger
 
 
-def test_an_asset_that_tasks_tell_of_is_not_watched(found):
-    assert found["not watched"] == 0
+def test_an_asset_with_events_of_tasks_is_not_watched(results):
+    assert results["not watched"] == 0
 
 
-def test_an_asset_of_partitions_is_another_one(found):
-    assert found["by partition"] == "grav://flights/main/input?by=partition"
+def test_an_asset_of_partitions_is_another_one(results):
+    assert results["by partition"] == "grav://flights/main/input?by=partition"
 
 
-def test_the_lake_of_another_connection_is_another_asset(found):
-    assert found["other lake"] == "grav://other@flights/main"
+def test_the_lake_of_another_connection_is_another_asset(results):
+    assert results["other lake"] == "grav://other@flights/main"
 
 
-def test_addresses_of_one_thing_are_one(found):
-    assert set(found["one form"]) == {"grav://flights/main/input/2013/01/01/05:00"}
+def test_addresses_of_one_thing_are_one(results):
+    assert set(results["one form"]) == {"grav://flights/main/input/2013/01/01/05:00"}
 
 
-def test_addresses_without_repository_and_branch_are_refused(found):
-    assert [kind for kind, _ in found["wrong"]] == ["ValueError"] * 4
-    assert "grav://repository/ref/prefix" in found["wrong"][0][1]
-    assert "?by=partition" in found["wrong"][2][1]
+def test_addresses_without_repository_and_branch_are_refused(results):
+    assert [kind for kind, _ in results["wrong"]] == ["ValueError"] * 4
+    assert "grav://repository/ref/prefix" in results["wrong"][0][1]
+    assert "?by=partition" in results["wrong"][2][1]
 
 
-def test_a_branch_name_that_cannot_be_is_refused(found):
-    assert found["wrong branch"][0] == "InvalidInputError"
+def test_a_branch_name_that_cannot_be_is_refused(results):
+    assert results["wrong branch"][0] == "InvalidInputError"
 
 
-def test_what_a_hook_touched_is_an_asset_as_well(found):
-    assert found["made"] == "grav://flights/main/a%20b"
+def test_what_a_hook_touched_is_an_asset_as_well(results):
+    assert results["made"] == "grav://flights/main/a%20b"

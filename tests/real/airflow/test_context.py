@@ -18,9 +18,9 @@ RUN = SimpleNamespace(
 @pytest.fixture(autouse=True)
 def base(monkeypatch):
     """Set where Airflow is found, without loading Airflow into the tests: nowhere, at first."""
-    found = {"base": ""}
-    monkeypatch.setattr(pages, "_base", lambda: found["base"])
-    return found
+    results = {"base": ""}
+    monkeypatch.setattr(pages, "_base", lambda: results["base"])
+    return results
 
 
 def context(**known: Any) -> Any:
@@ -43,7 +43,7 @@ def test_the_hour_of_a_run_without_dates_is_the_one_due():
     assert run_hour(context()) == datetime(2013, 1, 1, 4, tzinfo=UTC)
 
 
-def test_the_hour_is_told_in_utc():
+def test_the_hour_is_in_utc():
     newfoundland = timezone(timedelta(hours=-3, minutes=-30))
     hour = run_hour(context(logical_date=datetime(2013, 1, 1, 1, 40, tzinfo=newfoundland)))
     assert hour == FIVE
@@ -68,7 +68,7 @@ def test_a_partition_that_is_no_time_has_no_hour():
     }
 
 
-def test_a_run_made_anew_for_the_same_partition_has_the_same_key():
+def test_a_second_run_of_a_partition_has_the_same_key():
     made = SimpleNamespace(**{**vars(RUN), "run_id": "scheduled__y"})
     keys = {run_key(context(dag_run=run, partition_key="05:00")) for run in (RUN, made)}
     assert keys == {"hourly 05:00"}
@@ -100,7 +100,7 @@ def task(bundle: object = None, **known: Any) -> Any:
     return SimpleNamespace(bundle_instance=bundle, **known)
 
 
-def test_the_instances_of_a_mapped_task_are_told_apart():
+def test_the_instances_of_a_mapped_task_have_their_own_steps():
     assert step_name(context(ti=task())) == "load"
     mapped = context(ti=task(map_index=0))
     assert step_name(mapped) == "load[0]"

@@ -19,7 +19,7 @@ def shapes(home):
     return home.ask("shapes")
 
 
-def test_the_provider_is_described_as_airflow_wants_it():
+def test_the_provider_info_is_valid():
     airflow = find_spec("airflow")
     assert airflow is not None
     assert airflow.origin is not None
@@ -160,7 +160,7 @@ def test_the_hook_opens_what_the_connection_names(home, hook):
         ("odd", "lease_minutes 'soon' of connection 'odd'"),
     ],
 )
-def test_the_test_button_says_what_is_wrong(hook, connection, says):
+def test_the_test_button_shows_what_is_wrong(hook, connection, says):
     works, message = hook[connection]
     assert works is False
     assert says in message

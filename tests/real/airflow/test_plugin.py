@@ -28,26 +28,26 @@ def server(tmp_path_factory, home):
 
 
 @pytest.fixture(scope="module")
-def asked(server):
+def answers(server):
     assignments = [f"{name}={value}" for name, value in SETTINGS.items()]
     program = ROOT / "tests/real/airflow/programs/plugin.py"
-    said = server.run("/usr/bin/env", *assignments, sys.executable, program, server.lake)
-    return json.loads(said.splitlines()[-1])
+    output = server.run("/usr/bin/env", *assignments, sys.executable, program, server.lake)
+    return json.loads(output.splitlines()[-1])
 
 
-def text(asked, name):
-    status, kind, body, _ = asked[name]
+def text(answers, name):
+    status, kind, body, _ = answers[name]
     assert (status, kind) == (200, "text/html")
     return body
 
 
-def test_nothing_is_shown_without_a_token(asked):
-    assert set(asked["no token"].values()) == {401}
-    assert len(asked["no token"]) == len(asked["facts"]["routes"])
+def test_nothing_is_shown_without_a_token(answers):
+    assert set(answers["no token"].values()) == {401}
+    assert len(answers["no token"]) == len(answers["facts"]["routes"])
 
 
-def test_no_route_goes_round_the_token(asked):
-    assert asked["facts"]["routes"] == [
+def test_no_route_bypasses_the_token(answers):
+    assert answers["facts"]["routes"] == [
         "/",
         "/commit",
         "/commit.json",
@@ -57,55 +57,55 @@ def test_no_route_goes_round_the_token(asked):
         "/runs",
         "/runs.json",
     ]
-    assert asked["schema"] == [404, 404, 404]
+    assert answers["schema"] == [404, 404, 404]
 
 
-def test_who_may_not_see_the_dag_sees_no_run_of_it(asked):
-    assert asked["stranger"] == {
+def test_a_user_without_the_dag_sees_no_run_of_it(answers):
+    assert answers["stranger"] == {
         "": 200,
         "lakes.json": 200,
         **{f"{page}{end}": 403 for page in ("runs", "commit", "diff") for end in ("", ".json")},
     }
-    said = json.loads(asked["stranger's index"][2])
-    assert said["runs"] == []
-    assert "no lake at" not in json.dumps(said["troubles"])  # nor where lakes are
+    output = json.loads(answers["stranger's index"][2])
+    assert output["runs"] == []
+    assert "no lake at" not in json.dumps(output["troubles"])  # nor where lakes are
 
 
-def test_a_browsers_cookie_is_a_token(asked):
-    assert asked["cookie"] == 200
+def test_a_browsers_cookie_is_a_token(answers):
+    assert answers["cookie"] == 200
 
 
-def test_a_published_run_shows_commit_gates_steps_and_changes(asked):
-    page = text(asked, "good")
+def test_a_published_run_shows_commit_gates_steps_and_changes(answers):
+    page = text(answers, "good")
     assert 'class="state PUBLISHED"' in page
-    assert asked["facts"]["commit"][:12] in page
+    assert answers["facts"]["commit"][:12] in page
     assert 'class="mark passed"' in page
     assert "ingest" in page
     assert "input/a" in page
     assert "1.5 kB" in page
 
 
-def test_a_parked_run_says_which_gate_refused_it_and_why(asked):
-    page = text(asked, "bad")
+def test_a_parked_run_shows_which_gate_refused_it_and_why(answers):
+    page = text(answers, "bad")
     assert 'class="state PARKED"' in page
     assert "Nothing of it is in main." in page
-    assert asked["facts"]["parked"] in page
+    assert answers["facts"]["parked"] in page
     assert 'class="mark refused"' in page
     assert "3 rows twice" in page
 
 
-def test_what_data_and_gates_say_is_text_and_never_markup(asked):
+def test_data_and_reasons_are_text_and_never_markup(answers):
     for name in ("good", "bad", "commit", "index"):
-        page = text(asked, name)
+        page = text(answers, name)
         assert NASTY not in page
         assert "no <b>duplicates" not in page
         assert 'href="javascript:' not in page
-    assert "&lt;script&gt;alert(1)" in text(asked, "good")
-    assert "no &lt;b&gt;duplicates" in text(asked, "bad")
+    assert "&lt;script&gt;alert(1)" in text(answers, "good")
+    assert "no &lt;b&gt;duplicates" in text(answers, "bad")
 
 
-def test_a_page_runs_its_own_script_and_only_airflow_frames_it(asked):
-    body, headers = asked["good"][2:]
+def test_a_page_runs_its_own_script_and_only_airflow_frames_it(answers):
+    body, headers = answers["good"][2:]
     policy = headers["content-security-policy"]
     (nonce,) = set(re.findall(r"'nonce-([^']+)'", policy))
     assert "default-src 'none'" in policy
@@ -115,95 +115,95 @@ def test_a_page_runs_its_own_script_and_only_airflow_frames_it(asked):
     assert all(f'nonce="{nonce}"' in tag for tag in tags)
     assert not re.search(r"<[^>]*\s(?:style|on\w+)=", body)  # the policy would drop them
     assert headers["cache-control"] == "no-store"
-    assert nonce not in asked["bad"][3]["content-security-policy"]
+    assert nonce not in answers["bad"][3]["content-security-policy"]
 
 
-def test_the_same_is_there_as_json_without_what_fences_writers(asked):
-    status, kind, body, _ = asked["good data"]
+def test_pages_exist_as_json_without_fences(answers):
+    status, kind, body, _ = answers["good data"]
     assert (status, kind) == (200, "application/json")
     (run,) = json.loads(body)["runs"]
     assert run["record"]["state"] == "PUBLISHED"
-    assert run["record"]["commit"] == asked["facts"]["commit"]
+    assert run["record"]["commit"] == answers["facts"]["commit"]
     assert run["changes"]["total"]["added"] == 2
     assert run["changes"]["total"]["gained"] == 1501
     assert [step["name"] for step in run["steps"]] == ["ingest"]
     assert not {"fence", "nonce", "owner", "owners"} & run["record"].keys()
 
 
-def test_a_dag_run_with_several_runs_shows_them_all(asked):
-    assert re.findall(r"<h1>(.*)</h1>", text(asked, "bad")) == [
+def test_a_dag_run_with_several_runs_shows_them_all(answers):
+    assert re.findall(r"<h1>(.*)</h1>", text(answers, "bad")) == [
         "hourly bad",
         "hourly bad each.flights[1]",
         "hourly bad later.weather",
     ]
 
 
-def test_a_lake_that_two_connections_name_is_looked_into_once(asked):
-    assert text(asked, "good").count('class="run"') == 1
+def test_a_lake_of_two_connections_is_read_once(answers):
+    assert text(answers, "good").count('class="run"') == 1
 
 
-def test_an_absent_lake_is_reported_and_the_others_are_shown(asked):
-    page = text(asked, "good")
+def test_an_absent_lake_is_reported_and_the_others_are_shown(answers):
+    page = text(answers, "good")
     assert "connection <b>gone</b> cannot be read now" in page
     assert "see the log of the API server" in page
     assert "no lake at" in text(
-        asked, "seen by admin"
+        answers, "seen by admin"
     )  # a user who may see the connection reads more
-    assert asked["away"][0] == 503
+    assert answers["away"][0] == 503
 
 
-def test_errors_of_a_run_are_shown_to_those_with_the_connection(asked):
+def test_errors_of_a_run_are_shown_to_those_with_the_connection(answers):
     for page in ("runs", "runs.json"):
-        status, _, text, _ = asked[f"damaged {page} seen by admin"]
-        assert (status, asked["facts"]["damaged"] in text) == (200, True)
-        status, _, text, _ = asked[f"damaged {page} seen by viewer"]
-        assert (status, asked["facts"]["damaged"] in text) == (200, False)
+        status, _, text, _ = answers[f"damaged {page} seen by admin"]
+        assert (status, answers["facts"]["damaged"] in text) == (200, True)
+        status, _, text, _ = answers[f"damaged {page} seen by viewer"]
+        assert (status, answers["facts"]["damaged"] in text) == (200, False)
         assert "see the log of the API server" in text
 
 
-def test_a_run_that_another_dag_run_went_on_with_says_so(asked):
-    page = text(asked, "earlier")
+def test_a_run_resumed_by_another_dag_run_shows_it(answers):
+    page = text(answers, "earlier")
     assert "The latest attempt belongs to another DAG run" in page
     assert "/dags/hourly/runs/good" in page
 
 
-def test_a_dag_run_without_a_graveler_run_is_said_to_have_none(asked):
-    assert 'class="run"' not in text(asked, "plain")
+def test_a_dag_run_without_a_graveler_run_shows_none(answers):
+    assert 'class="run"' not in text(answers, "plain")
 
 
-def test_what_is_not_there_is_not_found(asked):
-    assert asked["unknown"][0] == 404
-    assert asked["unnamed"][0] == 422
-    assert asked["no commit"][0] == 404
-    assert asked["no connection"][0] == 404
+def test_what_is_not_there_is_not_found(answers):
+    assert answers["unknown"][0] == 404
+    assert answers["unnamed"][0] == 422
+    assert answers["no commit"][0] == 404
+    assert answers["no connection"][0] == 404
 
 
-def test_a_commit_of_a_run_is_for_those_who_may_see_its_dag(asked):
-    page = text(asked, "commit")
+def test_a_commit_of_a_run_needs_access_to_its_dag(answers):
+    page = text(answers, "commit")
     assert "runs?dag_id=hourly&amp;run_id=good" in page
-    assert "input/a" in text(asked, "own diff")
+    assert "input/a" in text(answers, "own diff")
 
 
-def test_other_commits_are_for_those_who_may_see_the_connection(asked):
-    assert asked["by hand"][0] == 403
-    assert asked["other diff"][0] == 403
-    assert asked["no commit for viewer"][0] == 403  # whether it is there is not told either
-    assert "by hand" in text(asked, "admin's by hand")
-    assert "input/c" in text(asked, "admin's diff")
+def test_other_commits_need_access_to_the_connection(answers):
+    assert answers["by hand"][0] == 403
+    assert answers["other diff"][0] == 403
+    assert answers["no commit for viewer"][0] == 403  # whether it is there is not told either
+    assert "by hand" in text(answers, "admin's by hand")
+    assert "input/c" in text(answers, "admin's diff")
 
 
-def test_the_index_lists_the_latest_runs_first(asked):
-    page = text(asked, "index")
+def test_the_index_lists_the_latest_runs_first(answers):
+    page = text(answers, "index")
     assert page.index("run_id=bad") < page.index("run_id=good")
 
 
-def test_airflow_shows_the_pages_in_its_menu_and_at_a_dag_run(asked):
-    views = {view["destination"]: view for view in asked["views"]}
+def test_airflow_shows_the_pages_in_its_menu_and_at_a_dag_run(answers):
+    views = {view["destination"]: view for view in answers["views"]}
     assert views["nav"]["href"] == "/graveler/"
     assert views["dag_run"]["href"] == "/graveler/runs?dag_id={DAG_ID}&run_id={RUN_ID}"
 
 
-def test_a_task_does_not_pay_for_the_pages(server):
+def test_a_task_does_not_import_the_pages(server):
     seconds, loaded = server.ask("plugin_load")
     assert loaded in (["graveler_airflow.plugin"], ["graveler_airflow", "graveler_airflow.plugin"])
     assert seconds < 0.1

@@ -114,7 +114,7 @@ def test_the_branch_of_the_damaged_hour_is_parked_and_readable(published, lake):
     assert list(repository.branch("main").list("output/flights/2013/01/01/11:00/")) == []
 
 
-def test_the_commits_of_main_say_which_dag_run_made_them(published, lake):
+def test_the_commits_of_main_name_their_dag_run(published, lake):
     merges = [
         commit.metadata
         for commit in lake.repository("flights").log("main", first_parent=True)
@@ -125,9 +125,7 @@ def test_the_commits_of_main_say_which_dag_run_made_them(published, lake):
     assert all(merge["airflow.run_id"].startswith("backfill__") for merge in merges)
 
 
-def test_a_damaged_hour_goes_through_when_it_has_arrived_whole(
-    published, airflow, home, lake, flights
-):
+def test_a_damaged_hour_is_published_once_it_is_whole(published, airflow, home, lake, flights):
     hours = flights.hours(3)
     land(flights, hours[1], home.landing)
     (run_id,) = [
@@ -238,9 +236,9 @@ def test_a_gate_task_fails_at_once_and_a_warning_one_does_not(airflow, scenarios
 
 def test_a_dag_may_have_several_runs_and_tasks_that_work_in_both(airflow, scenarios):
     assert list(airflow.finished("several").values()) == ["success"]
-    told = b'{"name": "p", "size": 1}'
+    row = b'{"name": "p", "size": 1}'
     assert paths(scenarios.ref("main"), "several/") == ["several/p", "several/told"]
-    assert scenarios.ref("main").get("several/told") == told
+    assert scenarios.ref("main").get("several/told") == row
     assert [entry.path for entry in scenarios.ref("other").entries()] == ["other/told"]
     records = [
         record for record in scenarios.runs.list() if record.metadata["airflow.dag_id"] == "several"
@@ -292,9 +290,9 @@ def test_the_example_of_plain_python_publishes_its_hour(airflow, lake, flights):
 
 def test_the_instances_of_a_mapped_task_are_steps_of_their_own(airflow, scenarios):
     assert list(airflow.finished("mapped").values()) == ["success"]
-    found = paths(scenarios.ref("main"), "mapped/")
-    assert [path.rpartition("/")[2] for path in found] == ["part-1", "part-2", "part-3"]
-    assert len({path.rpartition("/")[0] for path in found}) == 1
+    results = paths(scenarios.ref("main"), "mapped/")
+    assert [path.rpartition("/")[2] for path in results] == ["part-1", "part-2", "part-3"]
+    assert len({path.rpartition("/")[0] for path in results}) == 1
 
 
 def test_each_mapped_task_group_publishes_a_run_of_its_own(airflow, scenarios):
@@ -331,5 +329,5 @@ def test_work_of_tasks_absent_the_next_time_is_not_published(airflow, home, scen
     (run,) = airflow.runs("changed_its_mind")
     airflow.clear_run("changed_its_mind", run["dag_run_id"])
     assert list(airflow.finished("changed_its_mind").values()) == ["success"]
-    found = paths(scenarios.ref("main"), "changed/")
-    assert found == ["changed/part-1", "changed/part-2", "changed/right", "changed/same"]
+    results = paths(scenarios.ref("main"), "changed/")
+    assert results == ["changed/part-1", "changed/part-2", "changed/right", "changed/same"]

@@ -4,76 +4,76 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def found(home):
+def results(home):
     return home.ask("wiring")
 
 
-def shape(found, name):
-    assert found[name]["refused"] == ""
-    return found[name]["shape"]
+def shape(results, name):
+    assert results[name]["refused"] == ""
+    return results[name]["shape"]
 
 
-def test_a_run_without_a_task_opens_merges_and_closes(found):
-    assert shape(found, "empty") == {
+def test_a_run_without_a_task_opens_merges_and_closes(results):
+    assert shape(results, "empty") == {
         "open_run": [],
         "merge": ["open_run"],
         "close_run": ["merge", "open_run"],
     }
 
 
-def test_the_merge_waits_for_the_last_tasks_and_allows_skips(found):
-    assert shape(found, "chain") == {
+def test_the_merge_waits_for_the_last_tasks_and_allows_skips(results):
+    assert shape(results, "chain") == {
         "open_run": [],
         "a": ["open_run"],
         "b": ["a", "open_run"],
         "merge": ["b"],
         "close_run": ["merge", "open_run"],
     }
-    assert found["chain"]["rule"] == "none_failed"
+    assert results["chain"]["rule"] == "none_failed"
 
 
 def test_a_failure_hidden_by_a_later_task_stops_the_merge(
-    found,
+    results,
 ):
-    assert shape(found, "hidden_inside")["merge"] == ["a", "clean"]
+    assert shape(results, "hidden_inside")["merge"] == ["a", "clean"]
 
 
-def test_a_task_that_joins_branches_may_work_in_the_run(found):
-    assert shape(found, "joined")["join"] == ["one", "two"]
-    assert shape(found, "joined")["merge"] == ["join"]
+def test_a_task_that_joins_branches_may_work_in_the_run(results):
+    assert shape(results, "joined")["join"] == ["one", "two"]
+    assert shape(results, "joined")["merge"] == ["join"]
 
 
-def test_a_gate_without_a_place_judges_last_as_does_the_merge(found):
-    at_the_end = shape(found, "gates_at_the_end")
+def test_a_gate_without_a_place_judges_last_as_does_the_merge(results):
+    at_the_end = shape(results, "gates_at_the_end")
     assert at_the_end["tidy"] == at_the_end["no_duplicates"] == ["a", "b", "open_run"]
     assert at_the_end["merge"] == ["no_duplicates", "tidy"]
-    assert found["gates_at_the_end"]["gates"] == ["named", "tidy", "no duplicates"]
+    assert results["gates_at_the_end"]["gates"] == ["named", "tidy", "no duplicates"]
 
 
-def test_a_gate_in_the_middle_stays_and_is_judged_at_the_end(found):
-    in_the_middle = shape(found, "gate_in_the_middle")
+def test_a_gate_in_the_middle_stays_and_is_judged_at_the_end(results):
+    in_the_middle = shape(results, "gate_in_the_middle")
     assert in_the_middle["early"] == ["a", "open_run"]
     assert in_the_middle["b"] == ["early", "open_run"]
-    assert found["gate_in_the_middle"]["gates"] == ["tidy"]
+    assert results["gate_in_the_middle"]["gates"] == ["tidy"]
 
 
-def test_a_gate_takes_options_of_gates_and_of_tasks(found):
-    assert found["gate_options"]["more"] == ["gates", "output/", 10, "warn"]
+def test_a_gate_takes_options_of_gates_and_of_tasks(results):
+    assert results["gate_options"]["more"] == ["gates", "output/", 10, "warn"]
 
 
-def test_the_merge_waits_for_groups_and_mapped_tasks(found):
-    assert shape(found, "groups_and_maps")["merge"] == ["solo", "work"]
-    assert shape(found, "only_mapped")["merge"] == ["work"]
+def test_the_merge_waits_for_groups_and_mapped_tasks(results):
+    assert shape(results, "groups_and_maps")["merge"] == ["solo", "work"]
+    assert shape(results, "only_mapped")["merge"] == ["work"]
 
 
-def test_a_task_may_work_in_two_runs(found):
-    assert found["two_runs"]["refused"] == ""
-    assert found["two_runs"]["shape"]["both"] == ["open_run", "open_run"]
+def test_a_task_may_work_in_two_runs(results):
+    assert results["two_runs"]["refused"] == ""
+    assert results["two_runs"]["shape"]["both"] == ["open_run", "open_run"]
 
 
-def test_an_inner_run_publishes_before_the_outer_gates_judge(found):
-    assert found["nested"]["refused"] == ""
-    upstream = found["nested"]["more"]
+def test_an_inner_run_publishes_before_the_outer_gates_judge(results):
+    assert results["nested"]["refused"] == ""
+    upstream = results["nested"]["more"]
     inner = "flights.weather."
     assert upstream[f"{inner}no_duplicates"] == [f"{inner}c", f"{inner}open_run"]
     assert upstream[f"{inner}merge"] == [f"{inner}no_duplicates"]
@@ -83,23 +83,23 @@ def test_an_inner_run_publishes_before_the_outer_gates_judge(found):
     assert upstream["flights.merge"] == [f"{inner}tidy"]
 
 
-def test_every_run_is_closed_behind_its_merge(found):
-    upstream = found["nested"]["more"]
+def test_every_run_is_closed_behind_its_merge(results):
+    upstream = results["nested"]["more"]
     assert "flights.merge" in upstream["flights.close_run"]
     assert "flights.weather.merge" in upstream["flights.weather.close_run"]
 
 
-def test_a_gate_that_others_wait_for_stays_before_them(found):
-    assert shape(found, "gate_before_the_work")["tidy"] == ["open_run"]
-    assert shape(found, "gate_before_the_work")["a"] == ["open_run", "tidy"]
+def test_a_gate_that_others_wait_for_stays_before_them(results):
+    assert shape(results, "gate_before_the_work")["tidy"] == ["open_run"]
+    assert shape(results, "gate_before_the_work")["a"] == ["open_run", "tidy"]
 
 
-def test_publishing_can_emit_an_asset_event_and_use_a_pool(found):
-    assert found["asset"]["more"] == [["lake"], "one"]
+def test_publishing_can_emit_an_asset_event_and_use_a_pool(results):
+    assert results["asset"]["more"] == [["lake"], "one"]
 
 
-def test_the_repository_may_be_the_connections(found):
-    assert found["default_repository"]["more"] == [
+def test_the_repository_may_be_the_connections(results):
+    assert results["default_repository"]["more"] == [
         "graveler.close_run",
         "graveler.merge",
         "graveler.open_run",
@@ -110,15 +110,15 @@ def test_the_repository_may_be_the_connections(found):
 @pytest.mark.parametrize(
     ("name", "rule"), [("report_in_any_case", "all_done"), ("report_twice_removed", "one_failed")]
 )
-def test_a_task_that_hides_a_refusal_is_refused_at_parse(found, name, rule):
-    refused = found[name]["refused"]
+def test_a_task_that_hides_a_refusal_is_refused_at_parse(results, name, rule):
+    refused = results[name]["refused"]
     assert refused.startswith(f"InvalidInputError: report (trigger_rule '{rule}')")
     assert "on_failure_callback" in refused
 
 
 @pytest.mark.parametrize("name", ["report_beside_one_that_fails", "report_before_the_merge"])
-def test_a_report_that_shows_the_failure_is_allowed(found, name):
-    assert found[name]["refused"] == ""
+def test_a_report_that_shows_the_failure_is_allowed(results, name):
+    assert results[name]["refused"] == ""
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_a_report_that_shows_the_failure_is_allowed(found, name):
         ("called_in_the_block_around", "flights.weather.merge"),
     ],
 )
-def test_a_task_in_a_run_that_nothing_awaits_is_refused_at_parse(found, name, merge):
-    refused = found[name]["refused"]
+def test_a_task_in_a_run_that_nothing_awaits_is_refused_at_parse(results, name, merge):
+    refused = results[name]["refused"]
     assert refused.startswith("InvalidInputError: ")
     assert "late is called with the run of " in refused
     assert f"{merge} does not wait for it" in refused
@@ -137,10 +137,10 @@ def test_a_task_in_a_run_that_nothing_awaits_is_refused_at_parse(found, name, me
 
 
 @pytest.mark.parametrize("name", ["waited_for_by_hand", "told_after_the_merge"])
-def test_a_task_with_the_run_outside_its_block_may_be_ordered(found, name):
-    assert found[name]["refused"] == ""
+def test_a_task_with_the_run_outside_its_block_may_be_ordered(results, name):
+    assert results[name]["refused"] == ""
 
 
-def test_a_dag_that_fails_fast_is_refused(found):
-    assert found["fast"].startswith("InvalidInputError: DAG 'fast' has fail_fast")
-    assert "leave it off" in found["fast"]
+def test_a_dag_that_fails_fast_is_refused(results):
+    assert results["fast"].startswith("InvalidInputError: DAG 'fast' has fail_fast")
+    assert "leave it off" in results["fast"]

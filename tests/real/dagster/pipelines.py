@@ -19,9 +19,9 @@ parts = dg.StaticPartitionsDefinition(["x", "y"])
 def _is_asked_to(what: str) -> bool:
     """Return whether the test wants `what` to happen, once."""
     wish = Path(environment("TEST_FOLDER")) / what
-    there = wish.exists()
+    present = wish.exists()
     wish.unlink(missing_ok=True)
-    return there
+    return present
 
 
 def _ran(name: str) -> None:

@@ -85,7 +85,7 @@ def test_a_partition_of_an_odd_name(repo, execute):
     assert repo.runs.get(commit.metadata["graveler.run"]).state == "PUBLISHED"
 
 
-def test_a_lake_that_is_briefly_not_there(repo, execute, tmp_path):
+def test_a_lake_that_is_briefly_missing(repo, execute, tmp_path):
     away = tmp_path / "away"
 
     def body(context, graveler):
@@ -134,7 +134,7 @@ def test_a_failed_step_may_be_tried_again_in_the_same_function(repo, execute):
     assert paths(repo) == ["made"]
 
 
-def test_a_repository_that_is_not_there(repo, lake, instance):
+def test_a_missing_repository(repo, lake, instance):
     resource = GravelerResource(lake=lake, repository="fights")
 
     @dg.asset
@@ -164,14 +164,14 @@ def test_a_run_that_waits_to_be_published_elsewhere(repo, execute):
 
 
 @pytest.mark.parametrize(
-    ("judged", "said"),
+    ("judged", "message"),
     [(lambda candidate: 1 / 0, "ZeroDivisionError"), (lambda candidate: "no", "no")],
     ids=["dies", "refuses"],
 )
-def test_a_gate_that_does_not_let_through(repo, execute, judged, said):
+def test_a_gate_that_does_not_let_through(repo, execute, judged, message):
     with pytest.raises(dg.Failure) as failure:
         execute(write, gates=[gate("strict")(judged)])
-    assert said in str(failure.value.description)
+    assert message in str(failure.value.description)
     assert failure.value.metadata["graveler/branch"].value == next(repo.runs.list("PARKED")).branch
     assert paths(repo) == []
     assert execute(write).success

@@ -181,24 +181,24 @@ def test_without_assets_there_are_the_resource_and_run_sensors(lake):
 
 def causes(error):
     """What Dagster hides behind its own error."""
-    told = []
+    events = []
     while error is not None:
-        told.append(str(error))
+        events.append(str(error))
         error = error.__cause__ or error.__context__
-    return "\n".join(told)
+    return "\n".join(events)
 
 
-def test_a_setting_that_is_none_of_those_there_are_is_refused(lake):
+def test_an_unknown_setting_is_refused(lake):
     with pytest.raises(Exception, match="Error while") as refused:
         load({"lake": lake, "repository": "flights", "io_manager": "tapes"})
     assert "tapes" in causes(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [("a_gate", "package.module:NAME"), ("graveler.demo:UNKNOWN", "cannot be loaded")],
 )
-def test_a_gate_that_is_not_there_is_told_by_its_name(lake, name, said):
+def test_a_missing_gate_is_named(lake, name, message):
     with pytest.raises(Exception, match="Error while") as refused:
         load({"lake": lake, "repository": "flights", "assets": ["raw"], "gates": [name]})
-    assert said in causes(refused.value)
+    assert message in causes(refused.value)

@@ -12,7 +12,7 @@ import pytest
 
 from graveler.demo.flights import land, load_flights
 from graveler.spark import read
-from tests.real.dagster.ending import ended
+from tests.real.dagster.endings import ended
 from tests.real.dagster.flights import DAG, ROOT, WEATHER, load
 
 HOURS = [datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in (10, 11, 12)]
@@ -53,7 +53,7 @@ def test_main_holds_exactly_the_good_hours_and_every_row_once(spark, repo, fligh
     assert killed.returncode == -9, killed.stderr[-2000:]
     half = repo.runs.get(f"dagster flights_job {KILLED}")
     assert half.state == "OPEN"
-    left = [there.name for there in repo.branches(hidden=True) if "transform" in there.name]
+    left = [branch.name for branch in repo.branches(hidden=True) if "transform" in branch.name]
     assert any(list(repo.branch(name).uncommitted()) for name in left)
     assert list(repo.ref("main").entries()) == []
 
@@ -83,7 +83,7 @@ def test_main_holds_exactly_the_good_hours_and_every_row_once(spark, repo, fligh
     assert damaged.run_id in parked.reason
     looked_at = read(repo.ref(parked.branch), "output/flights/2013/01/01/11:00/", spark=spark)
     assert looked_at.count() > len(landed(flights, HOURS[1]))
-    assert [there.name for there in repo.branches(hidden=True)] == ["main", parked.branch]
+    assert [branch.name for branch in repo.branches(hidden=True)] == ["main", parked.branch]
     assert repo.runs.get(f"dagster flights_job {KILLED}").attempt == 2
     assert repo.commit("main").metadata["dagster.run_id"] == retried.run_id
 

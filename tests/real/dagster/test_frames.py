@@ -96,7 +96,7 @@ def test_a_frame_is_a_parquet_file_that_other_assets_read(
         assert column.name == "n"
 
 
-def test_an_argument_says_that_it_wants_a_lazy_frame(resource, materialize):
+def test_an_argument_annotated_as_lazy_gets_a_lazy_frame(resource, materialize):
     seen = []
 
     @dg.asset
@@ -122,15 +122,15 @@ def test_a_layout_puts_the_hour_first(repo, resource, materialize):
 
 
 @pytest.mark.parametrize(
-    ("layout", "said"),
+    ("layout", "message"),
     [("{asset}", "has no {partition}"), ("{partition}/{unknown}", "cannot be filled in")],
 )
-def test_a_layout_that_would_lose_data_is_refused(repo, resource, materialize, layout, said):
+def test_a_layout_that_would_lose_data_is_refused(repo, resource, materialize, layout, message):
     @dg.asset(partitions_def=hours)
     def events() -> bytes:
         return b"1"
 
-    with pytest.raises(InvalidInputError, match=said):
+    with pytest.raises(InvalidInputError, match=message):
         materialize(
             [events],
             GravelerIOManager(graveler=resource, layout=layout),
@@ -210,7 +210,7 @@ def test_rows_of_a_spark_frame_go_to_the_hour_of_their_time(spark, repo, resourc
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "message"),
     [
         (pandas_frame([*HOURS, "2013-01-01-09:00"]), "1 rows belong to none of the partitions"),
         (pd.DataFrame({"n": [1]}), "no column 'hour'"),
@@ -219,12 +219,12 @@ def test_rows_of_a_spark_frame_go_to_the_hour_of_their_time(spark, repo, resourc
     ],
     ids=["a row of another partition", "no column", "a partition is missing", "bytes"],
 )
-def test_what_cannot_be_told_apart_is_refused(repo, resource, materialize, returned, said):
+def test_values_that_cannot_be_split_are_refused(repo, resource, materialize, returned, message):
     @dg.asset(partitions_def=hours, backfill_policy=ONCE, metadata={"partition_expr": "hour"})
     def events():
         return returned
 
-    with pytest.raises(InvalidInputError, match=said):
+    with pytest.raises(InvalidInputError, match=message):
         materialize([events], GravelerPandasIOManager(graveler=resource), tags=RANGE)
     assert paths(repo) == []
 
@@ -325,26 +325,26 @@ def reading(resource, materialize, instance):
 
 
 @pytest.mark.parametrize("manager", [GravelerIOManager, GravelerPandasIOManager])
-def test_a_dictionary_says_of_which_kind_its_values_are(resource, reading, manager):
-    found = reading(manager(graveler=resource), str, dict[str, str])
-    assert found == {key: str(n) for n, key in enumerate(HOURS)}
+def test_a_dictionary_annotates_the_type_of_its_values(resource, reading, manager):
+    results = reading(manager(graveler=resource), str, dict[str, str])
+    assert results == {key: str(n) for n, key in enumerate(HOURS)}
 
 
 def test_a_dictionary_of_lazy_frames_holds_lazy_frames(resource, reading):
-    found = reading(
+    results = reading(
         GravelerPolarsIOManager(graveler=resource),
         lambda n: pl.DataFrame({"n": [n]}),
         dict[str, pl.LazyFrame],
     )
-    assert [frame.collect()["n"].to_list() for frame in found.values()] == [[0], [1], [2]]
+    assert [frame.collect()["n"].to_list() for frame in results.values()] == [[0], [1], [2]]
 
 
 def test_an_hour_without_rows_or_types_is_read_with_the_others(resource, reading):
-    found = reading(
+    results = reading(
         GravelerPolarsIOManager(graveler=resource),
         lambda n: pl.DataFrame({"n": [n] if n else []}),
     )
-    assert_frame_equal(found, pl.DataFrame({"n": [1, 2]}))
+    assert_frame_equal(results, pl.DataFrame({"n": [1, 2]}))
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -155,8 +155,8 @@ def test_assets_that_append_to_one_folder_keep_each_others_rows(spark, repo, app
         rows_of["a"] = count
         names = [*picked, "hourly_publish"]
         execute("__ASSET_JOB", asset_selection=[dg.AssetKey(name) for name in names])
-        found = rows(read(repo.ref("main"), "2013/01/01/05:00/", spark=spark))
-        assert found == sorted([(0,), *((n,) for n in range(count))])
+        results = rows(read(repo.ref("main"), "2013/01/01/05:00/", spark=spark))
+        assert results == sorted([(0,), *((n,) for n in range(count))])
 
 
 def test_what_somebody_else_has_put_into_the_folder_stays(spark, repo, appending):
@@ -293,7 +293,7 @@ def test_what_is_neither_bytes_nor_text_is_refused(resource, materialize, repo):
     assert list(repo.ref("main").entries()) == []
 
 
-def test_outputs_of_ops_are_told_apart_by_step(resource, instance, repo):
+def test_outputs_of_ops_have_folders_by_step(resource, instance, repo):
     @dg.op(out={"one": dg.Out(bytes), "two": dg.Out(bytes)})
     def pair():
         yield dg.Output(b"1", "one")
@@ -313,11 +313,11 @@ def test_outputs_of_ops_are_told_apart_by_step(resource, instance, repo):
     assert result.success
     assert result.output_for_node("add") == "12"
     (record,) = repo.runs.list()
-    found = {
+    results = {
         entry.path: repo.ref(record.branch).get(entry.path)
         for entry in repo.ref(record.branch).entries()
     }
-    assert found == {"pair/one/data": b"1", "pair/two/data": b"2", "add/result/data": b"12"}
+    assert results == {"pair/one/data": b"1", "pair/two/data": b"2", "add/result/data": b"12"}
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def pipes(extras):
 
 
 @pytest.mark.parametrize("extras", [{}, {EXTRA: "text"}, {EXTRA: {"run": {}}}])
-def test_a_program_that_was_handed_no_run_is_told_how_to(extras):
+def test_a_program_without_a_run_is_refused(extras):
     with pytest.raises(InvalidInputError, match=r"extras=graveler\.extras\(context\)"):
         with open_graveler_step(pipes(extras)):
             raise AssertionError("there is no step")

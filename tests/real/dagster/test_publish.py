@@ -102,7 +102,7 @@ def test_commits_and_dagster_link_to_one_another(repo, publish):
     run_id = commit.metadata["dagster.run_id"]
     assert commit.metadata["url"] == f"http://dagster:3000/runs/{run_id}"
     step = repo.commit(commit.parents[1])
-    said = {
+    output = {
         "orchestrator": "dagster",
         "dagster.asset": "one",
         "dagster.step": "one",
@@ -110,7 +110,7 @@ def test_commits_and_dagster_link_to_one_another(repo, publish):
         "graveler.try": "1",
         "url": f"http://dagster:3000/runs/{run_id}?focusedStepKeys=one",
     }
-    assert said.items() <= step.metadata.items()
+    assert output.items() <= step.metadata.items()
 
 
 def test_what_is_shown_of_many_changes_is_small(repo):
@@ -136,7 +136,7 @@ def test_folders_of_any_name_are_drawn():
     assert widths[4:] == ["75.0", "75.0", "225.0"]
 
 
-def test_the_drawing_says_where_not_all_was_counted():
+def test_the_drawing_shows_that_not_all_was_counted():
     assert "more that were not counted" in " ".join(texts(plot([Folder("a", 1, 0, 0)], more=True)))
 
 

@@ -84,7 +84,7 @@ def test_later_changes_fail_the_rollback_and_are_named(repo, publish, roll_back)
     assert repo.commit("main").id == before
 
 
-def test_a_run_that_is_not_there_is_a_clear_failure(repo, roll_back):
+def test_a_missing_run_is_a_clear_failure(repo, roll_back):
     result = roll_back("dagster unknown")
     assert not result.success
     failure = result.failure_data_for_node("graveler_rollback_run").user_failure_data

@@ -19,7 +19,7 @@ from dagster_graveler import (
 from graveler.clock import SystemClock
 from graveler.errors import FencedError
 from graveler.gates import gate
-from tests.real.dagster.ending import ended
+from tests.real.dagster.endings import ended
 from tests.real.dagster.flights import ROOT
 from tests.real.dagster.pipelines import (
     definitions,
@@ -57,7 +57,7 @@ def tree(view):
 
 
 def branches(repo):
-    return [there.name for there in repo.branches(hidden=True)]
+    return [branch.name for branch in repo.branches(hidden=True)]
 
 
 def ran(folder):
@@ -109,13 +109,13 @@ def test_a_run_is_published_as_one_commit_that_names_it(repo, run, instance, def
     assert repo.runs.get(KEY).state == "PUBLISHED"
 
 
-def test_an_asset_says_on_which_branch_it_lies_and_where(repo, run):
+def test_an_asset_shows_its_branch_and_paths(repo, run):
     (left,) = run().asset_materializations_for_node("left")
-    said = {name: value.value for name, value in left.metadata.items()}
-    assert said["graveler/branch"] == repo.runs.get(KEY).branch
-    assert said["graveler/paths"] == ["left/x/data"]
-    assert said["graveler/files"] == 1
-    assert repo.commit(said["graveler/commit"]).metadata["graveler.step"] == "left:result"
+    output = {name: value.value for name, value in left.metadata.items()}
+    assert output["graveler/branch"] == repo.runs.get(KEY).branch
+    assert output["graveler/paths"] == ["left/x/data"]
+    assert output["graveler/files"] == 1
+    assert repo.commit(output["graveler/commit"]).metadata["graveler.step"] == "left:result"
 
 
 def test_a_retry_replaces_what_the_try_before_it_had_committed(repo, run, folder):
@@ -165,7 +165,7 @@ def test_executing_a_failed_run_again_resumes_the_parked_branch(repo, run, insta
     assert "a newer run has superseded it" in ended(defs, instance, failed.run_id)
 
 
-def test_steps_are_rerun_where_the_branch_lost_their_work(repo, run, instance, defs, folder):
+def test_steps_are_rerun_if_the_branch_lost_their_work(repo, run, instance, defs, folder):
     (folder / "refuse").touch()
     failed = run()
     repo.runs.abandon(KEY)
@@ -180,7 +180,7 @@ def test_steps_are_rerun_where_the_branch_lost_their_work(repo, run, instance, d
     assert tree(repo.ref("main")) == WHOLE
 
 
-def test_steps_are_rerun_where_another_run_began_the_branch_anew(repo, run, instance, folder):
+def test_steps_are_rerun_if_another_run_forked_the_branch(repo, run, instance, folder):
     (folder / "refuse").touch()
     first = run()
     repo.runs.abandon(KEY)
@@ -252,7 +252,7 @@ def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run, folder):
     assert checks["not_too_much"].description == "forbidden"
 
 
-def test_publishing_asks_the_gates_where_no_check_has(repo, resource, instance):
+def test_publishing_judges_gates_without_checks(repo, resource, instance):
     @dg.asset
     def forbidden() -> str:
         return "forbidden"

@@ -20,7 +20,7 @@ from graveler.gates import gate
 from graveler.lake.factory import connect
 from graveler.lake.shared import lend_lake
 from graveler.testing.clock import FakeClock
-from tests.real.dagster.ending import ended
+from tests.real.dagster.endings import ended
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Parameter `backfill_policy`"
@@ -64,9 +64,9 @@ def look(resource, instance):
             sensor_name=sensor.name,
         )
         with context:
-            said = sensor.evaluate_tick(context)
-        cursors[sensor.name] = said.cursor
-        return said
+            output = sensor.evaluate_tick(context)
+        cursors[sensor.name] = output.cursor
+        return output
 
     return evaluate
 
@@ -77,8 +77,8 @@ def publish(repo, path, **metadata):
     return repo.commit("main").id
 
 
-def keys(said):
-    return [request.run_key for request in said.run_requests or ()]
+def keys(output):
+    return [request.run_key for request in output.run_requests or ()]
 
 
 def test_each_commit_starts_one_run_in_branch_order(repo, look):
@@ -86,9 +86,9 @@ def test_each_commit_starts_one_run_in_branch_order(repo, look):
     publish(repo, "before")
     assert keys(look(sensor)) == []  # what was there is no news
     commits = [publish(repo, name) for name in "abc"]
-    said = look(sensor)
-    assert keys(said) == commits
-    assert said.run_requests[0].tags["graveler/commit"] == commits[0]
+    output = look(sensor)
+    assert keys(output) == commits
+    assert output.run_requests[0].tags["graveler/commit"] == commits[0]
     assert keys(look(sensor)) == []
     assert keys(look(sensor)) == []
 
@@ -144,8 +144,8 @@ def test_what_the_job_itself_has_published_does_not_start_it(repo, look):
     assert keys(look(sensor)) == [theirs]
 
 
-def partitions(said):
-    return [request.partition_key for request in said.run_requests or ()]
+def partitions(output):
+    return [request.partition_key for request in output.run_requests or ()]
 
 
 def test_the_partition_is_that_of_the_run_that_made_the_commit(repo, look):
@@ -155,9 +155,9 @@ def test_the_partition_is_that_of_the_run_that_made_the_commit(repo, look):
     publish(repo, "b", **{"dagster.partition": "2013-01-01-06:00...2013-01-01-08:00"})
     publish(repo, "c", hour="2013-01-01T09:00Z")
     publish(repo, "d")  # about no hour
-    said = look(sensor)
-    assert partitions(said) == [f"2013-01-01-{hour:02}:00" for hour in (5, 6, 7, 8, 9)]
-    assert len(set(keys(said))) == 5
+    output = look(sensor)
+    assert partitions(output) == [f"2013-01-01-{hour:02}:00" for hour in (5, 6, 7, 8, 9)]
+    assert len(set(keys(output))) == 5
     assert partitions(look(sensor)) == []
 
 
@@ -171,7 +171,7 @@ def test_an_ingestion_commit_covers_late_and_waiting_hours(repo, look):
     assert partitions(look(sensor)) == [f"2013-01-01-{hour:02}:00" for hour in (3, 5, 7)]
 
 
-def test_without_a_name_the_hours_of_the_changed_paths_tell(repo, look):
+def test_without_a_partition_the_hours_of_paths_count(repo, look):
     sensor = build_commit_sensor("news", job=HOURLY, partitions_def=hours, prefix="input/")
     look(sensor)
     with repo.run("ingested") as run:
@@ -183,7 +183,7 @@ def test_without_a_name_the_hours_of_the_changed_paths_tell(repo, look):
     assert partitions(look(sensor)) == ["2013-01-01-05:00", "2013-01-01-07:00"]
 
 
-def test_a_partition_that_is_no_time_is_known_by_its_name_alone(repo, look):
+def test_a_partition_that_is_no_time_counts_by_its_name(repo, look):
     sensor = build_commit_sensor("news", job=OF_PART, partitions_def=parts)
     look(sensor)
     publish(repo, "a", **{"dagster.partition": "y"})
@@ -192,8 +192,8 @@ def test_a_partition_that_is_no_time_is_known_by_its_name_alone(repo, look):
     assert partitions(look(sensor)) == ["y"]
 
 
-def told(said):
-    return [event.partition for event in said.asset_events]
+def events(output):
+    return [event.partition for event in output.asset_events]
 
 
 days = dg.DailyPartitionsDefinition("2013-01-01")
@@ -267,14 +267,14 @@ def publish_for(resource, instance):
         "the same",
     ],
 )
-def test_partitions_are_told_in_those_of_the_sensor(
+def test_partitions_are_mapped_to_those_of_the_sensor(
     look, publish_for, of_run, span, of_sensor, expected
 ):
     sensor = build_commit_sensor("news", asset="lake_main", partitions_def=of_sensor)
     look(sensor)
     assert publish_for(of_run, *span).success
-    assert told(look(sensor)) == expected
-    assert told(look(sensor)) == []
+    assert events(look(sensor)) == expected
+    assert events(look(sensor)) == []
 
 
 def test_what_takes_a_run_back_is_about_all_of_its_partitions(repo, look, publish_for):
@@ -283,17 +283,17 @@ def test_what_takes_a_run_back_is_about_all_of_its_partitions(repo, look, publis
     look(sensor)
     (record,) = repo.runs.list()
     repo.runs.rollback(record.key)
-    assert told(look(sensor)) == ["2013-01-02", "2013-01-03", "2013-01-04"]
+    assert events(look(sensor)) == ["2013-01-02", "2013-01-03", "2013-01-04"]
 
 
-def test_partitions_that_are_added_while_dagster_runs_are_known(repo, look, instance):
+def test_partitions_added_at_run_time_are_used(repo, look, instance):
     instance.add_dynamic_partitions("customers", ["acme", "umbrella"])
     customers = dg.DynamicPartitionsDefinition(name="customers")
     sensor = build_commit_sensor("news", asset="lake_main", partitions_def=customers)
     look(sensor)
     publish(repo, "a", **{"dagster.partition": "acme"})
     publish(repo, "b", **{"dagster.partition": "unknown"})
-    assert told(look(sensor)) == ["acme"]
+    assert events(look(sensor)) == ["acme"]
 
 
 def test_a_job_for_such_partitions_is_started(repo, resource, tmp_path):
@@ -340,11 +340,11 @@ def no_secrets(candidate):
 
 
 @pytest.mark.parametrize(
-    ("asset", "state", "on_main", "said"),
+    ("asset", "state", "on_main", "message"),
     [("plain", "PUBLISHED", ["plain/data"], "published"), ("secret", "PARKED", [], "a secret")],
 )
 def test_work_by_hand_is_published_behind_gates_if_wanted(
-    repo, resource, instance, asset, state, on_main, said
+    repo, resource, instance, asset, state, on_main, message
 ):
     @dg.asset(name=asset)
     def made() -> str:
@@ -360,7 +360,7 @@ def test_work_by_hand_is_published_behind_gates_if_wanted(
         instance=instance,
         resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
     )
-    assert said in ended(defs, instance, result.run_id)
+    assert message in ended(defs, instance, result.run_id)
     (record,) = repo.runs.list()
     assert record.state == state
     assert [entry.path for entry in repo.ref("main").entries()] == on_main
@@ -385,7 +385,7 @@ def test_a_failed_run_is_dropped_where_nothing_of_it_shall_stay(lake, repo, inst
         raise_on_error=False,
     )
     assert "is REAPED" in ended(defs, instance, result.run_id)
-    assert [there.name for there in repo.branches(hidden=True)] == ["main"]
+    assert [branch.name for branch in repo.branches(hidden=True)] == ["main"]
 
 
 def test_assets_picked_by_hand_do_not_publish_those_of_others(repo, instance, lake):

@@ -22,8 +22,8 @@ with DAG("waiting", schedule=None):
     )
 
     @task
-    def read(found):
-        paths = [commit["message"] for commit in found["commits"]]
+    def read(results):
+        paths = [commit["message"] for commit in results["commits"]]
         Path(Variable.get("marks"), "waited for").write_text("\n".join(paths))
 
     read(wait.output)

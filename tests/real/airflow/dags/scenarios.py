@@ -158,9 +158,9 @@ def several():
         return {"name": name, "size": len(name)}
 
     @task.graveler
-    def copied(ours: TaskStep, theirs: TaskStep, told: Any):
-        ours.put("several/told", json.dumps(told).encode())
-        theirs.put("other/told", json.dumps(told).encode())
+    def copied(ours: TaskStep, theirs: TaskStep, row: Any):
+        ours.put("several/told", json.dumps(row).encode())
+        theirs.put("other/told", json.dumps(row).encode())
 
     @task.graveler
     def nothing_to_do(step: TaskStep):

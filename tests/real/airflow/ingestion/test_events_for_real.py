@@ -6,7 +6,7 @@ import graveler
 
 
 @pytest.fixture(scope="module")
-def told(airflow, home, lake_of_the_module):
+def reported(airflow, home, lake_of_the_module):
     """The events of commits that came while a triggerer ran, and while none did."""
     lake, made = lake_of_the_module, []
 
@@ -16,8 +16,8 @@ def told(airflow, home, lake_of_the_module):
         made.append(main.commit(path, metadata={"hour": "2013-01-01T05:00Z"}).id)
 
     def events():
-        found = airflow.call("GET", "/api/v2/assets/events?limit=100")["asset_events"]
-        in_order = sorted(found, key=lambda event: event["id"])
+        results = airflow.call("GET", "/api/v2/assets/events?limit=100")["asset_events"]
+        in_order = sorted(results, key=lambda event: event["id"])
         payloads = [event["extra"].get("payload", {}) for event in in_order]
         return [each["commit"] for each in payloads if each.get("repository") == "watched"]
 
@@ -49,13 +49,13 @@ def lake_of_the_module(home):
         yield lake
 
 
-def test_every_commit_is_an_asset_event_in_order_none_is_lost(told):
-    made, events, _ = told
+def test_every_commit_is_an_asset_event_in_order_none_is_lost(reported):
+    made, events, _ = reported
     assert len(made) == 5
     assert list(dict.fromkeys(events)) == made  # a triggerer that dies may tell of one again
 
 
-def test_a_deferred_task_wakes_for_a_commit_the_triggerer_missed(told, home):
-    _, _, states = told
+def test_a_deferred_task_resumes_for_a_commit_missed_meanwhile(reported, home):
+    _, _, states = reported
     assert list(states.values()) == ["success"]
     assert (home.marks / "waited for").read_text() == "waited/1"

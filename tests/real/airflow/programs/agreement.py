@@ -63,17 +63,17 @@ class Played:
 
     def xcom_pull(self, *, task_ids, key):
         (task_id,) = task_ids
-        found = [
+        results = [
             value for (task, _, name), value in self.xcoms.items() if (task, name) == (task_id, key)
         ]
-        return found or [None]
+        return results or [None]
 
     def open(self):
         self.handle = self.opening.execute(self.context("open_run"))
 
     def write(self, task_id, *paths, index=-1, body="x", fails=None):
-        for told in [key for key in self.xcoms if key[:2] == (task_id, index)]:
-            del self.xcoms[told]  # as Airflow does when a task starts
+        for events in [key for key in self.xcoms if key[:2] == (task_id, index)]:
+            del self.xcoms[events]  # as Airflow does when a task starts
 
         def function(step):
             for path in paths:
@@ -119,7 +119,7 @@ class Played:
         return self.paths(json.loads(self.handle["graveler.run"])["branch"])
 
 
-found = {}
+results = {}
 with graveler.open(folder, create=True) as lake:
 
     def play(name, **terms):
@@ -132,13 +132,13 @@ with graveler.open(folder, create=True) as lake:
     d.clear("second", "merge")
     d.open()
     d.write("second", "b")
-    found["dropped"] = [d.merge(), d.paths(), d.close()]
+    results["dropped"] = [d.merge(), d.paths(), d.close()]
     d.clear("first", "second")
     d.open()
     d.write("first", "a")
     d.write("second", "b")
-    found["dropped, cleared whole"] = d.merge()
-    found["merged twice"] = d.merge()
+    results["dropped, cleared whole"] = d.merge()
+    results["merged twice"] = d.merge()
 
     d = play("rolled-back")
     d.open()
@@ -147,7 +147,7 @@ with graveler.open(folder, create=True) as lake:
     d.merge()
     d.repo.runs.rollback("rolled-back r1")
     d.open()
-    found["rolled back"] = [d.merge(), d.paths()]
+    results["rolled back"] = [d.merge(), d.paths()]
 
     d = play("stands")
     d.open()
@@ -158,15 +158,15 @@ with graveler.open(folder, create=True) as lake:
     d.clear("second")
     d.open()
     d.write("second", "c")
-    found["published before"] = d.merge()
+    results["published before"] = d.merge()
     d.open()
-    found["only the merge again"] = d.merge()
+    results["only the merge again"] = d.merge()
 
     d = play("by-hand")
     d.open()
     d.write("first", "a")
     d.states["never"] = "success"
-    found["marked success"] = d.merge()
+    results["marked success"] = d.merge()
 
     d = play("parked")
     d.open()
@@ -175,9 +175,9 @@ with graveler.open(folder, create=True) as lake:
     d.close()
     d.clear("second")
     d.open()
-    found["to run again"] = d.on_branch()
+    results["to run again"] = d.on_branch()
     d.write("second", "c")
-    found["goes on"] = d.merge()
+    results["goes on"] = d.merge()
 
     d = play("changed-its-mind")
     d.open()
@@ -200,14 +200,14 @@ with graveler.open(folder, create=True) as lake:
     d.write("right", "right", "same")
     for index in range(2):
         d.write("part", f"part-{index}", index=index)
-    found["changed its mind"] = d.merge()
+    results["changed its mind"] = d.merge()
 
     d = play("skips")
     d.open()
     d.write("first", "a")
     d.write("second", "b")
     d.write("first", fails=AirflowSkipException())  # the try before had died after it joined
-    found["skips on its second try"] = d.merge()
+    results["skips on its second try"] = d.merge()
 
     d = play("others")
     d.open()
@@ -219,7 +219,7 @@ with graveler.open(folder, create=True) as lake:
     d.clear("first")
     d.open()
     d.write("first", "b")
-    found["steps of no task"] = d.merge()
+    results["steps of no task"] = d.merge()
 
     d = play("operators")
     d.open()
@@ -231,14 +231,14 @@ with graveler.open(folder, create=True) as lake:
     d.dag.task_dict.pop("delete", None)
     commit = delete().execute(d.context("delete"))
     d.states["delete"] = "success"
-    found["told by an operator"] = (
+    results["told by an operator"] = (
         d.xcoms["delete", -1, "graveler_joined"]["commits"][0][-1] == commit
     )
     d.repo.runs.abandon("operators r1")
     d.clear("first")
     d.open()
     d.write("first", "a", "b")
-    found["operator's work gone"] = d.merge()
+    results["operator's work gone"] = d.merge()
 
     d = play("mapped", on_failure="drop")
     d.open()
@@ -248,8 +248,8 @@ with graveler.open(folder, create=True) as lake:
     d.clear("part_1")
     d.open()
     d.write("part", "part-1", index=1)
-    found["mapped"] = d.merge()
+    results["mapped"] = d.merge()
     with d.dag:
         mapped = graveler_task(lambda step, number: None).partial(step=d.handle).expand(number=[1])
-    found["who tells"] = [pushes_joined(mapped.operator), pushes_joined(d.opening)]
-print(json.dumps(found))
+    results["who tells"] = [pushes_joined(mapped.operator), pushes_joined(d.opening)]
+print(json.dumps(results))

@@ -27,31 +27,31 @@ server = HTTPServer(("127.0.0.1", 0), Chat)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-def said(run_id, **options):
+def output(run_id, **options):
     texts = []
-    told = GravelerNotifier(send=texts.append, repo="{{ 'tel' + 'ling' }}", **options)
-    told({"dag": dag, "run_id": run_id})
+    events = GravelerNotifier(send=texts.append, repo="{{ 'tel' + 'ling' }}", **options)
+    events({"dag": dag, "run_id": run_id})
     return texts
 
 
 chat = f"http://127.0.0.1:{server.server_port}/hook"
-found = {
-    "refused": said("r1", webhook=chat),
-    "published": said("r2"),
-    "failed": said("r3"),
-    "unknown": said("r4"),
-    "away": said("r5", graveler_conn_id="nowhere"),
+results = {
+    "refused": output("r1", webhook=chat),
+    "published": output("r2"),
+    "failed": output("r3"),
+    "unknown": output("r4"),
+    "away": output("r5", graveler_conn_id="nowhere"),
 }
 with DAG("ticking") as dag:  # noqa: F811
     GravelerIngestOperator(task_id="hold", repo="telling", branch="ingest")
     GravelerIngestOperator(task_id="aside", repo="telling", branch="landing")
     GravelerIngestOperator(task_id="daily", repo="telling", branch="{{ ds }}")
     GravelerIngestOperator(task_id="other", repo="flights", branch="elsewhere")
-found["ticking"] = said("r6")
+results["ticking"] = output("r6")
 try:
-    said("r2", webhook="file:///etc/passwd")
+    output("r2", webhook="file:///etc/passwd")
 except ValueError as error:
-    found["no address"] = str(error)
-found["posted"] = posted
+    results["no address"] = str(error)
+results["posted"] = posted
 server.shutdown()
-print(json.dumps(found))
+print(json.dumps(results))

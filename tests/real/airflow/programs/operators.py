@@ -44,7 +44,7 @@ context = {
     "dag_run": SimpleNamespace(dag_id="d", run_id="r1", run_after=ti.run_after),
     "outlet_events": {},
 }
-found = {}
+results = {}
 
 
 def outcome(act):
@@ -75,58 +75,58 @@ with graveler.open(folder, create=True) as lake:
         return run
 
     twice = merge(opened("twice"))
-    found["twice"] = [twice.execute(context), twice.execute(context), repo.commit("main").id]
+    results["twice"] = [twice.execute(context), twice.execute(context), repo.commit("main").id]
 
     refused = opened("refused", "g")
-    found["gate"] = outcome(lambda: merge(refused, lambda candidate: "no").execute(context))
-    found["after the gate"] = [close(refused).execute(context), repo.runs.get("refused").reason]
+    results["gate"] = outcome(lambda: merge(refused, lambda candidate: "no").execute(context))
+    results["after the gate"] = [close(refused).execute(context), repo.runs.get("refused").reason]
 
     late = opened("clash", "h", b"1")
     merge(opened("other", "h", b"2")).execute(context)
-    found["conflict"] = outcome(lambda: merge(late).execute(context))
+    results["conflict"] = outcome(lambda: merge(late).execute(context))
 
     stale = opened("again", "i")
     repo.runs.open("again")
-    found["stale merge"] = outcome(lambda: merge(stale).execute(context))
-    found["stale close"] = [close(stale).execute(context), repo.runs.get("again").attempt]
+    results["stale merge"] = outcome(lambda: merge(stale).execute(context))
+    results["stale close"] = [close(stale).execute(context), repo.runs.get("again").attempt]
 
     failed = opened("failed", "j")
-    found["close"] = [close(failed).execute(context) for _ in range(2)]
-    found["reason"] = repo.runs.get("failed").reason
+    results["close"] = [close(failed).execute(context) for _ in range(2)]
+    results["reason"] = repo.runs.get("failed").reason
     dropped = opened("dropped", "k", on_failure="drop")
-    found["drop"] = [close(dropped).execute(context) for _ in range(2)]
+    results["drop"] = [close(dropped).execute(context) for _ in range(2)]
 
     # bad input: what a handle may be when it is used
     gone = opened("gone", "l")
     repo.runs.abandon("gone")
-    found["abandoned"] = [outcome(lambda: act(gone).execute(context)) for act in (merge, close)]  # noqa: B023
+    results["abandoned"] = [outcome(lambda: act(gone).execute(context)) for act in (merge, close)]  # noqa: B023
     cut = opened("cut", "m")
     handle = cut.handle
     remove(repo.stores.refs, handle.branch, lambda _: True)
-    found["branch deleted"] = outcome(lambda: merge(cut).execute(context))
+    results["branch deleted"] = outcome(lambda: merge(cut).execute(context))
     again = opened("cut", "m")
-    found["and the next attempt"] = merge(again).execute(context) == repo.commit("main").id
+    results["and the next attempt"] = merge(again).execute(context) == repo.commit("main").id
     elsewhere = tempfile.mkdtemp()
     with graveler.open(elsewhere, create=True) as other_lake:
         foreign = other_lake.create_repository("flights").runs.open("cut")
     other_lake = GravelerPublishRunOperator(task_id="m", run=pack(foreign.handle))
     moved = dataclasses.replace(foreign.handle, location=lake.location)
-    found["foreign"] = outcome(
+    results["foreign"] = outcome(
         lambda: GravelerPublishRunOperator(task_id="m", run=pack(moved)).execute(context)
     )
     unknown = dataclasses.replace(moved, repository="trains")
-    found["no such repository"] = outcome(
+    results["no such repository"] = outcome(
         lambda: GravelerPublishRunOperator(task_id="m", run=pack(unknown)).execute(context)
     )
     away = Path(elsewhere).rename(elsewhere + ".away")
     Path(elsewhere).mkdir()
-    found["away"] = outcome(lambda: other_lake.execute(context))
-    found["nothing was made"] = list(Path(elsewhere).iterdir())
+    results["away"] = outcome(lambda: other_lake.execute(context))
+    results["nothing was made"] = list(Path(elsewhere).iterdir())
     Path(elsewhere).rmdir()
     away.rename(elsewhere)
-    found["back"] = outcome(lambda: other_lake.execute(context))
+    results["back"] = outcome(lambda: other_lake.execute(context))
     odd = "d \u2028 ../%2e/~^@{} \N{SNOWMAN}" + "x" * 500
-    found["odd key"] = merge(opened(odd, "n")).execute(context) == repo.commit("main").id
+    results["odd key"] = merge(opened(odd, "n")).execute(context) == repo.commit("main").id
 
     judged = opened("judged", "o")
 
@@ -141,7 +141,7 @@ with graveler.open(folder, create=True) as lake:
         return candidate.exists("o")
 
     warned = graveler.gate("careful", severity="warn")(lambda candidate: "hm")
-    found["gate task"] = [
+    results["gate task"] = [
         gate(fine)[0],
         gate(fine, lambda candidate: False),
         GravelerGateOperator(task_id="gate", run=pack(judged.handle), gates=[warned]).execute(
@@ -151,7 +151,7 @@ with graveler.open(folder, create=True) as lake:
         repo.ref("main").exists("o"),
     ]
     merge(judged, fine).execute(context)
-    found["reused"] = repo.gates.judgement("main").reused
+    results["reused"] = repo.gates.judgement("main").reused
 
     taken = opened("rolled back", "p")
     published = merge(taken).execute(context)
@@ -159,13 +159,13 @@ with graveler.open(folder, create=True) as lake:
     def back(run):
         return GravelerRollbackOperator(task_id="back", repo="flights", run=run)
 
-    found["rollback"] = [
+    results["rollback"] = [
         *(outcome(lambda: back("rolled back").execute(context)) for _ in range(2)),
         repo.commit("main").id,
         repo.ref("main").exists("p"),
         repo.commit("main").metadata["airflow.task_id"],
     ]
-    found["rollback of nothing"] = outcome(lambda: back("unknown").execute(context))
+    results["rollback of nothing"] = outcome(lambda: back("unknown").execute(context))
 
     due = []
 
@@ -178,18 +178,18 @@ with graveler.open(folder, create=True) as lake:
     kept = opened("kept alive", "r", lease=timedelta(seconds=3))
     with DAG("alive"):
         task = graveler_task(waits)(pack(kept.handle)).operator
-    found["alive"] = [outcome(lambda: task.execute(context)), due]
+    results["alive"] = [outcome(lambda: task.execute(context)), due]
     merge(kept).execute(context)
     with DAG("alone"):
         task = graveler_task(waits)("no run").operator
-    found["without a run"] = outcome(lambda: task.execute(context))
+    results["without a run"] = outcome(lambda: task.execute(context))
 
     aside = opened("aside", "t")
     close(aside).execute(context)
     handle = pack(aside.handle, opened_by="flights.open_run")
     with DAG("cleared"):
         task = graveler_task(lambda step: step.put("u", b"u"), task_id="late")(handle).operator
-    found["set aside"] = [
+    results["set aside"] = [
         outcome(lambda: act.execute(context))  # noqa: B023
         for act in (
             task,
@@ -199,11 +199,11 @@ with graveler.open(folder, create=True) as lake:
     ]
 
     silent = opened("silent", "q", lease=timedelta(seconds=3))
-    found["reap early"] = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
+    results["reap early"] = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
     repo.stores.clock.sleep(4.2)
     (reaped,) = GravelerReapOperator(task_id="reap", repo="flights").execute(context)
-    found["reap"] = [reaped["key"], reaped["from"], reaped["to"]]
-    found["silent no more"] = outcome(lambda: merge(silent).execute(context))
+    results["reap"] = [reaped["key"], reaped["from"], reaped["to"]]
+    results["silent no more"] = outcome(lambda: merge(silent).execute(context))
 
     elsewhere = tempfile.mkdtemp()
     with graveler.open(elsewhere, create=True) as other_lake:
@@ -228,8 +228,8 @@ with graveler.open(folder, create=True) as lake:
         ]
 
     one, default = {"repo": "flights"}, {"graveler_conn_id": "here"}
-    found["the same run"] = openings("same", one, default)
-    found["runs apart"] = [
+    results["the same run"] = openings("same", one, default)
+    results["runs apart"] = [
         *openings("named", one, {**default, "group_id": "more"}),
         *openings("there", one, {**default, "graveler_conn_id": "there"}),
     ]
@@ -238,8 +238,8 @@ with graveler.open(folder, create=True) as lake:
         with final_failures():
             raise ThrottledError("later")
 
-    found["busy"] = outcome(busy)
-    found["no run"] = outcome(
+    results["busy"] = outcome(busy)
+    results["no run"] = outcome(
         lambda: GravelerPublishRunOperator(task_id="m", run="x").execute(context)
     )
-print(json.dumps(found))
+print(json.dumps(results))

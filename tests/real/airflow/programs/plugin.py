@@ -142,7 +142,7 @@ def main(folder: Path) -> dict[str, Any]:
 
     good = {"dag_id": "hourly", "run_id": "good"}
     of_commit = {"conn": "second", "repo": "flights", "ref": commit}
-    asked: dict[str, Any] = {
+    answers: dict[str, Any] = {
         name: ask(path, role, **query)
         for name, path, role, query in (
             ("index", "", "viewer", {}),
@@ -168,19 +168,19 @@ def main(folder: Path) -> dict[str, Any]:
     }
     pages = ["", "runs", "commit", "diff", "lakes.json", "runs.json", "commit.json", "diff.json"]
     everything = {**good, **of_commit, "left": parent, "right": commit}
-    asked["no token"] = {page: ask(page, None, **everything)[0] for page in pages}
-    asked["stranger's index"] = ask("lakes.json", "stranger")
-    asked["stranger"] = {page: ask(page, "stranger", **everything)[0] for page in pages}
+    answers["no token"] = {page: ask(page, None, **everything)[0] for page in pages}
+    answers["stranger's index"] = ask("lakes.json", "stranger")
+    answers["stranger"] = {page: ask(page, "stranger", **everything)[0] for page in pages}
     client.cookies.set("_token", bearer["viewer"]["Authorization"].split()[1])
-    asked["cookie"] = ask("runs", None, **good)[0]
-    (plugin,) = [each for each in get_plugin_info() if each["name"] == "graveler"]
-    asked["views"] = plugin["external_views"]
-    asked["schema"] = [ask(path, "admin")[0] for path in ("docs", "openapi.json", "redoc")]
+    answers["cookie"] = ask("runs", None, **good)[0]
+    (plugin,) = [info for info in get_plugin_info() if info["name"] == "graveler"]
+    answers["views"] = plugin["external_views"]
+    answers["schema"] = [ask(path, "admin")[0] for path in ("docs", "openapi.json", "redoc")]
     damaged = spoil(folder, commit)
     for role in ("viewer", "admin"):
         for page in ("runs", "runs.json"):
-            asked[f"damaged {page} seen by {role}"] = ask(page, role, **good)
-    asked["facts"] = {
+            answers[f"damaged {page} seen by {role}"] = ask(page, role, **good)
+    answers["facts"] = {
         "damaged": damaged,
         "commit": commit,
         "parked": parked.branch,
@@ -191,7 +191,7 @@ def main(folder: Path) -> dict[str, Any]:
             for route in vars(mounted)["app"].routes
         ),
     }
-    return asked
+    return answers
 
 
 sys.stdout.write("\n" + json.dumps(main(Path(sys.argv[1]))) + "\n")

@@ -18,7 +18,7 @@ folder = tempfile.mkdtemp()
 os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps(
     {"conn_type": "graveler", "host": folder, "extra": {"repo": "flights"}}
 )
-found = {}
+results = {}
 
 
 def context(task_id, tried=1, map_index=-1):
@@ -52,16 +52,16 @@ with graveler.open(folder, create=True) as lake:
     first = main.commit("first")
 
     create = ga.GravelerCreateBranchOperator(task_id="create", branch="dev")
-    found["create"] = tries(create)
+    results["create"] = tries(create)
     dev = repo.branch("dev")
     dev.put("b", b"2")
 
     commit = ga.GravelerCommitOperator(
         task_id="commit", branch="dev", message="more", metadata={"source": "bts"}
     )
-    found["commit"] = [*tries(commit), dev.head.id]
-    found["metadata"] = dict(dev.head.metadata)
-    found["links"] = [
+    results["commit"] = [*tries(commit), dev.head.id]
+    results["metadata"] = dict(dev.head.metadata)
+    results["links"] = [
         link.get_link(commit, ti_key=SimpleNamespace(dag_id="d", run_id="r1"))
         for link in commit.operator_extra_links
     ]
@@ -69,24 +69,24 @@ with graveler.open(folder, create=True) as lake:
     def other(**more):
         return ga.GravelerCommitOperator(task_id="other", branch="dev", message="x", **more)
 
-    found["nothing to commit"] = outcome(other())
-    found["nothing: skip"] = outcome(other(on_empty="skip"))
-    found["nothing: commit"] = outcome(other(on_empty="commit")) == repo.branch("dev").head.id
-    found["elsewhere"] = outcome(ga.GravelerCreateBranchOperator(task_id="c", branch="dev"))
-    found["exist_ok"] = outcome(
+    results["nothing to commit"] = outcome(other())
+    results["nothing: skip"] = outcome(other(on_empty="skip"))
+    results["nothing: commit"] = outcome(other(on_empty="commit")) == repo.branch("dev").head.id
+    results["elsewhere"] = outcome(ga.GravelerCreateBranchOperator(task_id="c", branch="dev"))
+    results["exist_ok"] = outcome(
         ga.GravelerCreateBranchOperator(task_id="c", branch="dev", exist_ok=True)
     )
 
     merge = ga.GravelerMergeOperator(task_id="merge", source="dev", metadata={"why": "done"})
-    found["merge"] = [*tries(merge), main.head.id]
-    found["merge says"] = [main.head.metadata["why"], main.head.metadata["airflow.task_id"]]
+    results["merge"] = [*tries(merge), main.head.id]
+    results["merge says"] = [main.head.metadata["why"], main.head.metadata["airflow.task_id"]]
 
     tag = ga.GravelerTagOperator(task_id="tag", tag="v1")
-    found["tag"] = [*tries(tag), repo.tags.list()["v1"]]
+    results["tag"] = [*tries(tag), repo.tags.list()["v1"]]
     revert = ga.GravelerRevertOperator(task_id="revert", commit="v1", parent=1)
-    found["revert"] = [*tries(revert), main.head.id, [entry.path for entry in main.entries()]]
-    found["tag elsewhere"] = outcome(tag, 3)
-    found["nothing to revert"] = outcome(
+    results["revert"] = [*tries(revert), main.head.id, [entry.path for entry in main.entries()]]
+    results["tag elsewhere"] = outcome(tag, 3)
+    results["nothing to revert"] = outcome(
         ga.GravelerRevertOperator(task_id="again", commit="v1", parent=1)
     )
 
@@ -94,7 +94,7 @@ with graveler.open(folder, create=True) as lake:
     dev.commit("3")
     main.put("a", b"4")
     main.commit("4")
-    found["conflict"] = outcome(ga.GravelerMergeOperator(task_id="clash", source="dev"))
+    results["conflict"] = outcome(ga.GravelerMergeOperator(task_id="clash", source="dev"))
 
     landing = Path(tempfile.mkdtemp())
     repo.links.allow(str(landing))
@@ -108,8 +108,8 @@ with graveler.open(folder, create=True) as lake:
         prefix="input/2013/01/01/",
         pattern="*.csv",
     )
-    found["link"] = [*tries(link), main.head.id]
-    found["linked"] = {
+    results["link"] = [*tries(link), main.head.id]
+    results["linked"] = {
         entry.path: [main.get(entry.path).decode(), entry.address.rpartition("/")[2], entry.size]
         for entry in main.entries("input/")
     }
@@ -119,20 +119,20 @@ with graveler.open(folder, create=True) as lake:
             task_id="none", branch="main", source=str(landing / "06"), prefix="input/06", **more
         )
 
-    found["no files yet"] = outcome(empty())
-    found["no files"] = outcome(empty(missing_ok=True))
+    results["no files yet"] = outcome(empty())
+    results["no files"] = outcome(empty(missing_ok=True))
 
     outcome(
         ga.GravelerLinkOperator(
             task_id="top", branch="main", source=str(landing), prefix="", pattern="*.txt"
         )
     )
-    found["at the top"] = [entry.path for entry in main.entries() if entry.path.endswith(".txt")]
+    results["at the top"] = [entry.path for entry in main.entries() if entry.path.endswith(".txt")]
 
     delete = ga.GravelerDeleteOperator(
         task_id="delete", branch="main", prefix="input/2013/01/01/05/x"
     )
-    found["delete"] = [*tries(delete), main.head.id, [e.path for e in main.entries("input/")]]
+    results["delete"] = [*tries(delete), main.head.id, [e.path for e in main.entries("input/")]]
 
     for name in ("x", "y", "xy", "z"):
         main.put(name, b"1")
@@ -142,7 +142,7 @@ with graveler.open(folder, create=True) as lake:
         outcome(ga.GravelerDeleteOperator(task_id="named", branch="main", paths=paths))
         return [entry.path for entry in main.entries() if len(entry.path) < 3]
 
-    found["delete named"] = [without("xy"), without(["y", "z"])]
+    results["delete named"] = [without("xy"), without(["y", "z"])]
 
     run = repo.runs.open("in a run")
     step = ga.GravelerLinkOperator(
@@ -152,19 +152,19 @@ with graveler.open(folder, create=True) as lake:
         prefix="run/input/",
         pattern="*.csv",
     )
-    found["step"] = [*tries(step), repo.commit(run.branch).id]
-    found["step is"] = repo.commit(run.branch).metadata["graveler.step"]
-    found["in the run"] = [e.path for e in repo.ref(run.branch).entries("run/")]
-    found["main meanwhile"] = [e.path for e in repo.ref("main").entries("run/")]
+    results["step"] = [*tries(step), repo.commit(run.branch).id]
+    results["step is"] = repo.commit(run.branch).metadata["graveler.step"]
+    results["in the run"] = [e.path for e in repo.ref(run.branch).entries("run/")]
+    results["main meanwhile"] = [e.path for e in repo.ref("main").entries("run/")]
 
     drop = ga.GravelerDeleteBranchOperator(task_id="drop", branch="dev")
-    found["drop"] = tries(drop)
-    found["drop none"] = outcome(ga.GravelerDeleteBranchOperator(task_id="none", branch="dev"))
-    found["drop none ok"] = outcome(
+    results["drop"] = tries(drop)
+    results["drop none"] = outcome(ga.GravelerDeleteBranchOperator(task_id="none", branch="dev"))
+    results["drop none ok"] = outcome(
         ga.GravelerDeleteBranchOperator(task_id="none", branch="dev", missing_ok=True)
     )
-    found["branches"] = [branch.name for branch in repo.branches()]
-    found["gone"] = outcome(ga.GravelerCommitOperator(task_id="gone", branch="dev", message="x"))
+    results["branches"] = [branch.name for branch in repo.branches()]
+    results["gone"] = outcome(ga.GravelerCommitOperator(task_id="gone", branch="dev", message="x"))
 
     wrong = {}
     for name, make in {
@@ -178,11 +178,11 @@ with graveler.open(folder, create=True) as lake:
             make()
         except Exception as error:
             wrong[name] = str(error)
-    found["wrong"] = wrong
-    found["templated"] = sorted(
+    results["wrong"] = wrong
+    results["templated"] = sorted(
         f"{name} {field}"
         for name in ga.__all__
         if name.endswith("Operator")
         for field in getattr(ga, name).template_fields
     )
-print(json.dumps(found))
+print(json.dumps(results))

@@ -108,10 +108,10 @@ def files(flights: Repository):
     few = sensor(GravelerObjectSensor, prefix="landed/", at_least=2, deferrable=False)
     yield "too few", few.poke(begun).is_done
     second = commit(flights, "landed/2")
-    found = few.execute(begun)
+    results = few.execute(begun)
     commit(flights, "landed/3")
-    pinned = [entry.path for entry in flights.ref(found["commit"]).entries("landed/")]
-    yield "files", [second, found, pinned]
+    pinned = [entry.path for entry in flights.ref(results["commit"]).entries("landed/")]
+    yield "files", [second, results, pinned]
     one = sensor(GravelerObjectSensor, prefix="landed/1", deferrable=False)
     yield "one file", one.execute(begun)["paths"]
     new = sensor(GravelerObjectSensor, prefix="landed/", since=first, deferrable=False)
@@ -126,7 +126,7 @@ def partitions(flights: Repository):
     watched = graveler_asset("flights", "flights", graveler_conn_id="watched")
     hours = graveler_partitions("flights by hour", "flights", graveler_conn_id="watched")
     operator = GravelerPartitionsOperator(task_id="hours", outlets=[hours])
-    told = [
+    reported = [
         {"commit": "a", "metadata": {"hour": "2013-01-01T05:00Z"}},
         {
             "commit": "b",
@@ -150,15 +150,15 @@ def partitions(flights: Repository):
     def run(payloads, *others):
         events = [SimpleNamespace(extra={"payload": each}) for each in payloads]
         events += [SimpleNamespace(extra=each) for each in others]
-        told = OutletEventAccessors()
-        known: Any = {"triggering_asset_events": {watched: events}, "outlet_events": told}
-        return operator.execute(known), told[hours]
+        reported = OutletEventAccessors()
+        known: Any = {"triggering_asset_events": {watched: events}, "outlet_events": reported}
+        return operator.execute(known), reported[hours]
 
     published = {"commit": "f", "hour": "2013-01-01T07:00Z"}  # as a run's own publish tells
-    returned, accessor = run(told, published, {"from": "another process"})
+    returned, accessor = run(reported, published, {"from": "another process"})
     yield "partitions", [returned, sorted(accessor.partition_keys), accessor.extra]
     try:
-        run(told[4:])
+        run(reported[4:])
     except AirflowSkipException as skipped:
         yield "no partitions", str(skipped)
     try:
@@ -168,12 +168,12 @@ def partitions(flights: Repository):
 
 
 def main(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with graveler.open(folder, create=True) as lake:
         flights = lake.create_repository("flights")
         for part in (commits, turns, deferrals, files, partitions):
-            found |= dict(part(flights))
-    return found
+            results |= dict(part(flights))
+    return results
 
 
 if __name__ == "__main__":

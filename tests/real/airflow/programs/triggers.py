@@ -52,19 +52,19 @@ def watcher(store: Store | None = None, repo: str = "flights", ref: str = "main"
 
 async def watch(trigger, count: int, meanwhile: Callable[[], object] | None = None):
     """Return what a trigger told, once it is `count` events, and that no more came."""
-    told: list[dict[str, Any]] = []
+    reported: list[dict[str, Any]] = []
 
     async def read() -> None:
         async with aclosing(trigger.run()) as events:
             async for event in events:
-                told.append(event.payload)  # noqa: PERF401 - to be seen at once
+                reported.append(event.payload)  # noqa: PERF401 - to be seen at once
 
     task = asyncio.create_task(read())
     if meanwhile:
         await asyncio.sleep(QUIET)
         await asyncio.to_thread(meanwhile)
     for _ in range(LONG):
-        if len(told) >= count or task.done():
+        if len(reported) >= count or task.done():
             break
         await asyncio.sleep(FAST)
     await asyncio.sleep(QUIET)
@@ -72,17 +72,17 @@ async def watch(trigger, count: int, meanwhile: Callable[[], object] | None = No
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    return told, ended
+    return reported, ended
 
 
 async def messages(*args, **kwargs):
-    told, _ = await watch(*args, **kwargs)
-    return [news["message"] for news in told]
+    reported, _ = await watch(*args, **kwargs)
+    return [news["message"] for news in reported]
 
 
 async def ids(*args, **kwargs):
-    told, _ = await watch(*args, **kwargs)
-    return [news["commit"] for news in told]
+    reported, _ = await watch(*args, **kwargs)
+    return [news["commit"] for news in reported]
 
 
 def commit(repository: Repository, path: str, ref: str = "main", **metadata: str) -> str:
@@ -99,8 +99,8 @@ async def cursors(flights: Repository):
     def five() -> None:
         made.extend(commit(flights, f"input/{n}", hour="2013-01-01T05:00Z") for n in range(5))
 
-    told, _ = await watch(watcher(store), 5, five)
-    yield "five", [made, told]
+    reported, _ = await watch(watcher(store), 5, five)
+    yield "five", [made, reported]
     yield "cursor", [dict(store.values), flights.commit("main").id]
     missed = [commit(flights, f"away/{n}") for n in range(2)]
     yield "restart", [missed, await ids(watcher(store), 2)]
@@ -134,13 +134,13 @@ async def rewinds(flights: Repository):
     for name, act, count in (("reset", back, 1), ("replaced", aside, 2)):
         before = flights.commit("main").id
         act()
-        told, _ = await watch(watcher(Store(before)), count)
+        reported, _ = await watch(watcher(Store(before)), count)
         yield (
             name,
             {
-                "told": [news["message"] for news in told],
-                "from": [news.get("rewound_from") == before for news in told],
-                "head": told[-1]["commit"] == flights.commit("main").id,
+                "told": [news["message"] for news in reported],
+                "from": [news.get("rewound_from") == before for news in reported],
+                "head": reported[-1]["commit"] == flights.commit("main").id,
             },
         )
     yield "lost", [await ids(watcher(Store("0" * 64)), 1), flights.commit("main").id]
@@ -163,8 +163,8 @@ async def absences(lake: Lake):
     nothing = await messages(dev, 0)
     trains.create_branch("dev")
     commit(trains, "second", "dev")
-    told, _ = await watch(dev, 1)
-    yield "again", [nothing, [[news["message"], "rewound_from" in news] for news in told]]
+    reported, _ = await watch(dev, 1)
+    yield "again", [nothing, [[news["message"], "rewound_from" in news] for news in reported]]
 
 
 async def outages(flights: Repository, folder: Path):
@@ -244,7 +244,7 @@ async def journeys():
 
 
 async def main(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     real = folder.with_name(f"{folder.name}-real")
     real.mkdir()
     folder.symlink_to(real)
@@ -259,8 +259,8 @@ async def main(folder: Path) -> dict[str, Any]:
             waits(flights),
             journeys(),
         ):
-            found |= {name: value async for name, value in part}
-    return found
+            results |= {name: value async for name, value in part}
+    return results
 
 
 sys.stdout.write("\n" + json.dumps(asyncio.run(main(Path(sys.argv[1])))) + "\n")

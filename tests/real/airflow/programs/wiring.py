@@ -44,7 +44,7 @@ def named(candidate):
 
 
 bag = DagBag("/dev/null", collect_dags=False)
-found = {}
+results = {}
 
 
 def shape(dag):
@@ -56,14 +56,14 @@ def shape(dag):
     }
 
 
-def said(make):
+def output(make):
     try:
         with DAG(make.__name__) as dag:
             more = make()
         dag.validate()
         bag.bag_dag(dag)
         merge = next((task for task in dag.tasks if task.task_id.endswith("merge")), None)
-        found[make.__name__] = {
+        results[make.__name__] = {
             "shape": shape(dag),
             "more": more,
             "refused": "",
@@ -71,7 +71,7 @@ def said(make):
             "gates": [gate.name for gate in merge.gates],
         }
     except Exception as error:
-        found[make.__name__] = {"refused": f"{type(error).__name__}: {error}"}
+        results[make.__name__] = {"refused": f"{type(error).__name__}: {error}"}
 
 
 def empty():
@@ -266,11 +266,11 @@ for make in (
     waited_for_by_hand,
     told_after_the_merge,
 ):
-    said(make)
+    output(make)
 
 try:
     with DAG("fast", fail_fast=True), graveler_run("flights") as run:
         work(run)
 except Exception as error:
-    found["fast"] = f"{type(error).__name__}: {error}"
-print(json.dumps(found))
+    results["fast"] = f"{type(error).__name__}: {error}"
+print(json.dumps(results))

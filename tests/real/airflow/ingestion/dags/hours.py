@@ -36,8 +36,8 @@ with DAG("wait", schedule=hourly(), start_date=FIRST, end_date=LAST):
     wait = GravelerIngestSensor(task_id="wait", repo="sales", deferrable=True, poke_interval=1)
 
     @task
-    def read(found):
-        Path(Variable.get("marks"), f"waited for {found['hour']}").write_text(found["commit"])
+    def read(results):
+        Path(Variable.get("marks"), f"waited for {results['hour']}").write_text(results["commit"])
 
     read(wait.output)
 

@@ -18,7 +18,7 @@ import graveler_airflow as ga
 folder = tempfile.mkdtemp()
 os.environ["AIRFLOW__API__BASE_URL"] = "https://airflow.example/"
 os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler", "host": folder})
-found = {}
+results = {}
 
 
 @graveler.gate
@@ -68,46 +68,46 @@ async def first(trigger):
 
 with graveler.open(folder, create=True) as lake:
     repo = lake.create_repository("flights")
-    found["nothing yet"] = repo.ingestion().hour("2013-01-01T05:00Z")
+    results["nothing yet"] = repo.ingestion().hour("2013-01-01T05:00Z")
     deferred = outcome(sensor, 5)
     name, arguments = deferred.trigger.serialize()
-    found["trigger"] = [name, arguments]
+    results["trigger"] = [name, arguments]
     again = type(deferred.trigger)(**arguments)
     branch = repo.ingestion().branch
     branch.put("input/2013/01/01/05:00/a", b"1")
     tick = ticking("hold")
-    found["published"] = [outcome(tick, 5), outcome(tick, 5, 2)]
-    found["head"] = repo.commit("main").id
-    found["metadata"] = dict(repo.commit("main").metadata)
-    found["link"] = tick.operator_extra_links[0].get_link(
+    results["published"] = [outcome(tick, 5), outcome(tick, 5, 2)]
+    results["head"] = repo.commit("main").id
+    results["metadata"] = dict(repo.commit("main").metadata)
+    results["link"] = tick.operator_extra_links[0].get_link(
         tick, ti_key=SimpleNamespace(dag_id="d", run_id="r1")
     )
-    found["event"] = asyncio.run(first(again))
-    found["waited"] = outcome(sensor, 5)
+    results["event"] = asyncio.run(first(again))
+    results["waited"] = outcome(sensor, 5)
 
     branch.put("input/2013/01/01/06:00/x.bad", b"1")
-    found["held"] = outcome(ticking("hold"), 6)
-    found["held: not published"] = type(outcome(sensor, 6)).__name__
-    found["behind it"] = [outcome(ticking("hold"), 10), type(outcome(sensor, 10)).__name__]
+    results["held"] = outcome(ticking("hold"), 6)
+    results["held: not published"] = type(outcome(sensor, 6)).__name__
+    results["behind it"] = [outcome(ticking("hold"), 10), type(outcome(sensor, 10)).__name__]
     branch.delete("input/2013/01/01/06:00/x.bad")
-    found["mended"] = outcome(ticking("hold"), 6, 2)["state"]
-    found["behind it, mended"] = [
+    results["mended"] = outcome(ticking("hold"), 6, 2)["state"]
+    results["behind it, mended"] = [
         outcome(ticking("hold"), 10, 2)["state"],
         outcome(sensor, 10)["commit"],
     ]
 
     branch.put("input/2013/01/01/07:00/x.bad", b"1")
-    found["quarantined"] = outcome(ticking("quarantine"), 7)
+    results["quarantined"] = outcome(ticking("quarantine"), 7)
     release = ga.GravelerReleaseOperator(
         task_id="release",
         repo="flights",
-        name=found["quarantined"]["quarantined"][0],
+        name=results["quarantined"]["quarantined"][0],
         gates=[no_bad_file],
     )
-    found["refused"] = outcome(release, 8)
+    results["refused"] = outcome(release, 8)
     release.gates = ()
-    found["released"] = [outcome(release, 8), outcome(release, 8, 2)]
-    found["released head"] = repo.commit("main").id
-    found["empty"] = outcome(ticking("hold"), 9)
-    found["waited for empty"] = outcome(sensor, 9)
-print(json.dumps(found))
+    results["released"] = [outcome(release, 8), outcome(release, 8, 2)]
+    results["released head"] = repo.commit("main").id
+    results["empty"] = outcome(ticking("hold"), 9)
+    results["waited for empty"] = outcome(sensor, 9)
+print(json.dumps(results))

@@ -24,13 +24,13 @@ def ended(defs, instance, run_id):
         dagster_run=run,
         resources={"graveler": defs.resources["graveler"]},
     ) as context:
-        said: list[str] = []
+        output: list[str] = []
         handler = logging.Handler()
-        handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+        handler.emit = lambda record: output.append(record.getMessage())  # type: ignore[method-assign]
         context.log.addHandler(handler)
         context.log.setLevel(logging.INFO)
         try:
             assert sensor(context) is None  # else Dagster would look at no other run
         finally:
             context.log.removeHandler(handler)
-        return "; ".join(said)
+        return "; ".join(output)

@@ -19,7 +19,7 @@ def repository(home):
 
 
 @pytest.fixture(scope="module")
-def told(repository):
+def events(repository):
     """Runs of which there is something to tell."""
 
     def opened(key, run_id="", **terms):
@@ -44,7 +44,7 @@ def told(repository):
     SystemClock().sleep(1.5)  # its lease, and by how much clocks may differ
 
 
-def test_the_runs_are_listed_with_where_they_stand(home, told):
+def test_the_runs_are_listed_with_where_they_stand(home, events):
     listed = json.loads(home.run(AIRFLOW, "graveler", "runs", "--repo", "telling", "-o", "json"))
     assert [(run["key"], run["state"]) for run in listed] == [
         ("silent", "OPEN"),
@@ -55,14 +55,14 @@ def test_the_runs_are_listed_with_where_they_stand(home, told):
     assert "5 rows twice" in listed[3]["reason"]
 
 
-def test_reaping_only_says_what_it_would_do_until_it_is_told_to(home, told, repository):
-    asked = ("graveler", "reap", "--repo", "telling", "-o", "json")
-    (foreseen,) = json.loads(home.run(AIRFLOW, *asked))
+def test_reaping_is_a_dry_run_without_apply(home, events, repository):
+    answers = ("graveler", "reap", "--repo", "telling", "-o", "json")
+    (foreseen,) = json.loads(home.run(AIRFLOW, *answers))
     assert (foreseen["key"], foreseen["from"], foreseen["to"]) == ("silent", "OPEN", "PARKED")
     assert repository.runs.get("silent").state is RunState.OPEN
-    assert json.loads(home.run(AIRFLOW, *asked, "--apply")) == [foreseen]
+    assert json.loads(home.run(AIRFLOW, *answers, "--apply")) == [foreseen]
     assert repository.runs.get("silent").state is RunState.PARKED
-    assert home.run(AIRFLOW, *asked, "--apply").strip() == "[]"
+    assert home.run(AIRFLOW, *answers, "--apply").strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -85,28 +85,28 @@ def ended(home):
 
 
 @pytest.fixture(scope="module")
-def notified(home, told):
+def notified(home, events):
     return home.ask("notifier")
 
 
-def test_the_notifier_says_the_branch_and_who_refused(notified, repository):
+def test_the_notifier_names_the_branch_and_the_gate(notified, repository):
     (text,) = notified["refused"]
     record = repository.runs.get("told 2013-01-01T05:00")
-    *said, link = text.splitlines()[1:]
+    *output, link = text.splitlines()[1:]
     assert link.endswith("/dags/told/runs/r1")
-    assert said == [
+    assert output == [
         f"PARKED on branch {record.branch} of telling, attempt 1; main has not moved",
         "Refused by no duplicates: 5 rows twice",
     ]
     assert notified["posted"] == [{"text": text}]
 
 
-def test_the_notifier_says_what_was_published_or_why_not(notified, repository):
+def test_the_notifier_names_the_commit_or_the_reason(notified, repository):
     assert repository.commit("main").id in notified["published"][0]
     assert "second.work failed" in notified["failed"][0]
 
 
-def test_the_notifier_says_so_when_there_is_nothing_to_say(notified):
+def test_the_notifier_reports_that_there_is_no_run(notified):
     assert "has opened no graveler run" in notified["unknown"][0]
     assert "The lake cannot be read" in notified["away"][0]
 

@@ -68,7 +68,7 @@ def on_main(repo):
     return [entry.path for entry in repo.ref("main").entries()]
 
 
-def said(result, step):
+def output(result, step):
     failure = result.failure_data_for_node(step)
     return failure.user_failure_data.description
 
@@ -107,7 +107,7 @@ def test_two_publishing_assets_in_one_run_are_refused_first(repo, instance, reso
     )
     result = pick(defs, instance, "good", "bad", "publish_good", "publish_bad")
     for name in ("publish_good", "publish_bad"):
-        assert "assets publish_bad and publish_good are in one Dagster run" in said(result, name)
+        assert "assets publish_bad and publish_good are in one Dagster run" in output(result, name)
     assert on_main(repo) == []
     assert pick(defs, instance, "good", "publish_good").success
     assert on_main(repo) == ["good/data"]
@@ -116,8 +116,8 @@ def test_two_publishing_assets_in_one_run_are_refused_first(repo, instance, reso
 def test_a_publishing_asset_leaves_what_none_of_its_assets_wrote(repo, instance, resources):
     defs = dg.Definitions([good, bad, build_publish_asset("publish", [good])], resources=resources)
     result = pick(defs, instance, "good", "bad", "publish")
-    assert "holds what bad wrote" in said(result, "publish")
-    assert "only good may be published" in said(result, "publish")
+    assert "holds what bad wrote" in output(result, "publish")
+    assert "only good may be published" in output(result, "publish")
     assert on_main(repo) == []
 
 
@@ -135,7 +135,7 @@ def test_upstream_assets_of_the_named_ones_are_published_too(repo, instance, res
     assert on_main(repo) == ["raw/data", "refined/data"]
 
 
-def test_already_published_is_no_success_with_unasked_gates(repo, resource, instance, resources):
+def test_a_publish_that_gates_did_not_judge_is_no_success(repo, resource, instance, resources):
     @dg.asset
     def hasty(context: dg.AssetExecutionContext) -> None:
         run = resource.run(context)
@@ -152,7 +152,7 @@ def test_already_published_is_no_success_with_unasked_gates(repo, resource, inst
         )
 
     result = execute(nothing_bad)
-    assert "gates nothing_bad did not judge it" in said(result, "publish")
+    assert "gates nothing_bad did not judge it" in output(result, "publish")
     assert execute(anything).success
     assert execute(nothing_bad, anything).success  # it has changed nothing
 
@@ -226,11 +226,11 @@ def test_checks_without_assets_do_not_hide_what_was_refused(repo, instance, both
     result = pick(both, instance, checks={check})
     assert not result.success
     assert result.get_asset_check_evaluations() == []
-    assert "makes no asset: there is nothing to judge" in said(result, "two_gates")
+    assert "makes no asset: there is nothing to judge" in output(result, "two_gates")
     assert list(repo.runs.list()) == before
 
 
-def test_a_check_says_where_there_was_nothing_to_judge(instance, both, repo):
+def test_a_check_reports_that_there_is_nothing_to_judge(instance, both, repo):
     job = both.resolve_job_def("one_job")
     assert job.execute_in_process(instance=instance).success
     again = job.execute_in_process(instance=instance)
