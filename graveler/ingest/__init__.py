@@ -1,10 +1,9 @@
-"""Ingestion branches: writers stage all the time, once an hour what is there is published."""
+"""Ingestion branches: writers stage continuously, and once an hour the staged files are published."""
 
-from graveler.ingest.hours import hours_told
+from graveler.ingest.hours import Hour, Release, Status, Tick, file_hours
 from graveler.ingest.ingestion import Ingestion
-from graveler.ingest.line import INGEST
-from graveler.ingest.record import HourState, Quarantine
-from graveler.ingest.report import Hour, Release, Status, Tick
+from graveler.ingest.records import HourState, Quarantine
+from graveler.ingest.unpublished import INGEST
 from graveler.runs.record import Refusal
 
 __all__ = [
@@ -17,5 +16,5 @@ __all__ = [
     "Release",
     "Status",
     "Tick",
-    "hours_told",
+    "file_hours",
 ]

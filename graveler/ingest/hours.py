@@ -1,28 +1,96 @@
-"""Hours: what a tick is called, and which hour a path is of. All of them are UTC."""
+"""Hours: how a tick names its hour, the hour of a path, and the states that ticks report, in UTC."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from graveler.errors import InvalidInputError
+from graveler.ingest.records import HourState, Quarantine
 from graveler.model import Change, Commit
 from graveler.names import hour_text, read_hour
+from graveler.runs.record import Refusal
 
 _FOLDER: Final = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/")
 _MOST_LATE: Final = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The state of an hour.
+
+    Attributes:
+        hour: The hour, ``2013-01-01T05:00Z``.
+        state: Its state.
+        commit: The last commit of the hour on the ingestion branch; None if nothing was staged.
+        published: The commit on the target that holds it, or None.
+        late: Earlier hours that have files in it.
+        quarantined: The branches to which its changes were moved.
+        refused: Why it is held or in quarantine, or None.
+    """
+
+    hour: str
+    state: HourState
+    commit: Commit | None = None
+    published: Commit | None = None
+    late: tuple[str, ...] = ()
+    quarantined: tuple[str, ...] = ()
+    refused: Refusal | None = None
+
+
+class Tick(Hour):
+    """The state of the hour after a tick of it; every caller gets the same."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The result of the release of a quarantine.
+
+    Attributes:
+        name: Name of the quarantine.
+        commit: The commit on the target that holds it.
+        already: Whether it was released before this call.
+    """
+
+    name: str
+    commit: Commit
+    already: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of an ingestion branch.
+
+    Attributes:
+        branch: Its name.
+        into: The branch to which it is published.
+        staged: Number of paths that are staged for the next hour.
+        pending: Hours that are committed and not published.
+        held: Why publishing is held, or None.
+        quarantined: What is in quarantine.
+    """
+
+    branch: str
+    into: str
+    staged: int
+    pending: tuple[Hour, ...]
+    held: Refusal | None
+    quarantined: tuple[Quarantine, ...]
+
+
 def tick_hour(given: datetime | str | None, now: datetime) -> str:
-    """Return an hour as it is kept: ``2013-01-01T05:00Z``.
+    """Return an hour as it is stored: ``2013-01-01T05:00Z``.
 
     Args:
-        given: A time, or its ISO 8601 text, UTC where it has no zone; seconds are cut off.
+        given: A time, or its ISO 8601 text, UTC if it has no zone; seconds are cut off.
             None is the last full hour.
         now: The time now.
 
     Raises:
-        InvalidInputError: A text that is no time.
+        InvalidInputError: The text is not a time.
     """
     if given is None:
         given = now.replace(minute=0) - timedelta(hours=1)
@@ -38,41 +106,54 @@ def tick_hour(given: datetime | str | None, now: datetime) -> str:
 
 def path_hour(path: str) -> str | None:
     """Return the hour of the folder ``YYYY/MM/DD/hh:mm/`` that a path is in, or None."""
-    found = _FOLDER.search(path)
-    if found is None:
+    folder = _FOLDER.search(path)
+    if folder is None:
         return None
     try:
-        hour = datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]  # five numbers
+        hour = datetime(*map(int, folder.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]  # five numbers
     except ValueError:
         return None
     return hour_text(hour)
 
 
 def late_hours(changes: Iterable[Change], hour: str) -> tuple[str, ...]:
-    """Return the hours before `hour` of which there are files among the changes, sorted.
+    """Return the hours before `hour` that have files among the changes, sorted.
 
-    The earliest thousand, where there are more: they become a commit's metadata.
+    At most the earliest thousand, because they become metadata of a commit.
     """
-    found = {path_hour(change.path) for change in changes if change.after is not None}
-    return tuple(sorted(each for each in found if each is not None and each < hour)[:_MOST_LATE])
+    hours = {path_hour(change.path) for change in changes if change.after is not None}
+    return tuple(sorted(late for late in hours if late is not None and late < hour)[:_MOST_LATE])
 
 
 def commit_hour(commit: Commit) -> str:
-    """Return the hour a commit was made for, or in which it was made where nobody says."""
+    """Return the hour that a commit was made for, or else the hour in which it was made."""
     return commit.metadata.get("hour") or hour_text(commit.created.replace(minute=0))
 
 
 def hours_of(commits: Iterable[Commit]) -> tuple[str, ...]:
     """Return the hours that commits were made for, each once, sorted."""
-    return tuple(sorted({commit_hour(commit) for commit in commits}))
+    return tuple(sorted(set(map(commit_hour, commits))))
 
 
-def hours_told(metadata: Mapping[str, str]) -> tuple[datetime, ...]:
-    """Return the hours that a commit's metadata says its files are of, in UTC, each once, sorted.
+def hour_pairs(hours: tuple[str, ...], late: Iterable[str]) -> dict[str, str]:
+    """Return the metadata that names the hours of a commit, and the earlier hours with files in it."""
+    pairs = {"hour": hours[-1], "late": ",".join(late)}
+    if len(hours) > 1:
+        pairs["hours"] = ",".join(hours)
+    return {key: text for key, text in pairs.items() if text}
 
-    Those are its own ``hour``, the ``hours`` that were published with it, and the earlier ones
-    of which files came ``late``, as ISO 8601 or as a folder, ``2013/01/01/05:00``. What is no time
-    is passed over.
+
+def user_pairs(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return the pairs of a commit that are not graveler's own."""
+    return {key: text for key, text in metadata.items() if not key.startswith("graveler.")}
+
+
+def file_hours(metadata: Mapping[str, str]) -> tuple[datetime, ...]:
+    """Return the hours that a commit's metadata names for its files, in UTC, each once, sorted.
+
+    These are its own ``hour``, the ``hours`` that were published with it, and the earlier hours
+    whose files came ``late``, as ISO 8601 or as a folder, ``2013/01/01/05:00``. Text that is not a
+    time is ignored.
     """
     return tuple(sorted(set(_times(metadata))))
 

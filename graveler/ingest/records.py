@@ -1,115 +1,228 @@
 """The records of one ingestion branch, in the key-value partition ``ingest:<uid>``.
 
-``standing/<branch>`` says what is going on, ``hour/<branch>/<hour>`` what the ticks of an hour
-did, ``quarantine/<branch>/<name>`` what was taken off the branch. Each is changed by
-compare-and-set alone.
+History alone shows whether an hour is committed or published. The records hold what history does
+not: ``standing/<branch>`` why publishing is held and which change is being quarantined,
+``hour/<branch>/<hour>`` the result of the ticks of an hour, ``quarantine/<branch>/<name>`` a
+quarantined change. Each is changed by compare-and-set alone.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
 
-from graveler.ingest.record import (
-    HourRecord,
-    Quarantine,
-    Standing,
-    decode_hour,
-    decode_quarantine,
-    decode_standing,
-    encode,
-)
+from graveler.clock import unix_us
+from graveler.fields import Fields
 from graveler.kv.record_store import RecordStore
 from graveler.reads.stores import Stores
+from graveler.records import decode_json, encode_json
+from graveler.runs.record import Refusal
 
-_Record = TypeVar("_Record", HourRecord, Quarantine, Standing)
+
+class HourState(StrEnum):
+    """The state of an hour."""
+
+    EMPTY = "empty"
+    """Its tick found nothing staged, and no earlier commit waits to be published."""
+    COMMITTED = "committed"
+    """Committed on the ingestion branch, or behind an earlier hour that is; not published yet."""
+    HELD = "held"
+    """As committed, and publishing is held until the branch is repaired."""
+    QUARANTINED = "quarantined"
+    PUBLISHED = "published"
+
+
+@dataclass(frozen=True, slots=True)
+class HourRecord:
+    """The result of the ticks of an hour.
+
+    Attributes:
+        hour: The hour, ``2013-01-01T05:00Z``.
+        commits: Their commits on the ingestion branch, oldest first.
+        late: Earlier hours that have files in these commits.
+        published: The commit by which the last of them reached the target; "" until it is seen.
+        behind: If nothing was staged: the newest commit that waited to be published then, or "".
+        nonce: Unique to every write.
+    """
+
+    hour: str
+    commits: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    published: str = ""
+    behind: str = ""
+    nonce: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A refused change on a branch of its own.
+
+    Attributes:
+        name: Name of the branch.
+        hours: The hours of the change.
+        commits: The commits that were removed from the ingestion branch.
+        head: The first commit of the branch: the change, on what was published before it.
+        refusal: Why.
+        created: When.
+        releasing: Whether a release has begun; a later call finishes an interrupted release.
+        released: The commit by which it reached the target; "" before.
+        nonce: Unique to every write.
+    """
+
+    name: str
+    hours: tuple[str, ...]
+    commits: tuple[str, ...]
+    head: str
+    refusal: Refusal
+    created: datetime
+    releasing: bool = False
+    released: str = ""
+    nonce: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The decisions that are in force for an ingestion branch.
+
+    Attributes:
+        held: Why publishing is held, or None.
+        taking: The change that is being quarantined: decided, and not finished.
+        nonce: Unique to every write.
+    """
+
+    held: Refusal | None = None
+    taking: Quarantine | None = None
+    nonce: str = ""
+
+
+_R = TypeVar("_R", HourRecord, Quarantine, Standing)
 
 
 class IngestRecords:
-    """What is kept of one ingestion branch."""
+    """The records of one ingestion branch."""
 
     def __init__(self, stores: Stores, branch: str) -> None:
         self._stores = stores
         self._branch = branch
-        self._partition = f"ingest:{stores.uid}"
 
     def standing(self) -> Standing:
-        """Return what is going on with the branch."""
-        return self._get(self._name("standing"), decode_standing) or Standing()
+        """Return the decisions that are in force."""
+        return self._kind("standing", decode_standing).get("") or Standing()
 
     def change_standing(self, change: Callable[[Standing], Standing]) -> Standing:
         """Replace the standing by ``change(standing)`` in one atomic step and return it."""
-        return self._update(
-            self._name("standing"), decode_standing, lambda there: change(there or Standing())
-        )
+        kind = self._kind("standing", decode_standing)
+        return self._update(kind, "", lambda record: change(record or Standing()))
 
     def hour(self, hour: str) -> HourRecord | None:
-        """Return what the ticks of an hour did, or None where there was none."""
-        return self._get(self._name("hour", hour), decode_hour)
+        """Return the result of the ticks of an hour; None before the first."""
+        return self._kind("hour", decode_hour).get(hour)
 
     def change_hour(self, hour: str, change: Callable[[HourRecord], HourRecord]) -> HourRecord:
         """Replace the record of an hour by ``change(record)`` in one atomic step and return it."""
-        return self._update(
-            self._name("hour", hour), decode_hour, lambda there: change(there or HourRecord(hour))
-        )
+        kind = self._kind("hour", decode_hour)
+        return self._update(kind, hour, lambda record: change(record or HourRecord(hour)))
 
     def quarantine(self, name: str) -> Quarantine | None:
-        """Return what is kept of a quarantine, or None where there is none of that name."""
-        return self._get(self._name("quarantine", name), decode_quarantine)
+        """Return the quarantine of that name, or None."""
+        return self._kind("quarantine", decode_quarantine).get(name)
 
     def quarantines(self) -> Iterator[Quarantine]:
         """Yield every quarantine, the released ones too, by name."""
-        return self._all(self._name("quarantine", ""), decode_quarantine)
-
-    def add_quarantine(self, record: Quarantine) -> Quarantine:
-        """Keep a quarantine, unless it is kept already; return what is kept."""
-        return self._update(
-            self._name("quarantine", record.name),
-            decode_quarantine,
-            lambda there: there or record,
-        )
+        rows = self._kind("quarantine", decode_quarantine).scan(self._key("quarantine", "") + b"/")
+        return (record for _, record in rows)
 
     def change_quarantine(
-        self, record: Quarantine, change: Callable[[Quarantine], Quarantine]
+        self, record: Quarantine, change: Callable[[Quarantine], Quarantine] = lambda record: record
     ) -> Quarantine:
-        """Replace the record of a quarantine by ``change(record)`` in one atomic step."""
-        return self._update(
-            self._name("quarantine", record.name),
-            decode_quarantine,
-            lambda there: change(there or record),
-        )
+        """Replace a quarantine by ``change(quarantine)`` in one atomic step and return it.
 
-    def _name(self, kind: str, rest: str | None = None) -> bytes:
-        name = f"{kind}/{self._branch}"
-        return (name if rest is None else f"{name}/{rest}").encode()
+        If it is not stored yet, it is stored; without `change`, a stored one stays.
+        """
+        kind = self._kind("quarantine", decode_quarantine)
+        return self._update(kind, record.name, lambda stored: change(stored or record))
 
-    def _records(self, decode: Callable[[bytes], _Record]) -> RecordStore[bytes, _Record]:
+    def _key(self, kind: str, name: str) -> bytes:
+        return "/".join(filter(None, (kind, self._branch, name))).encode()
+
+    def _kind(self, kind: str, decode: Callable[[bytes], _R]) -> RecordStore[str, _R]:
         return RecordStore(
-            self._stores.kv, self._partition, key=bytes, encode=encode, decode=decode
+            self._stores.kv,
+            f"ingest:{self._stores.uid}",
+            key=lambda name: self._key(kind, name),
+            encode=encode,
+            decode=decode,
         )
-
-    def _get(self, name: bytes, decode: Callable[[bytes], _Record]) -> _Record | None:
-        return self._records(decode).get(name)
-
-    def _all(self, prefix: bytes, decode: Callable[[bytes], _Record]) -> Iterator[_Record]:
-        return (record for _, record in self._records(decode).scan(prefix))
 
     def _update(
-        self,
-        name: bytes,
-        decode: Callable[[bytes], _Record],
-        change: Callable[[_Record | None], _Record],
-    ) -> _Record:
-        """Write ``change(record)``; it runs again after a lost race, and may return what it got."""
-        stores = self._stores
+        self, kind: RecordStore[str, _R], name: str, change: Callable[[_R | None], _R]
+    ) -> _R:
+        """Write ``change(record)`` with a new nonce, unless it is the record as it was."""
+        ids = self._stores.ids
 
-        def changed(record: _Record | None) -> _Record:
+        def changed(record: _R | None) -> _R:
             new = change(record)
-            return new if new is record else replace(new, nonce=stores.ids.unique())
+            return new if new is record else replace(new, nonce=ids.unique())
 
-        return self._records(decode).update(
-            name,
-            changed,
-            what=f"records of ingestion branch {self._branch!r}",
-            clock=stores.clock,
-            ids=stores.ids,
-        )
+        what = f"records of ingestion branch {self._branch!r}"
+        return kind.update(name, changed, what=what, clock=self._stores.clock, ids=ids)
+
+
+def encode(record: HourRecord | Quarantine | Standing) -> bytes:
+    """Return a record as bytes."""
+    return encode_json(_plain(asdict(record)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return unix_us(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _refusal(fields: Fields) -> Refusal:
+    return Refusal(fields.moment("at"), fields.text("reason"), fields.texts("gates"))
+
+
+def _quarantine(fields: Fields) -> Quarantine:
+    return Quarantine(
+        name=fields.name("name"),
+        hours=fields.texts("hours"),
+        commits=fields.digests("commits"),
+        head=fields.digest("head"),
+        refusal=_refusal(fields.record("refusal")),
+        created=fields.moment("created"),
+        releasing=fields.flag("releasing"),
+        released=fields.digest("released", ""),
+        nonce=fields.text("nonce"),
+    )
+
+
+def decode_hour(raw: bytes) -> HourRecord:
+    """Return the record of an hour, or raise CorruptionError."""
+    what = "hour of an ingestion"
+    fields = Fields(decode_json(raw, what), what)
+    return HourRecord(
+        hour=fields.text("hour"),
+        commits=fields.digests("commits"),
+        late=fields.texts("late"),
+        published=fields.digest("published", ""),
+        behind=fields.digest("behind", ""),
+        nonce=fields.text("nonce"),
+    )
+
+
+def decode_quarantine(raw: bytes) -> Quarantine:
+    """Return the record of a quarantine, or raise CorruptionError."""
+    return _quarantine(Fields(decode_json(raw, "quarantine"), "quarantine"))
+
+
+def decode_standing(raw: bytes) -> Standing:
+    """Return the standing of an ingestion branch, or raise CorruptionError."""
+    what = "standing of an ingestion"
+    fields = Fields(decode_json(raw, what), what)
+    taking = None if fields.value("taking") is None else _quarantine(fields.record("taking"))
+    held = None if fields.value("held") is None else _refusal(fields.record("held"))
+    return Standing(held=held, taking=taking, nonce=fields.text("nonce"))

@@ -2,13 +2,12 @@
 
 Gates may take long, so they judge before the turn at the branch is taken. If the branch moves
 meanwhile, the candidate is built again on the new head and lands only if no gate has anything new
-to judge. After three lost races the gates judge while
-the turn is held.
+to judge. After three lost races the gates judge while the turn is held.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeVar
 
 from graveler.gates import Candidate, Gate, Verdict
 from graveler.model import Commit
@@ -16,11 +15,13 @@ from graveler.publishing.landing import Landed, Tip, look
 from graveler.publishing.panel import Panel, refuse
 from graveler.reads.stores import Stores
 from graveler.refs import advance
+from graveler.retries import retry
 
 _OVERTAKEN: Final = 3
+R = TypeVar("R")
 
 
-class Candidacy(ABC):
+class Candidacy(ABC, Generic[R]):
     """A commit on its way to a branch.
 
     Args:
@@ -47,6 +48,10 @@ class Candidacy(ABC):
         self.panel = Panel.of(self.stores, self.into, self._given)
 
     @abstractmethod
+    def end(self, landed: Landed) -> R | None:
+        """Return the result of the landing; None if it must be attempted again."""
+
+    @abstractmethod
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
         """Return the candidate on the branch's head, None where nothing has to land.
 
@@ -58,6 +63,13 @@ class Candidacy(ABC):
     @abstractmethod
     def view(self, candidate: Commit, head: Commit) -> Candidate:
         """Return what the gates read."""
+
+    def preview(self) -> tuple[Verdict, ...]:
+        """Return the verdicts that the candidate would get now; nothing moves."""
+        tip = look(self.stores, self.into)
+        self.convene()
+        candidate = self.build(tip, None)
+        return () if candidate is None else self.panel.judge(self.view(candidate, tip.head))
 
     def judge(self, candidate: Commit, head: Commit) -> None:
         """Let the gates judge; raise GateFailedError where one refuses."""
@@ -77,25 +89,47 @@ class Candidacy(ABC):
         del candidate
         return True
 
-    def lost(self, candidate: Commit) -> None:  # noqa: B027 - most need no note
+    def lost(self, candidate: Commit) -> None:
         """Note that the candidate did not land, and never will."""
 
 
-def land(
-    work: Candidacy, number: int, earlier: Commit | None
-) -> tuple[Landed | None, Commit | None]:
-    """Try once to land a candidate.
+def land(stores: Stores, what: str, begin: Callable[[], Candidacy[R] | R]) -> R:
+    """Land a candidate and return the result, with a new attempt after each lost race.
 
     Args:
-        work: What lands.
-        number: How many tries were lost before.
-        earlier: The candidate of the last try.
-
-    Returns:
-        How it ended, None where the race was lost; and the candidate, for the next try.
+        stores: The repository.
+        what: What lands, for the error: ``run 'hour 05'``.
+        begin: Returns the candidacy of an attempt; or a result, if there is nothing to land.
 
     Raises:
         GateFailedError: A gate refuses; the branch did not move.
+        ThrottledError: 200 races lost in a row.
+    """
+    earlier: Commit | None = None
+
+    def attempt(number: int) -> R | None:
+        nonlocal earlier
+        work = begin()
+        if not isinstance(work, Candidacy):
+            return work
+        landed, earlier = _attempt(work, number, earlier)
+        return None if landed is None else work.end(landed)
+
+    return retry(stores.clock, stores.ids, what, attempt)
+
+
+def _attempt(
+    work: Candidacy[R], number: int, earlier: Commit | None
+) -> tuple[Landed | None, Commit | None]:
+    """Attempt once to land a candidate.
+
+    Args:
+        work: The candidacy.
+        number: Number of attempts that were lost before.
+        earlier: The candidate of the last attempt.
+
+    Returns:
+        How it ended, None if the race was lost; and the candidate, for the next attempt.
     """
     stores, candidate = work.stores, earlier
     seen = look(stores, work.into)

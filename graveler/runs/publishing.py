@@ -14,9 +14,8 @@ from graveler.errors import (
 from graveler.gates import Candidate, Gate, RunContext, Verdict
 from graveler.model import Commit
 from graveler.publishing import Candidacy, land
-from graveler.publishing.landing import CommitSpec, Landed, Tip, look
+from graveler.publishing.landing import CommitSpec, Landed, Tip
 from graveler.repository.merges import build_merge
-from graveler.retries import retry
 from graveler.runs.branch import drop_branches, freeze, run_head
 from graveler.runs.history import check_not_reverted
 from graveler.runs.lifecycle import drop, park, settle_publish
@@ -67,10 +66,8 @@ def publish(
         StateError: Writes are staged on the run's branch but not committed.
     """
     stores, gates = records.stores, tuple(gates)
-    earlier: Commit | None = None
 
-    def attempt(number: int) -> PublishResult | None:
-        nonlocal earlier
+    def begin() -> RunCandidacy | PublishResult:
         # an earlier call of this attempt may have died in the middle
         record = _own(settle_publish(records, _own(records.get(run.key), run)), run)
         if record.state is RunState.PUBLISHED:
@@ -78,17 +75,15 @@ def publish(
             return _result(records, record)
         _check_takes_merges(records, record)
         next_state(run.key, record.state, RunEvent.CANDIDATE)
-        work = RunCandidacy(records, record, freeze(stores, run), gates, strategy)
+        return RunCandidacy(records, record, freeze(stores, run), gates, strategy)
+
+    try:
         try:
-            landed, earlier = land(work, number, earlier)
+            return land(stores, f"the target of run {run.key!r}", begin)
         except (GateFailedError, MergeConflictError) as error:
             refusal = _refusal(records, error)
             park(records, run, reason=refusal.reason, refusal=refusal)
             raise
-        return None if landed is None else work.close(landed)
-
-    try:
-        return retry(stores.clock, stores.ids, f"the target of run {run.key!r}", attempt)
     except (FencedError, RunStateError):
         record = records.get(run.key)
         if record.fence != run.fence or record.state is not RunState.PUBLISHED:
@@ -109,17 +104,21 @@ def judge_run(records: RunRecords, run: RunHandle, gates: Iterable[Gate]) -> tup
     """
     record = _own(records.get(run.key), run)
     head = run_head(records.stores, run, publishing=True)
-    work = RunCandidacy(records, record, head, gates, strategy=None)
-    tip = look(records.stores, record.into)
-    work.convene()
-    candidate = work.build(tip, None)
-    verdicts = () if candidate is None else work.panel.judge(work.view(candidate, tip.head))
-    if verdicts:
-        work.keep(verdicts)
+    verdicts = RunCandidacy(records, record, head, gates, strategy=None).preview()
+    if not verdicts:
+        return ()
+    names = {verdict.gate for verdict in verdicts}
+
+    def change(now: RunRecord | None) -> RunRecord:
+        now = _still(now, record)
+        others = [verdict for verdict in now.verdicts if verdict.gate not in names]
+        return replace(now, verdicts=(*others, *verdicts))
+
+    records.update(run.key, change)
     return verdicts
 
 
-class RunCandidacy(Candidacy):
+class RunCandidacy(Candidacy[PublishResult]):
     """A run's head on its way to the target.
 
     Args:
@@ -184,17 +183,6 @@ class RunCandidacy(Candidacy):
             )
             raise
 
-    def keep(self, verdicts: tuple[Verdict, ...]) -> None:
-        """Record verdicts on the run, beside those of other gates."""
-        names = {verdict.gate for verdict in verdicts}
-
-        def change(record: RunRecord | None) -> RunRecord:
-            record = _still(record, self._record)
-            others = [verdict for verdict in record.verdicts if verdict.gate not in names]
-            return replace(record, verdicts=(*others, *verdicts))
-
-        self._records.update(self._record.key, change)
-
     def announce(self, candidate: Commit) -> bool:
         """Record the candidate on the run, so that a newer attempt can look for it on the target.
 
@@ -228,7 +216,7 @@ class RunCandidacy(Candidacy):
 
         self._records.update(self._record.key, change)
 
-    def close(self, landed: Landed) -> PublishResult | None:
+    def end(self, landed: Landed) -> PublishResult | None:
         """Record the publish on the run; None if another publish must be settled first."""
         commit = landed.commit
         announced = "" if commit is None else commit.id

@@ -15,7 +15,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 from dagster_graveler.context import keys_of_window, read_window
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import NotFoundError, RunNotFoundError
-from graveler.ingest import INGEST, hours_told
+from graveler.ingest import INGEST, file_hours
 from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_common.history import commits_after, has_changed
@@ -137,7 +137,7 @@ def partitions_of_commit(
         return definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last or first))
     if timed is None:
         return []
-    times = hours_told(commit.metadata) or sorted(set(_hours(repository, commit, prefix)))
+    times = file_hours(commit.metadata) or sorted(set(_hours(repository, commit, prefix)))
     keys = (timed.get_partition_key_for_timestamp(time.timestamp()) for time in times)
     return [key for key in dict.fromkeys(keys) if definition.has_partition_key(key)]
 

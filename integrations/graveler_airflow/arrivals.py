@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError, RefNotFoundError
-from graveler.ingest import INGEST, HourState, hours_told
+from graveler.ingest import INGEST, HourState, file_hours
 from graveler.lake import Repository
 from graveler.model import ChangeKind, Commit
 from graveler_airflow.dag.context import PARTITION_KEY
@@ -143,7 +143,7 @@ def partitions_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
     key = metadata.get("airflow.partition_key", "")
     if key and INGEST not in metadata:
         return (key,)
-    return tuple(hour.strftime(PARTITION_KEY) for hour in hours_told(metadata))
+    return tuple(hour.strftime(PARTITION_KEY) for hour in file_hours(metadata))
 
 
 _OVER: Final = (HourState.PUBLISHED, HourState.EMPTY)

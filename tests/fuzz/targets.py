@@ -26,7 +26,7 @@ from graveler.gates.named import NamedGate
 from graveler.gates.statistics import Statistics
 from graveler.gates.verdicts import Judgement, read_verdict
 from graveler.gc import files, marks, rules
-from graveler.ingest.record import decode_hour, decode_quarantine, decode_standing
+from graveler.ingest.records import decode_hour, decode_quarantine, decode_standing
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import Stored
 from graveler.lake.catalogue import RepositoryRecord

@@ -6,7 +6,7 @@ import pytest
 
 from graveler.errors import GravelerError
 from graveler.ingest import HourState
-from graveler.ingest.quarantining import Quarantines
+from graveler.ingest.quarantine import Quarantines
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.accounts import check_accounts, whereabouts
 from tests.harness.judges import no_bad_file
@@ -263,7 +263,7 @@ def test_nobody_publishes_what_somebody_has_decided_to_set_aside(monkeypatch):
 
     def decide_and_die(repo):
         with monkeypatch.context() as patched:
-            patched.setattr(Quarantines, "_take_off", lambda *_: dies("take off"))
+            patched.setattr(Quarantines, "_remove_changes", lambda *_: dies("take off"))
             five(repo, "quarantine")
 
     def check(world, answer, other):

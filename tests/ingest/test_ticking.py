@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from graveler.errors import FencedError, InvalidInputError, ProtectedBranchError
-from graveler.ingest import HourState, hours_told
+from graveler.ingest import HourState, file_hours
 from graveler.repository import commits
 from graveler.testing.faults import unavailable
 from tests.harness.judges import no_bad_file
@@ -102,7 +102,7 @@ def test_a_follower_of_commits_learns_every_hour_of_each(repo, holding):
     holding.branch.put(path(5), b"mended")
     holding.branch.put(path(3), b"late")
     found = holding.tick(SEVEN).published
-    assert [f"{hour:%H:%M}" for hour in hours_told(found.metadata)] == ["03:00", "05:00", "07:00"]
+    assert [f"{hour:%H:%M}" for hour in file_hours(found.metadata)] == ["03:00", "05:00", "07:00"]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_a_follower_of_commits_learns_every_hour_of_each(repo, holding):
         ({"hour": "2013-01-01T06:00Z", "late": "2013-01-01T02:00Z,never"}, [2, 6]),
     ],
 )
-def test_hours_told(metadata, hours):
-    assert hours_told(metadata) == tuple(datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in hours)
+def test_file_hours(metadata, hours):
+    assert file_hours(metadata) == tuple(datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in hours)
 
 
 def test_a_deletion_in_an_old_hour_is_no_late_file(holding):
@@ -233,7 +233,7 @@ def test_an_ingestion_need_not_go_into_main(repo):
 
 
 def test_a_branch_far_behind_is_brought_up_to_its_target(repo, holding, monkeypatch):
-    monkeypatch.setattr("graveler.ingest.catching_up.FAR", 5)
+    monkeypatch.setattr("graveler.ingest.unpublished.FAR", 5)
     repo.protection.remove("main")
     for hour in range(5, 20):
         holding.branch.put(path(hour), b"1")

@@ -195,7 +195,7 @@ def test_a_publish_that_died_after_main_moved_is_found(repo, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(publishing.RunCandidacy, "close", dies)
+        patched.setattr(publishing.RunCandidacy, "end", dies)
         run.publish()
     moved = repo.commit("main")
     assert moved.metadata["graveler.run"] == KEY
@@ -283,7 +283,7 @@ def test_an_opener_learns_how_an_unfinished_publish_ended(repo, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(publishing.RunCandidacy, "close", killed)
+        patch.setattr(publishing.RunCandidacy, "end", killed)
         first.publish()
     assert repo.runs.get(KEY).state is RunState.PUBLISHING
     seen = []

@@ -36,7 +36,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # publishers
     _one(
         "a landing trusts a head whose record was rewritten",
-        "publishing.candidacy:land",
+        "publishing.candidacy:_attempt",
         "if moved or not judged:",
         "if tip.head.id != seen.head.id or not judged:",
         "tick-quarantine",

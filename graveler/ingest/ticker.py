@@ -1,0 +1,197 @@
+"""A tick: commit what has been acknowledged, publish what is not published yet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from graveler.errors import (
+    GateFailedError,
+    GravelerError,
+    MergeConflictError,
+    NoChangesError,
+    ThrottledError,
+)
+from graveler.gates import Gate
+from graveler.ingest.hours import commit_hour, hour_pairs, hours_of, late_hours, user_pairs
+from graveler.ingest.publishing import IngestCandidacy
+from graveler.ingest.quarantine import Quarantines, before, refused_changes
+from graveler.ingest.records import HourRecord, Standing
+from graveler.ingest.release import Releases
+from graveler.ingest.unpublished import INGEST, TARGET, IngestBranch, Point, find_removal, joined
+from graveler.model import Commit
+from graveler.publishing.landing import CommitSpec
+from graveler.reads.changes import diff_commits
+from graveler.repository import commits
+from graveler.runs.record import Refusal
+
+_ROUNDS: Final = 1000
+_REASON_CHARACTERS: Final = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Ticker:
+    """The ticks of one ingestion branch.
+
+    Attributes:
+        branch: The branch.
+        quarantines: Its quarantines.
+        releases: Their releases.
+        gates: The gates that judge it, beside those that the target requires.
+        hold: Whether a refusal holds publishing; else the change is quarantined.
+    """
+
+    branch: IngestBranch
+    quarantines: Quarantines
+    releases: Releases
+    gates: tuple[Gate, ...]
+    hold: bool
+
+    def tick(self, hour: str, metadata: Mapping[str, str]) -> None:
+        """Commit what is staged as `hour`, once, and publish all that can be published."""
+        self.quarantines.settle()
+        self.releases.settle()
+        target = self.branch.target()
+        if self.branch.is_behind(target):
+            self.branch.sync()
+        self._commit(hour, {**metadata, TARGET: target.id})
+        self._publish()
+
+    def waits(self, change: str) -> bool:
+        """Return whether a commit of the branch is neither published nor quarantined."""
+        points = self.branch.unpublished()
+        return any(change == commit.id for point in points for commit in point.changes)
+
+    def _commit(self, hour: str, metadata: Mapping[str, str]) -> None:
+        """Commit for an hour that has no commit yet; concurrent ticks take turns.
+
+        While publishing is held, the hour that waits takes repairs: then it gets another commit.
+        """
+        with self.branch.stores.refs.turn(f"{self.branch.name}/tick"):
+            record = self.branch.records.hour(hour)
+            if record is None:
+                record = self._interrupted(hour)
+            if record is not None and not self._takes_repairs(record):
+                return
+            commit = self._committed(hour, metadata)
+            if commit is not None:
+                self._keep(hour, commit)
+            elif record is None:
+                self._keep_empty(hour)
+
+    def _interrupted(self, hour: str) -> HourRecord | None:
+        """Record what an interrupted tick of this hour has committed, if anything."""
+        record = None
+        for point in self.branch.unpublished():
+            for change in point.changes:
+                if INGEST in change.metadata and commit_hour(change) == hour:
+                    record = self._keep(hour, change)
+        return record
+
+    def _takes_repairs(self, record: HourRecord) -> bool:
+        if self.branch.records.standing().held is None or record.published:
+            return False
+        quarantines = self.branch.records.quarantines()
+        return all(set(record.commits).isdisjoint(other.commits) for other in quarantines)
+
+    def _committed(self, hour: str, metadata: Mapping[str, str]) -> Commit | None:
+        name = self.branch.name
+        spec = CommitSpec(f"{name} {hour}", {**metadata, "hour": hour, INGEST: name})
+        try:
+            return commits.commit(self.branch.stores, name, spec)
+        except NoChangesError:
+            return None
+
+    def late(self, change: Commit, hour: str) -> tuple[str, ...]:
+        """Return the earlier hours that have files in a commit."""
+        stores = self.branch.stores
+        return late_hours(diff_commits(stores, before(stores, change), change), hour)
+
+    def _keep(self, hour: str, commit: Commit) -> HourRecord:
+        """Record a commit of an hour."""
+        late = self.late(commit, hour)
+
+        def change(record: HourRecord) -> HourRecord:
+            if commit.id in record.commits:
+                return record
+            both = tuple(sorted({*record.late, *late}))
+            return replace(record, commits=(*record.commits, commit.id), late=both)
+
+        return self.branch.records.change_hour(hour, change)
+
+    def _keep_empty(self, hour: str) -> None:
+        """Record that nothing was staged, and behind which commit: it may hold files of the hour."""
+        points = self.branch.unpublished()
+        behind = points[-1].changes[-1].id if points else ""
+        self.branch.records.change_hour(
+            hour, lambda record: record if record.nonce else replace(record, behind=behind)
+        )
+
+    def _publish(self) -> None:
+        for _ in range(_ROUNDS):
+            self.quarantines.settle()
+            points = self.branch.unpublished()
+            standing = self.branch.records.standing()
+            if not points:
+                self._hold(standing, None)
+                return
+            held = self.hold and standing.held is not None
+            point = joined(points) if held else points[0]
+            self._remember(point)
+            spec = self._spec(point)
+            wanted = partial(self._is_present, point)
+            try:
+                IngestCandidacy(self.branch, point.commit, spec, self.gates, wanted).publish()
+            except (GateFailedError, MergeConflictError) as error:
+                refusal = self._refusal(error)
+                if self.hold:
+                    self._hold(standing, refusal)
+                    if held or len(points) == 1:
+                        return  # else all points together may pass, because a later one repairs it
+                else:
+                    changes = refused_changes(self.branch, self.gates, point, spec)
+                    self.quarantines.decide(changes, hours_of(changes), point.commit, refusal)
+        raise ThrottledError(
+            f"branch {self.branch.name!r}: others publish it all the while; try again"
+        )
+
+    def _is_present(self, point: Point) -> bool:
+        """Return whether every change of the point is still on the branch."""
+        names = tuple(change.id for change in point.changes)
+        return find_removal(self.branch.stores.refs.commits, self.branch.head(), names) == ""
+
+    def _remember(self, point: Point) -> None:
+        """Record the hours of these changes, which are slow to find once they are published."""
+        for change in point.changes:
+            hour = commit_hour(change)
+            if INGEST in change.metadata:
+                record = self.branch.records.hour(hour)
+                if record is None or change.id not in record.commits:
+                    self._keep(hour, change)
+
+    def _hold(self, seen: Standing, refusal: Refusal | None) -> None:
+        """Hold publishing for this reason, or no longer."""
+
+        def change(standing: Standing) -> Standing:
+            if standing.held is refusal or standing.nonce != seen.nonce:
+                return standing  # another tick has judged it at the same time
+            return replace(standing, held=refusal)
+
+        self.branch.records.change_standing(change)
+
+    def _refusal(self, error: GravelerError) -> Refusal:
+        gates: tuple[str, ...] = ()
+        if isinstance(error, GateFailedError):
+            gates = tuple(verdict.gate for verdict in error.verdicts if verdict.refuses)
+        return Refusal(self.branch.stores.clock.now(), str(error)[:_REASON_CHARACTERS], gates)
+
+    def _spec(self, point: Point) -> CommitSpec:
+        """Return message and metadata of the commit that publishes a point: its newest change's."""
+        hours, name = hours_of(point.changes), self.branch.name
+        late = {hour for change in point.changes for hour in self.late(change, commit_hour(change))}
+        pairs = {
+            **user_pairs(point.changes[-1].metadata),
+            **hour_pairs(hours, sorted(late)),
+            INGEST: name,
+        }
+        return CommitSpec(f"{name} {', '.join(hours)}", pairs)

@@ -1,0 +1,215 @@
+"""The commits of an ingestion branch that are not published, by history alone.
+
+The branch's own line, by first parents, is hours and other commits of users. Between them are two
+kinds of commits that ticks and releases make: one removes a refused change from the branch, one
+merges the target into the branch. Nothing older than the last such commit can be published as it
+is, because it still holds what was removed: from that commit on, the branch is published commit by
+commit.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Final
+
+from graveler.ingest.records import IngestRecords
+from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.reads.stores import Stores
+from graveler.refs import is_ancestor, line_outside
+from graveler.refs.commits import Commits
+from graveler.repository.merges import find_bases, merge_trees
+
+INGEST: Final = "graveler.ingest"
+"""Of a tick's commit, and of the commit that publishes it: the ingestion branch."""
+
+TAKEN_OFF: Final = "graveler.taken-off"
+"""Of a commit that removes changes: their commits."""
+
+TAKEN_TO: Final = "graveler.taken-to"
+"""Of the same: the branch that has them now."""
+
+QUARANTINE: Final = "graveler.quarantine"
+"""Of the first commit of that branch: its name."""
+
+TARGET: Final = "graveler.target"
+"""Of a tick's commit: the head of the target when the tick looked for reverts."""
+
+CAUGHT_UP: Final = "graveler.caught-up"
+"""Of a commit that merges the target into the branch: the target's commit."""
+
+FAR: Final = 250
+"""Commits of the target, or generations, after which the target is merged into the branch."""
+
+_REVERT: Final = "graveler.revert"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A commit of the branch that can be published, with its changes.
+
+    Attributes:
+        commit: The commit.
+        changes: The commits whose changes would be published with it, oldest first.
+    """
+
+    commit: Commit
+    changes: tuple[Commit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestBranch:
+    """An ingestion branch.
+
+    Attributes:
+        stores: The repository.
+        records: The records of the branch.
+        name: Its name.
+        into: The branch to which it is published.
+    """
+
+    stores: Stores
+    records: IngestRecords
+    name: str
+    into: str
+
+    def head(self) -> Commit:
+        """Return the head of the branch."""
+        return self._head_of(self.name)
+
+    def target(self) -> Commit:
+        """Return the head of its target."""
+        return self._head_of(self.into)
+
+    def _head_of(self, name: str) -> Commit:
+        refs = self.stores.refs
+        return refs.commits.get(refs.branches.get(name).commit_id)
+
+    def unpublished(self) -> tuple[Point, ...]:
+        """Return what is committed and not published, oldest first."""
+        return points(self.stores.refs.commits, self.head(), self.target())
+
+    def is_behind(self, target: Commit) -> bool:
+        """Return whether the target is far ahead of the branch, or has reverted a commit.
+
+        The newest commit of the branch names the head of its target at that time, so only the
+        later commits of the target are read.
+        """
+        commits = self.stores.refs.commits
+        head = self.head()
+        if target.generation - head.generation > FAR:
+            return True
+        mark = head.metadata.get(TARGET) or head.metadata.get(CAUGHT_UP)
+        known = head.id if mark is None or commits.find(mark) is None else mark
+        line = line_outside(commits, target.id, known)
+        return any(
+            number == FAR or _REVERT in commit.metadata for number, commit in enumerate(line)
+        )
+
+    def sync(self) -> None:
+        """Merge the target's head into the branch; what is staged stays staged.
+
+        A release from quarantine or a revert changes the target in paths that the branch has
+        written. Without this merge, a later write to such a path conflicts with that change. The
+        merge is also made if the two are far apart, so that finding their merge base stays cheap.
+        If both changed a path, the version of the branch wins: it is the later one, and is judged
+        when it is published.
+        """
+        stores, commits = self.stores, self.stores.refs.commits
+
+        def build(tip: Tip) -> BranchRecord | None:
+            target = self.target()
+            if is_ancestor(commits, target.id, tip.head.id):
+                return None
+            bases = find_bases(stores, target, tip.head)
+            if bases is None:
+                return None  # no history in common: publishing reports it
+            tree = merge_trees(
+                stores,
+                base=bases,
+                source=target.metarange,
+                dest=tip.head.metarange,
+                strategy="dest-wins",
+                what=f"{self.into} into {self.name}",
+            )
+            spec = CommitSpec(
+                f"{self.name}: merge of {self.into}", {INGEST: self.name, CAUGHT_UP: target.id}
+            )
+            return tip.at(make_commit(stores, tree=tree, parents=(tip.head, target), spec=spec))
+
+        land(stores, self.name, "merge", build)
+
+
+def points(commits: Commits, head: Commit, target: Commit) -> tuple[Point, ...]:
+    """Return the points of the branch at `head` that are not published, oldest first."""
+    line = _unpublished(commits, head, target)
+    removed = {name for commit in line for name in _removed(commit)}
+    marks = [at for at, commit in enumerate(line) if _is_ours(commit)]
+    first = marks[-1] if marks else 0
+    unpublished: list[Point] = []
+    waiting: list[Commit] = []
+    for at, commit in enumerate(line):
+        if not _is_ours(commit) and commit.id not in removed:
+            waiting.append(commit)
+        if at >= first and waiting:
+            unpublished.append(Point(commit, tuple(waiting)))
+            waiting = []
+    return tuple(unpublished)
+
+
+def joined(points: tuple[Point, ...]) -> Point:
+    """Return all points as one."""
+    return Point(points[-1].commit, tuple(change for point in points for change in point.changes))
+
+
+def find_removal(commits: Commits, head: Commit, names: tuple[str, ...]) -> str | None:
+    """Return whether commits were removed from the line of `head`.
+
+    Returns:
+        The name of the quarantine that one of them was removed to; "" if none was removed; None if
+        the line has none of them, because the branch was reset.
+    """
+    changes = list(filter(None, map(commits.find, names)))
+    if not changes:
+        return None
+    floor = min(change.generation for change in changes)
+    commit: Commit | None = head
+    present = False
+    while commit is not None and commit.generation >= floor:
+        if not set(names).isdisjoint(_removed(commit)):
+            return commit.metadata.get(TAKEN_TO, "?")
+        present = present or commit.id in names
+        commit = _before(commits, commit)
+    return "" if present else None
+
+
+def published_by(commits: Commits, commit: Commit, target: Commit) -> Commit | None:
+    """Return the commit on the target's own line that published `commit`, or None."""
+    if not is_ancestor(commits, commit.id, target.id):
+        return None
+    line = [target]
+    while (older := _before(commits, line[-1])) and older.generation >= commit.generation:
+        line.append(older)
+    # along the line, newest first, the commits that have it precede those that do not
+    without = bisect_left(line, 1, key=lambda later: 1 - is_ancestor(commits, commit.id, later.id))
+    return line[without - 1]
+
+
+def _removed(commit: Commit) -> tuple[str, ...]:
+    return tuple(filter(None, commit.metadata.get(TAKEN_OFF, "").split(",")))
+
+
+def _is_ours(commit: Commit) -> bool:
+    return TAKEN_OFF in commit.metadata or CAUGHT_UP in commit.metadata
+
+
+def _before(commits: Commits, commit: Commit) -> Commit | None:
+    return commits.get(commit.parents[0]) if commit.parents else None
+
+
+def _unpublished(commits: Commits, head: Commit, target: Commit) -> list[Commit]:
+    line = []
+    commit: Commit | None = head
+    while commit is not None and not is_ancestor(commits, commit.id, target.id):
+        line.append(commit)
+        commit = _before(commits, commit)
+    return line[::-1]
