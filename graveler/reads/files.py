@@ -1,4 +1,4 @@
-"""The files of a repository, read by their entries and compared with what those say."""
+"""The files of a repository, read by their entries and compared with them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ def read_entry(stores: Stores, entry: Entry) -> bytes:
     """Return the bytes of an entry's file; size, version and checksum are compared.
 
     Raises:
-        CorruptionError: The file is not what the entry says.
+        CorruptionError: The file differs from its entry.
         ObjectNotFoundError: There is none.
     """
     store, key = stores.locate(entry.address)
@@ -48,12 +48,12 @@ def open_entry(stores: Stores, entry: Entry) -> BinaryIO:
 def download(
     stores: Stores, entry: Entry, target: Path, progress: Callable[[int], object] = int
 ) -> None:
-    """Write an entry's file to a local one, which is removed again if it cannot be had whole.
+    """Write an entry's file to a local one, which is removed if it cannot be completed.
 
     Args:
         stores: The repository.
-        entry: Which file.
-        target: Where to; replaced if it is there.
+        entry: The entry.
+        target: The local file; an existing one is replaced.
         progress: Called with the bytes of each piece.
     """
     with open_entry(stores, entry) as source, target.open("wb") as out:
@@ -62,29 +62,29 @@ def download(
                 out.write(piece)
                 progress(len(piece))
         except BaseException:
-            if target.is_file():  # and no device
+            if target.is_file():  # and not a device
                 target.unlink()
             raise
 
 
 def verifier_of(stores: Stores, entry: Entry) -> Verifier:
-    """Return what the bytes of an entry's file are compared by."""
+    """Return the verifier of the bytes of an entry's file."""
     return Verifier(
         entry.size,
         entry.checksum,
-        lambda found, wanted: refusal(stores.uri(entry.address), entry, found, wanted),
+        lambda actual, wanted: refusal(stores.uri(entry.address), entry, actual, wanted),
     )
 
 
-def refusal(uri: str, entry: Entry, found: str, wanted: str) -> CorruptionError:
-    """Return the error of a file that is not what its entry says."""
+def refusal(uri: str, entry: Entry, actual: str, wanted: str) -> CorruptionError:
+    """Return the error of a file that differs from its entry."""
     if "://" in entry.address:
         return SourceChangedError(
-            f"{entry.path!r} is linked to {uri}, which was changed since: it has {found}, and had "
+            f"{entry.path!r} is linked to {uri}, which was changed since: it has {actual}, and had "
             f"{wanted} when it was linked; put the file back, or link it again"
         )
     return CorruptionError(
-        f"{entry.path!r}: the file at {uri} has {found}, and its entry says {wanted}; if you have "
+        f"{entry.path!r}: the file at {uri} has {actual}, and its entry has {wanted}; if you have "
         f"the right bytes, put({entry.path!r}, …, replace=True) repairs it; `graveler fsck "
         "--checksums` looks for others"
     )
@@ -100,8 +100,8 @@ def _as_stored(stores: Stores, entry: Entry, store: ObjectStore, key: str) -> It
         yield
     except PreconditionFailedError:
         info = store.head(key)
-        found, wanted = f"{info.size} bytes", f"{entry.size} bytes"
+        actual, wanted = f"{info.size} bytes", f"{entry.size} bytes"
         if entry.version:
-            found += f" and version {version_of(info, entry.version)}"
+            actual += f" and version {version_of(info, entry.version)}"
             wanted += f" and version {entry.version}"
-        raise refusal(stores.uri(entry.address), entry, found, wanted) from None
+        raise refusal(stores.uri(entry.address), entry, actual, wanted) from None

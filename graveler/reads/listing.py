@@ -86,7 +86,7 @@ def list_entries(
             folded = key[: cut + len(fold)]
             if not after or folded > path_key(after):
                 yield Prefix(folded.decode())
-            start = _after(folded)  # what is below needs no reading
+            start = _after(folded)  # the folded paths are skipped
             break
 
 
@@ -113,7 +113,7 @@ class Spool:
         self._ends: list[int] = []
 
     def fill(self, rows: Iterable[_Row]) -> None:
-        """Keep these rows, in ascending order of their keys, instead of what was kept."""
+        """Replace the rows by these, in ascending order of their keys."""
         self._file.seek(0)
         self._file.truncate()
         self._firsts, self._ends = [], []

@@ -42,13 +42,13 @@ class View(RefLike):
 
     @property
     def expression(self) -> str:
-        """What stands for the view where a ref is wanted."""
+        """The ref expression of the view."""
         return self.name
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the view is of: a branch name, a ref expression."""
+        """The name of the view: a branch name or a ref expression."""
 
     @abstractmethod
     def _find_value(self, key: bytes) -> bytes | None:
@@ -56,9 +56,9 @@ class View(RefLike):
 
     @abstractmethod
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Give one version of the tree below `prefix`, to be scanned from `start` on.
+        """Return one version of the tree below `prefix`, to be scanned from `start` on.
 
-        Within the block it can be scanned as often as wanted, whatever others write.
+        Within the block it can be scanned repeatedly, whatever other processes write.
         """
 
     def list(
@@ -71,7 +71,7 @@ class View(RefLike):
         Args:
             prefix: Start of the paths; "" for all.
             after: Leave out paths up to and including this one, to resume a listing.
-            delimiter: Fold what lies behind it into one ``Prefix`` each, as folders ("/").
+            delimiter: Fold the paths behind it into one ``Prefix`` each, as folders ("/").
         """
         prefix, after = prefix_text(prefix, "prefix"), prefix_text(after, "after")
         delimiter = text(delimiter, "delimiter", empty=True)
@@ -80,7 +80,7 @@ class View(RefLike):
             yield from list_entries(scan, prefix=prefix, after=after, delimiter=delimiter)
 
     def entries(self, prefix: PathText = "") -> Iterator[Entry]:
-        """Yield the entries below `prefix`, nothing folded, of one version of the tree."""
+        """Yield the entries below `prefix`, not folded, of one version of the tree."""
         prefix = prefix_text(prefix, "prefix")
         first = first_key(prefix)
         with self._snapshot(first, first) as scan:
@@ -88,7 +88,7 @@ class View(RefLike):
                 yield decode_entry(key, value)
 
     def has_below(self, prefix: PathText) -> bool:
-        """Return whether any path starts with `prefix`; no more than the first one is read."""
+        """Return whether any path starts with `prefix`; no further path is read."""
         prefix = prefix_text(prefix, "prefix")
         first = first_key(prefix)
         with self._snapshot(first, first) as scan:
@@ -112,12 +112,12 @@ class View(RefLike):
         """Return the bytes of a file, compared with the size and checksum of its entry.
 
         Args:
-            path: Where it is; or its entry, as a listing gave it: then the file is the one that
-                was listed, whatever was written to the path since.
+            path: Its path; or its entry from a listing, which stands for the listed file even if
+                the path was written since.
 
         Raises:
             ObjectNotFoundError: No entry at the path, or its object is gone from the store.
-            CorruptionError: The bytes are not those that were stored.
+            CorruptionError: The bytes differ from those that were stored.
             SourceChangedError: A linked file was changed since it was linked.
         """
         return read_entry(self.repository, self._entry(path))
@@ -125,16 +125,16 @@ class View(RefLike):
     def open(self, path: PathText | Entry) -> BinaryIO:
         """Return a readable, seekable stream of a file; the caller closes it.
 
-        A stream that is read from the start to the end is compared with the checksum of its
-        entry: the read that takes the last byte from the store raises. A seek elsewhere than to
-        the start ends that.
+        A stream that is read from start to end is compared with the checksum of its entry: the
+        read that takes the last byte from the store raises. A seek to another place than the
+        start ends the comparison.
 
         Args:
-            path: Where it is; or its entry, as a listing gave it.
+            path: Its path; or its entry from a listing.
 
         Raises:
             ObjectNotFoundError: No entry at the path, or its object is gone from the store.
-            CorruptionError: Its size is another one; reads raise it as well.
+            CorruptionError: Its size differs; reads raise it as well.
             SourceChangedError: A linked file was changed since it was linked.
         """
         return open_entry(self.repository, self._entry(path))
@@ -170,7 +170,7 @@ def snapshot(view: View, start: bytes, prefix: bytes) -> AbstractContextManager[
 
 
 class Ref(View):
-    """A tree as one commit holds it; it never changes, whatever happens to the branch.
+    """The tree of one commit; it never changes, whatever happens to the branch.
 
     Attributes:
         commit: The commit.
@@ -186,12 +186,12 @@ class Ref(View):
 
     @property
     def name(self) -> str:
-        """The expression it was made of."""
+        """The expression that the ref was made of."""
         return self._name
 
     @property
     def expression(self) -> str:
-        """Id of the commit: wherever a ref is wanted, it stands for what it shows."""
+        """Id of the commit."""
         return self.commit.id
 
     @property
@@ -205,7 +205,7 @@ class Ref(View):
             return get(self.repository.ranges, self.commit.metarange, key)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Give the commit's tree below `prefix`; it never changes, so nothing is copied."""
+        """Return the commit's tree below `prefix`; it never changes, so nothing is copied."""
         del start
         return nullcontext(lambda at: self._scan(at, prefix))
 
@@ -216,7 +216,7 @@ class Ref(View):
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Tell a tree that garbage collection removes while it is read from a damaged one."""
+        """Raise ExpiredError, not CorruptionError, if garbage collection removes the tree meanwhile."""
         try:
             yield
         except CorruptionError:
@@ -225,12 +225,12 @@ class Ref(View):
 
 
 def newest_first(record: BranchRecord) -> list[str]:
-    """Return the branch's tokens in the order in which a read asks them."""
+    """Return the branch's tokens in the order in which a read searches them."""
     return [record.staging_token, *reversed(record.sealed_tokens)]
 
 
 def settled(stores: Stores, name: str, read: Callable[[BranchRecord], _T]) -> _T:
-    """Return ``read(record)`` for a branch record that was the same after reading.
+    """Return ``read(record)`` for a branch record that was the same after the read.
 
     Raises:
         RefNotFoundError: No such branch.
@@ -266,7 +266,7 @@ def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
 
 
 def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
-    """Return the first key below `prefix` on the branch, or None; nothing else is read."""
+    """Return the first key below `prefix` on the branch, or None; no further key is read."""
 
     def read(record: BranchRecord) -> bytes | None:
         commit = stores.refs.commits.get(record.commit_id)
@@ -279,12 +279,12 @@ def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
 
 @contextmanager
 def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> Iterator[Scan]:
-    """Give one version of the branch below `prefix`: a commit and the writes staged on it.
+    """Return one version of the branch below `prefix`: a commit and the writes staged on it.
 
     Args:
         stores: The repository.
-        name: Of the branch.
-        start: Nothing before this key is wanted.
+        name: The branch.
+        start: The first key that is needed.
         prefix: Start of the keys.
 
     Raises:

@@ -107,7 +107,7 @@ def confirm(stores: Stores, tokens: Collection[str], rows: Iterable[Row]) -> Non
 def held(stores: Stores, rows: Sequence[Row]) -> Iterator[None]:
     """Keep what the rows borrow while a block commits them without staging them on a branch.
 
-    They are staged under a token of their own, which no branch names and which surveys see.
+    They are staged under a token of their own, which no branch names and which surveys read.
 
     Raises:
         ExpiredError: A sweep has deleted some of the bytes meanwhile.
@@ -122,7 +122,7 @@ def held(stores: Stores, rows: Sequence[Row]) -> Iterator[None]:
         confirm(stores, [token], borrowed)
         yield
     except (OutcomeUnknownError, BackendUnavailableError):
-        raise  # the commit may land yet: collection removes what is held a window later
+        raise  # the commit may still land: collection removes the rows a window later
     except GravelerError:
         stores.staging.drop(token)
         raise

@@ -17,6 +17,7 @@ only.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
@@ -47,7 +48,7 @@ MOST_SEALED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Seal:
-    """A branch as a committer found it.
+    """A branch as a committer reads and seals it.
 
     Attributes:
         seen: Its record at the first read.
@@ -92,12 +93,14 @@ def _seal(stores: Stores, name: str, fence: str, most: int = MOST_SEALED) -> _Se
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """What the caller asks for."""
+class _Order:
+    """The arguments of a commit."""
 
+    name: str
+    fence: str
     spec: CommitSpec
     allow_empty: bool
-    keep: str = ""
+    keep: str
 
 
 def commit(
@@ -114,64 +117,58 @@ def commit(
     Args:
         stores: The repository.
         name: The branch.
-        spec: What the commit says.
-        fence: What a writer to a run's branch holds.
+        spec: The message, metadata and committer.
+        fence: The fence of the run that owns the branch; "" for a user's branch.
         allow_empty: Commit even if nothing staged differs from the head.
-        keep: Metarange id of a tree whose records are taken, also where the head has none, for
-            what is staged with equal content; "" for none.
+        keep: Metarange id of a tree whose records replace staged ones of equal content, also if the
+            head has none; "" for none.
 
     Returns:
         The commit; if another committer landed all the writes meanwhile, the branch's head, which
-        holds them.
+        contains them.
 
     Raises:
         NoChangesError: Nothing is staged that differs from the head.
-        ProtectedBranchError: The branch takes no commits.
+        ProtectedBranchError: The branch accepts no commits.
         FencedError: A newer attempt of the run owns the branch.
         GateFailedError: A gate that the branch requires refuses: the writes stay staged, to be
-            mended by others or discarded with `reset`.
+            corrected by later writes or discarded with `reset`.
     """
     with owned(name, fence), stores.refs.turn(name):
-        return _commit(stores, name, fence, _Wish(spec, allow_empty, keep))
+        return _commit(stores, _Order(name, fence, spec, allow_empty, keep))
 
 
-def _commit(stores: Stores, name: str, fence: str, wish: _Wish) -> Commit:
+def _commit(stores: Stores, order: _Order) -> Commit:
     earlier = None
     most = MOST_SEALED
     for _ in range(_ATTEMPTS):
-        seal = _seal(stores, name, fence, most)
-        work = _Committer(stores, name, fence, wish, seal)
+        seal = _seal(stores, order.name, order.fence, most)
+        committer = _Committer(stores, order, seal)
         full = len(seal.record.sealed_tokens) >= most
         if not full or seal.record.staging_token != seal.seen.staging_token:
             break
-        # the tokens that dead committers left land first, so that their number stays bounded; the
-        # live token, with this caller's writes, is sealed after that
+        # the tokens of dead committers land first, so that their number stays bounded; the live
+        # token, with this caller's writes, is sealed after that
         try:
-            earlier = _found(work) or earlier
+            with suppress(NoChangesError):
+                earlier = committer.run()
         except GateFailedError:
             if most >= _MOST_REFUSED:
                 raise
-            most *= 2  # refused writes stay sealed; the writes that mend them come behind
+            most *= 2  # refused writes stay sealed; the writes that correct them follow
     else:
-        raise ThrottledError(f"branch {name!r} is busy: {MOST_SEALED} commits are under way")
+        raise ThrottledError(f"branch {order.name!r} is busy: {MOST_SEALED} commits are running")
     try:
-        return work.run()
+        return committer.run()
     except NoChangesError:
         if earlier is None:
             raise
         return earlier
 
 
-def _found(committer: "_Committer") -> Commit | None:
-    try:
-        return committer.run()
-    except NoChangesError:
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """A tree and what it was built of: some tokens over a head."""
+    """A tree that was built from some tokens over a head."""
 
     parent: Commit
     tokens: tuple[str, ...]
@@ -179,37 +176,28 @@ class _Built:
 
 
 class _Committer:
-    """One commit on its way, from its sealed tokens to the head of the branch."""
+    """One commit, from its sealed tokens to the head of the branch."""
 
-    def __init__(
-        self,
-        stores: Stores,
-        name: str,
-        fence: str,
-        wish: _Wish,
-        seal: _Seal,
-    ) -> None:
+    def __init__(self, stores: Stores, order: _Order, seal: _Seal) -> None:
         self._stores = stores
-        self._name = name
-        self._fence = fence
-        self._wish = wish
+        self._order = order
         self._seen = seal.seen
         self._mine = seal.record.sealed_tokens
         self._unjudged = "" if seal.judged else seal.record.nonce
         self._tokens: tuple[str, ...] = ()
         self._other: Commit | None = None
         self._built: _Built | None = None
-        self._borrowed: dict[Row, None] = {}  # what is read of the tokens and not confirmed yet
+        self._borrowed: dict[Row, None] = {}  # rows of the tokens that are not confirmed yet
 
     def run(self) -> Commit:
-        """Return the commit, ours or the one that has taken our writes along."""
+        """Return the commit, this one or that of another committer with the same writes."""
         landed = land(
             self._stores,
-            self._name,
+            self._order.name,
             "commit",
             self._build,
-            fence=self._fence,
-            guard="" if self._fence else "commit",
+            fence=self._order.fence,
+            guard="" if self._order.fence else "commit",
             unjudged=self._unjudged,
             holds_turn=True,
         )
@@ -219,8 +207,8 @@ class _Committer:
         return landed.commit
 
     def _build(self, tip: Tip) -> BranchRecord | None:
-        """Commit what is left of our tokens; None where another commit holds all of it."""
-        allow_empty = self._wish.allow_empty
+        """Commit what is left of the tokens; None if another commit contains all of it."""
+        allow_empty = self._order.allow_empty
         self._tokens = tokens = _with_laid(
             overlap(self._mine, tip.record.sealed_tokens), tip.record.sealed_tokens
         )
@@ -229,32 +217,32 @@ class _Committer:
             if self._other is not None:
                 return None
             if not allow_empty:
-                raise NoChangesError(f"branch {self._name!r}: nothing is staged")
+                raise NoChangesError(f"branch {self._order.name!r}: nothing is staged")
         applied = self._applied(tip.head, tokens)
         rest = replace(tip.record, sealed_tokens=tip.record.sealed_tokens[len(tokens) :])
         if not applied.changed and not allow_empty:
             self._clear(rest, tip.predicate)
             self._stores.staging.drop(*tokens)
-            raise NoChangesError(f"branch {self._name!r}: what is staged equals the head")
+            raise NoChangesError(f"branch {self._order.name!r}: what is staged equals the head")
         made = make_commit(
             self._stores,
             tree=applied.metarange,
             parents=(tip.head,),
-            spec=self._wish.spec,
+            spec=self._order.spec,
             tokens=tokens,
         )
         return replace(rest, commit_id=made.id)
 
     def _taken(self, tip: Tip) -> Commit | None:
-        """Return the commit of another that holds what we sealed, None where there is none.
+        """Return another committer's commit with the writes that were sealed here, or None.
 
         Raises:
-            NoChangesError: It was discarded.
+            NoChangesError: The writes were discarded.
         """
         if not self._mine and tip.record.staging_token == self._seen.staging_token:
-            return None  # nothing was staged, nor is it now
+            return None  # nothing was staged, and nothing is now
         commits = self._stores.refs.commits
-        # what was live at our look and then taken before we sealed it may hold our writes too
+        # a token that was live at the first read and sealed by another may have these writes too
         ours = {self._seen.staging_token, *self._mine[-1:]}
         floor = commits.get(self._seen.commit_id).generation
         commit = tip.head
@@ -262,17 +250,17 @@ class _Committer:
             if not ours.isdisjoint(commit.tokens):
                 return replace(commit, by_other=True)
             commit = commits.get(commit.parents[0])
-        if self._wish.allow_empty:
+        if self._order.allow_empty:
             return None
         raise NoChangesError(
-            f"branch {self._name!r}: what was staged was discarded meanwhile, or equalled the head"
+            f"branch {self._order.name!r}: what was staged was discarded meanwhile, or equalled the head"
         )
 
     def _applied(self, parent: Commit, tokens: tuple[str, ...]) -> Applied:
         """Return the tree of the tokens over `parent`.
 
         Raises:
-            LookAgain: Another committer took some of them meanwhile.
+            LookAgain: Another committer landed some of them meanwhile.
         """
         if not tokens:
             return Applied(parent.metarange, Summary(), changed=False)
@@ -282,9 +270,9 @@ class _Committer:
             applied = replace(built.applied, changed=changed)
         else:
             applied = self._grown(parent, tokens)
-            # what another one takes along he may drop while we read it: only what is still
-            # sealed when it has been read was read whole
-            now = self._stores.refs.branches.get(self._name)
+            # another committer drops the tokens that it has landed: only tokens that are still
+            # sealed after the read were read completely
+            now = self._stores.refs.branches.get(self._order.name)
             if overlap(tokens, now.sealed_tokens) != tokens:
                 raise LookAgain
             self._confirm(tokens)
@@ -313,7 +301,7 @@ class _Committer:
 
     def _changes(self, staged: Iterable[tuple[bytes, bytes]]) -> Iterator[StagedChange]:
         changes = staged_changes(staged, self._note)
-        keep = self._wish.keep
+        keep = self._order.keep
         return keeping(self._stores.ranges, keep, changes) if keep else changes
 
     def _note(self, key: bytes, write: bytes) -> None:
@@ -325,7 +313,7 @@ class _Committer:
             confirm(self._stores, tokens, rows)
 
     def _only_ours_since(self, built: _Built, parent: Commit, tokens: tuple[str, ...]) -> bool:
-        """Return whether the head has changed by nothing but tokens that the tree holds too."""
+        """Return whether the head has changed only by tokens that the tree contains too."""
         commits = self._stores.refs.commits
         landed: tuple[str, ...] = ()
         while parent.generation > built.parent.generation and parent.tokens:
@@ -338,13 +326,13 @@ class _Committer:
         try:
             self._stores.refs.branches.replace(record, predicate)
         except (PreconditionFailedError, OutcomeUnknownError):
-            raise LookAgain from None  # what landed has taken our tokens along: looking is safe
+            raise LookAgain from None  # another committer has landed the tokens
 
 
 def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
     """Return the longest suffix of `mine` that is a prefix of `sealed`, both oldest first.
 
-    It is what is still to be committed of `mine`.
+    It is the part of `mine` that is not committed yet.
     """
     for start in range(len(mine)):
         if sealed[: len(mine) - start] == mine[start:]:
@@ -353,6 +341,6 @@ def overlap(mine: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _with_laid(tokens: tuple[str, ...], sealed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first ones of `sealed`, with what commits have laid over them since."""
+    """Return `tokens`, the first of `sealed`, with the tokens that commits have laid over them."""
     laid = takewhile(is_laid, sealed[len(tokens) :]) if tokens else ()
     return (*tokens, *laid)

@@ -11,7 +11,7 @@ from graveler.errors import (
     PreconditionFailedError,
 )
 from graveler.publishing.landing import CommitSpec
-from graveler.repository.commits import _Committer, _seal, _Wish
+from graveler.repository.commits import _Committer, _Order, _seal
 from graveler.testing.faults import FaultyKVStore, Script
 from tests.harness.worlds import ScriptedWorld, tree
 
@@ -118,9 +118,7 @@ def test_the_answer_is_the_commit_with_the_acknowledged_write(world):
     first.branch("main").put("a", b"a")
     early = _Committer(
         first.stores,
-        "main",
-        "",
-        _Wish(CommitSpec("X"), allow_empty=False),
+        _Order("main", "", CommitSpec("X"), allow_empty=False, keep=""),
         _seal(first.stores, "main", ""),
     )
     mine = world.repo()
