@@ -1,0 +1,127 @@
+"""Pages and their blocks, as markers and languages describe them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+ROOT = Path(__file__).resolve().parents[2]
+LANGUAGES = {"console", "sh", "python", "toml", "yaml", "json", "text"}
+
+Tier = Literal["test", "real", "none"]
+
+_PART = re.compile(
+    r"^\#+\ (?P<heading>[^\n]+)$"
+    r"|(?P<notes>(?:^<!--[^\n]*-->\n)*)"
+    r"(?:^```(?P<language>\S*)\n(?P<text>.*?)^```$"
+    r"|^<!--\ (?P<hidden>python|sh)\n(?P<code>.*?)^-->$)",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_NOTE = re.compile(r"<!-- (?P<name>run|not run|file): (?P<value>.+) -->")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, or one in a comment."""
+
+    page: str
+    line: int
+    heading: str
+    language: str
+    text: str
+    tier: Tier = "test"
+    file: str = ""
+    reason: str = ""
+    hidden: bool = False
+    output: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the block is, for an editor and for a reader."""
+        return f"{self.page}:{self.line} ({self.heading})"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the documentation."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+
+    def of(self, tier: Tier) -> list[Block]:
+        """Return the blocks that a tier runs: `real` runs those of `test` as well."""
+        tiers = {"test"} if tier == "test" else {"test", "real"}
+        chosen = [block for block in self.blocks if block.tier in tiers]
+        return chosen if any(block.tier == tier for block in chosen) else []
+
+
+def pages() -> list[Page]:
+    """Return the README, the guides and the concepts that have blocks."""
+    files = [ROOT / "README.md"]
+    for folder in ("guides", "concepts"):
+        files += sorted((ROOT / "docs" / folder).glob("*.md"))
+    read = [parse(str(file.relative_to(ROOT)), file.read_text("utf-8")) for file in files]
+    return [page for page in read if page.blocks]
+
+
+def parse(name: str, text: str) -> Page:
+    """Return a page; a fence, language or marker that has no meaning is a `ValueError`."""
+    if re.search(r"^[ \t]+```", text, re.MULTILINE):
+        message = f"{name}: a fence does not begin its line"
+        raise ValueError(message)
+    title = text.partition("\n")[0].removeprefix("# ")
+    return Page(name, title, tuple(_with_outputs(list(_blocks(name, text)))))
+
+
+def _blocks(page: str, text: str) -> Iterator[Block]:
+    heading = ""
+    for part in _PART.finditer(text):
+        if part["heading"]:
+            heading = part["heading"]
+            continue
+        group = "code" if part["hidden"] else "text"
+        line = text.count("\n", 0, part.start(group)) + 1
+        language = part["hidden"] or part["language"]
+        if language not in LANGUAGES:
+            message = f"{page}:{line}: language {language!r} is none of {sorted(LANGUAGES)}"
+            raise ValueError(message)
+        notes = _notes(f"{page}:{line}", part["notes"])
+        tier: Tier = "real" if notes.get("run") else "none" if "not run" in notes else "test"
+        yield Block(
+            page,
+            line,
+            heading,
+            language,
+            part[group],
+            tier,
+            notes.get("file", ""),
+            notes.get("not run", ""),
+            bool(part["hidden"]),
+        )
+
+
+def _notes(place: str, comments: str) -> dict[str, str]:
+    notes = {}
+    for comment in comments.splitlines():
+        match = _NOTE.fullmatch(comment)
+        if not match or (match["name"] == "run" and match["value"] != "real"):
+            message = f"{place}: {comment} is no marker"
+            raise ValueError(message)
+        notes[match["name"]] = match["value"]
+    return notes
+
+
+def _with_outputs(blocks: list[Block]) -> list[Block]:
+    """Give a Python block the `text` block behind it; any other `text` needs a marker."""
+    result: list[Block] = []
+    for block in blocks:
+        if block.language != "text" or block.tier == "none" or block.file:
+            result.append(block)
+        elif result and result[-1].language == "python" and result[-1].output is None:
+            result[-1] = replace(result[-1], output=block.text)
+        else:
+            message = f"{block.place}: neither the output of a Python block nor marked"
+            raise ValueError(message)
+    return result

@@ -1,0 +1,125 @@
+"""Every code block of the README, the guides and the concepts does what its page says."""
+
+import re
+
+import pytest
+
+from tests.docs.output import bindings, matches
+from tests.docs.pages import pages, parse
+from tests.docs.playing import BlockError, commands, play
+
+PAGES = pages()
+NOT_RUN = {
+    "README.md": 5,
+    "docs/guides/airflow-events.md": 1,
+    "docs/guides/airflow.md": 9,
+    "docs/guides/backups.md": 1,
+    "docs/guides/dagster.md": 4,
+    "docs/guides/getting-started.md": 1,
+    "docs/guides/ingestion.md": 1,
+    "docs/concepts/architecture.md": 1,
+}
+"""How many blocks of a page are marked as not run. A number may only fall."""
+HIDDEN = {
+    "README.md": 2,
+    "docs/guides/backups.md": 1,
+    "docs/guides/command-line.md": 3,
+    "docs/guides/dagster.md": 3,
+    "docs/guides/garbage-collection.md": 1,
+    "docs/guides/gates.md": 1,
+    "docs/guides/links.md": 1,
+    "docs/guides/refs-store.md": 2,
+    "docs/concepts/runs.md": 5,
+}
+"""How many blocks of a page its readers do not see. A number may only fall."""
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.of("test")], ids=lambda page: page.title
+)
+def test_the_blocks_of(page, tmp_path):
+    play(page, "test", tmp_path)
+
+
+def test_no_more_blocks_are_left_out_than_recorded():
+    marked = {page.name: [block for block in page.blocks if block.tier == "none"] for page in PAGES}
+    listed = "\n".join(
+        f"{block.place}: {block.reason}" for blocks in marked.values() for block in blocks
+    )
+    assert {name: len(blocks) for name, blocks in marked.items() if blocks} == NOT_RUN, listed
+
+
+def test_no_more_blocks_are_hidden_than_recorded():
+    hidden = {page.name: sum(block.hidden for block in page.blocks) for page in PAGES}
+    assert {name: count for name, count in hidden.items() if count} == HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ("```python\n1 / 0\n```\n", "ZeroDivisionError"),
+        ("```python\nprint(1)\n```\n```text\n2\n```\n", "is shown to print"),
+        ("```console\n$ false\n```\n", "ends with 1"),
+        ("```console\n$ true\nerror: no\n```\n", "ends with 0"),
+        ("```console\n$ echo one\ntwo\n```\n", "is shown to print"),
+        ("```sh\nfalse\ntrue\n```\n", "ends with 1"),
+        ("```toml\n[kv\n```\n", "page.md:3"),
+        ("```toml\n[kv]\nurl = 'mem://'\n```\n", "url"),
+        ("```json\n{\n```\n", "page.md:3"),
+        ("```yaml\na: [\n```\n", "page.md:3"),
+    ],
+)
+def test_a_block_that_fails_is_reported(tmp_path, block, message):
+    page = parse("page.md", f"# Page\n{block}")
+    with pytest.raises(BlockError, match=re.escape(message)):
+        play(page, "test", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```text\nalone\n```\n",
+        "```\nno language\n```\n",
+        "  ```sh\n```\n",
+        "<!-- run: later -->\n```sh\n```\n",
+    ],
+)
+def test_a_block_without_a_meaning_is_refused(block):
+    with pytest.raises(ValueError, match=r"page\.md"):
+        parse("page.md", f"# Page\n{block}")
+
+
+def test_blocks_share_a_folder_a_shell_and_names(tmp_path):
+    text = (
+        "# Page\n<!-- file: a/b.py -->\n```python\none = 1\n```\n"
+        "```console\n$ export TWO=2; cd a\n```\n```console\n$ echo $TWO; ls\n2\nb.py\n```\n"
+        "```python\nfrom a.b import one\n```\n```python\nprint(one)\n```\n```text\n1\n```\n"
+        "<!-- not run: it fails -->\n```sh\nfalse\n```\n<!-- run: real -->\n```sh\nfalse\n```\n"
+    )
+    play(parse("page.md", text), "test", tmp_path)
+    again = tmp_path / "again"
+    again.mkdir()
+    with pytest.raises(BlockError, match="ends with 1"):
+        play(parse("page.md", text), "real", again)
+
+
+def test_ids_times_and_sizes_are_normalised():
+    assert matches(
+        "0123456789ab  2026-11-20 17:22:56  1.5 KiB", "fedcba987654  2026-11-23 01:02:03  9 B\n"
+    )
+    assert not matches("run 2013-01-01T05:00Z", "run 2013-01-01T06:00Z")
+    assert matches("a … d\n…", "a b c d\ne\n")
+    assert not matches("a … d", "a b c")
+
+
+def test_an_id_of_the_page_stands_for_one_of_the_run():
+    assert bindings("main is at 0123456789ab\n…", "main is at fedcba987654\n") == {
+        "0123456789ab": "fedcba987654"
+    }
+
+
+def test_a_command_may_span_lines():
+    assert list(commands("$ echo \\\n  one\none\n$ true\n")) == [
+        ("echo \\\n  one\n", "one\n"),
+        ("true\n", ""),
+    ]
