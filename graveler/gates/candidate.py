@@ -117,8 +117,7 @@ class Tree(View):
 
     def read(self, path: str, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""
-        self._check_path(path_key(path))
-        return self._source.read(self._tree, path, start, length)
+        return self._source.read(self._tree, self._checked(path), start, length)
 
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of an entry's file, for other programs."""
@@ -195,21 +194,15 @@ class Candidate(Tree):
         run: RunContext = NO_RUN,
         action: str = "publish",
     ) -> None:
-        source = (
-            StoreSource(repository, commit, target)
-            if isinstance(repository, Stores)
-            else repository
-        )
+        source: Any = repository
+        if isinstance(repository, Stores):
+            source = StoreSource(repository, commit, target)
         super().__init__(source, AFTER, EVERYTHING)
         self.into = into
         self.action = action
         self.facts: dict[str, Any] = {}
         self.seen: dict[tuple[str, str], Statistics] = {}
-        self._records: Mapping[str, Commit | RunContext] = {
-            "commit": commit,
-            "target": target,
-            "run": run,
-        }
+        self._records: Mapping[str, Any] = {"commit": commit, "target": target, "run": run}
         self._footers: dict[tuple[str, str], Footer] = {}
 
     @property

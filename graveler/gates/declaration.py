@@ -62,7 +62,13 @@ def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
     Raises:
         InvalidInputError: An input is unknown, or two extents are given.
     """
-    given = (reads,) if isinstance(reads, str) else tuple(reads) if _is_several(reads) else None
+    given = (
+        (reads,)
+        if isinstance(reads, str)
+        else tuple(reads)
+        if isinstance(reads, Iterable)
+        else None
+    )
     known = (*_SCOPES, *_INPUTS)
     if given is None or any(name not in known for name in given):
         raise InvalidInputError(
@@ -75,10 +81,6 @@ def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
             f"gate {gate!r}: reads {reads!r}: give only one of {', '.join(extents)}"
         )
     return (extents[0], *sorted({name for name in given if name in _INPUTS}))
-
-
-def _is_several(reads: Any) -> bool:
-    return isinstance(reads, Iterable) and not isinstance(reads, (bytes, bytearray))
 
 
 @dataclass(frozen=True, slots=True)

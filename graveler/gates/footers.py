@@ -1,15 +1,16 @@
 """Footers of Parquet files, which are read without the data."""
 
-from collections.abc import Mapping
+import csv
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from graveler.errors import CorruptionError, MissingDependencyError
 from graveler.model import Entry
 from graveler.objects.ranged_file import RangedFile
-
-_DAMAGE: Final = (OSError, ValueError, RuntimeError)
 
 
 class Files(Protocol):
@@ -69,9 +70,21 @@ def arrow() -> Any:
         import pyarrow.parquet  # noqa: PLC0415 - an extra, and slow to load
     except ImportError as error:
         raise MissingDependencyError(
-            "this check reads Parquet, which needs pyarrow: install graveler[gates]"
+            "this check reads columns, which needs pyarrow: install graveler[gates]"
         ) from error
     return pyarrow.parquet
+
+
+@contextmanager
+def reading(entry: Entry, form: str = "Parquet") -> Iterator[None]:
+    """Raise CorruptionError if the block cannot read an entry's file."""
+    try:
+        yield
+    except (OSError, EOFError, ValueError, RuntimeError, csv.Error, zlib.error) as error:
+        message = str(error).partition("\n")[0]
+        raise CorruptionError(
+            f"{entry.path!r} cannot be read as {form}: {message[:200]}"
+        ) from error
 
 
 def open_parquet(files: Files, entry: Entry) -> Any:
@@ -81,12 +94,8 @@ def open_parquet(files: Files, entry: Entry) -> Any:
         CorruptionError: It is not a Parquet file, or damaged.
     """
     parquet = arrow()
-    try:
+    with reading(entry):
         return parquet.ParquetFile(RangedFile(entry.size, partial(files.read, entry.path)))
-    except _DAMAGE as error:
-        raise CorruptionError(
-            f"{entry.path!r} cannot be read as Parquet: {str(error).splitlines()[0][:200]}"
-        ) from error
 
 
 def read_footer(files: Files, entry: Entry) -> Footer:
@@ -96,7 +105,7 @@ def read_footer(files: Files, entry: Entry) -> Footer:
         CorruptionError: It is not a Parquet file, or damaged.
     """
     file = open_parquet(files, entry)
-    try:
+    with reading(entry):
         metadata, schema = file.metadata, file.schema_arrow
         columns: dict[str, Column] = {}
         for group in range(metadata.num_row_groups):
@@ -110,10 +119,6 @@ def read_footer(files: Files, entry: Entry) -> Footer:
             nullable={field.name: bool(field.nullable) for field in schema},
             columns=columns,
         )
-    except _DAMAGE as error:
-        raise CorruptionError(
-            f"the footer of {entry.path!r} is damaged: {str(error).splitlines()[0][:200]}"
-        ) from error
 
 
 def _column(leaf: Any, chunk: Any) -> Column:

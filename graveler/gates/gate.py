@@ -53,9 +53,10 @@ class Gate:
         reads: The inputs of the check. Its verdict holds while they are unchanged, and it can
             read nothing else of the candidate. One of ``content`` (the files below the prefixes,
             in the candidate and in the target), ``changes`` (only the change set below the
-            prefixes) and ``anything`` (everything; the verdict is not stored). In addition any of ``message``, ``committer``, ``metadata``, ``parents``, ``created`` and
-            ``commit`` (of the candidate), ``target`` (the head of the branch), ``run``
-            (its key and metadata), ``attempt`` and ``history``: ``{"changes", "run"}``.
+            prefixes) and ``anything`` (everything; the verdict is not stored). In addition any of
+            ``message``, ``committer``, ``metadata``, ``parents``, ``created`` and ``commit`` (of
+            the candidate), ``target`` (the head of the branch), ``run`` (its key and metadata),
+            ``attempt`` and ``history``: ``{"changes", "run"}``.
     """
 
     name: str
@@ -71,30 +72,31 @@ class Gate:
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
             raise InvalidInputError(f"gate name {self.name!r}: give a text")
+        gate = f"gate {self.name!r}"
         if not callable(self.check):
-            raise InvalidInputError(
-                f"gate {self.name!r}: check {self.check!r}: give a function of a candidate"
-            )
-        object.__setattr__(self, "also", _texts(self.also))
+            raise InvalidInputError(f"{gate}: check {self.check!r}: give a function of a candidate")
         if self.severity not in _SEVERITIES:
             raise InvalidInputError(
-                f"gate {self.name!r}: severity {self.severity!r}: give one of {_SEVERITIES}"
+                f"{gate}: severity {self.severity!r}: give one of {_SEVERITIES}"
             )
+        also: Any = self.also
+        also = (also,) if isinstance(also, str) else tuple(also)
+        object.__setattr__(self, "also", also)
         object.__setattr__(self, "reads", inputs_of(self.name, self.reads))
-        for prefix in (self.prefix, *self.also):
-            check_prefix(f"gate {self.name!r}", prefix)
+        for prefix in (self.prefix, *also):
+            check_prefix(gate, prefix)
         if isinstance(self.timeout, (str, timedelta)):
-            length = duration(self.timeout, f"gate {self.name!r}: timeout", zero=False)
+            length = duration(self.timeout, f"{gate}: timeout", zero=False)
             object.__setattr__(self, "timeout", length.total_seconds())
         if not isinstance(self.timeout, (float, int, type(None))) or not 0 < self.seconds < inf:
             raise InvalidInputError(
-                f"gate {self.name!r}: timeout {self.timeout!r}: give more than no time, in seconds"
+                f"{gate}: timeout {self.timeout!r}: give more than no time, in seconds"
             )
-        if self.memory is not None and not (
-            type(self.memory) is int and self.memory >= _LEAST_MEMORY
+        if self.memory is not None and (
+            type(self.memory) is not int or self.memory < _LEAST_MEMORY
         ):
             raise InvalidInputError(
-                f"gate {self.name!r}: memory {self.memory!r}: give bytes, at least {_LEAST_MEMORY}"
+                f"{gate}: memory {self.memory!r}: give bytes, at least {_LEAST_MEMORY}"
             )
 
     def __call__(self, candidate: Candidate) -> bool | str | None:
@@ -207,10 +209,6 @@ def as_gates(given: Any) -> tuple[Gate, ...]:
             f"gates {twice}: names must differ: give one another name by Gate(…) or name=…"
         )
     return gates
-
-
-def _texts(given: Any) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _name(check: Check) -> str:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Final
 from graveler.errors import CorruptionError
 from graveler.fields import Fields
 from graveler.gates.declaration import plain
-from graveler.gates.footers import Column, Files, Footer, merged, read_footer
+from graveler.gates.footers import Column, Files, Footer, merged, read_footer, reading
 from graveler.model import Change, Commit, Entry
 from graveler.names import path_key
 from graveler.reads.stores import Stores
@@ -175,11 +175,9 @@ def csv_header(files: Files, entry: Entry) -> list[str]:
         CorruptionError: The file has no first line, or is not text in UTF-8.
     """
     raw = files.read(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
-    try:
+    with reading(entry, "CSV"):
         text = _beginning(raw, whole=entry.size <= _BEGINNING)
         names = next(csv.reader(io.StringIO(text, newline="")), [])
-    except (UnicodeDecodeError, csv.Error, zlib.error, EOFError) as error:
-        raise CorruptionError(f"{entry.path!r} cannot be read as CSV: {error}") from error
     if wrong := _MARKUP.match(text) or _CONTROL.search(text):
         raise CorruptionError(f"{entry.path!r} is no CSV: it holds {wrong.group().strip(' ')!r}")
     if not names:
@@ -199,11 +197,8 @@ def _beginning(raw: bytes, *, whole: bool) -> str:
 
 
 def _csv_rows(files: Files, entry: Entry) -> int:
-    try:
-        with files.open(entry.path) as file:
-            return max(sum(1 for row in csv.reader(_text(file)) if row) - 1, 0)
-    except (UnicodeDecodeError, csv.Error, OSError, EOFError) as error:
-        raise CorruptionError(f"{entry.path!r} cannot be read as CSV: {error}") from error
+    with reading(entry, "CSV"), files.open(entry.path) as file:
+        return max(sum(1 for row in csv.reader(_text(file)) if row) - 1, 0)
 
 
 def _text(file: BinaryIO) -> io.TextIOWrapper:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from graveler.errors import GateFailedError, InvalidInputError, RefNotFoundError
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import ANYTHING
-from graveler.gates.gate import Answer, Gate, ask
+from graveler.gates.gate import Gate, ask
 from graveler.gates.named import NamedGate
 from graveler.gates.statistics import keep_statistics
 from graveler.gates.verdicts import Judgement, Verdict, Verdicts, hash_inputs
@@ -112,7 +112,7 @@ class RequiredGates:
 
 
 def _others(gates: Iterable[Gate], present: list[Gate], suffix: str) -> list[Gate]:
-    """Return the gates that are not present yet, each under a name that no present gate has."""
+    """Return the gates that are not present yet, each under a name that no other gate has."""
     named = {gate.name: gate for gate in present}
     others = []
     for gate in gates:
@@ -121,6 +121,7 @@ def _others(gates: Iterable[Gate], present: list[Gate], suffix: str) -> list[Gat
             other = replace(other, name=f"{other.name} ({suffix})")
         if same is None:
             others.append(other)
+            named[other.name] = other
     return others
 
 
@@ -143,17 +144,9 @@ class Panel:
 
     @classmethod
     def of(cls, stores: Stores, branch: str, given: Iterable[Gate] = ()) -> Self:
-        """Return the panel for a branch: the given gates and the required ones, each once.
-
-        Raises:
-            InvalidInputError: Two gates have the same name.
-        """
+        """Return the panel for a branch: the given gates and the required ones, each once."""
         first = list(given)
-        gates = (*first, *_others(RequiredGates(stores).of(branch), first, branch))
-        names = [gate.name for gate in gates]
-        if len(set(names)) != len(names):
-            raise InvalidInputError(f"gates {sorted(names)}: names must differ")
-        return cls(stores, gates)
+        return cls(stores, (*first, *_others(RequiredGates(stores).of(branch), first, branch)))
 
     def judge(self, candidate: Candidate) -> tuple[Verdict, ...]:
         """Return the verdict of each gate on the candidate, in order; every gate judges.
@@ -169,11 +162,9 @@ class Panel:
         for gate in self.gates:
             rule, key, verdict = self._stored(candidate, gate)
             if verdict is None:
-                began = time.perf_counter()
-                answer = self._run(candidate, gate)
-                verdict = self._verdict(candidate, gate, answer, time.perf_counter() - began)
+                verdict, rule_after = self._run(candidate, gate)
                 # a check may change its globals, and its own process may have other code
-                if rule is not None and answer.rule == rule:
+                if rule is not None and rule_after == rule:
                     new[key] = verdict
             else:
                 reused.append(gate.name)
@@ -201,14 +192,17 @@ class Panel:
         key = hash_inputs(self.stores, candidate, gate, rule)
         return rule, key, Verdicts(self.stores).find(key)
 
-    def _run(self, candidate: Candidate, gate: Gate) -> Answer:
-        """Run a gate, and store the statistics that it computed."""
-        if gate.has_own_process:
-            from graveler.gates.isolation.process import (  # noqa: PLC0415 - few gates need it
-                ask_in_process,
-            )
+    def _run(self, candidate: Candidate, gate: Gate) -> tuple[Verdict, str | None]:
+        """Run a gate, and store the statistics that it computed.
 
-            answer = ask_in_process(gate, candidate)
+        Returns:
+            The verdict, and the fingerprint of the check after it ran.
+        """
+        began = time.perf_counter()
+        if gate.has_own_process:
+            from graveler.gates.isolation import process  # noqa: PLC0415 - few gates need it
+
+            answer = process.ask_in_process(gate, candidate)
         else:
             answer = ask(gate, candidate)
         if answer.died:
@@ -223,20 +217,18 @@ class Panel:
         }
         if seen:
             keep_statistics(self.stores, seen)
-        return answer
-
-    def _verdict(self, candidate: Candidate, gate: Gate, answer: Answer, seconds: float) -> Verdict:
-        return Verdict(
+        verdict = Verdict(
             gate=gate.name,
             passed=answer.passed,
             severity=gate.severity,
             reason=answer.reason,
-            commit=candidate.commit_id,
-            seconds=round(seconds, 6),
+            commit=own,
+            seconds=round(time.perf_counter() - began, 6),
             at=self.stores.clock.now().isoformat(timespec="milliseconds"),
             died=answer.died,
             facts=answer.facts,
         )
+        return verdict, answer.rule
 
     def _keep(
         self,

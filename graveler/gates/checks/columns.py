@@ -15,7 +15,7 @@ from graveler.gates.checks.base import (
     listed,
     of_files,
 )
-from graveler.gates.checks.tables import footer_of, has_column, table
+from graveler.gates.checks.tables import footer_of, table
 from graveler.gates.footers import Column, Files
 from graveler.model import Entry
 from graveler.names import read_hour
@@ -239,15 +239,20 @@ def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
     """Return the footer's statistics of a column; None if the data must be read.
 
     Raises:
-        InvalidInputError: The file has no such column.
+        InvalidInputError: The file has no such column, or it lies within a list or a map.
     """
     footer = footer_of(files, entry)
     if footer is None:
         return None
-    if not has_column(footer, name):
+    column = footer.columns.get(name)
+    if column is not None and column.repeated:
+        raise InvalidInputError(
+            f"column {name!r} lies within a list or a map: name one that has a value for each row"
+        )
+    if column is None and name not in footer.fields:
         known = ", ".join(footer.fields)
         raise InvalidInputError(f"{entry.path!r} has no column {name!r}: it has {known}")
-    return footer.columns.get(name)
+    return column
 
 
 def column_bounds(files: Files, entry: Entry, name: str, *, nan: bool) -> tuple[Any, Any, int]:

@@ -5,8 +5,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from graveler.errors import CorruptionError, InvalidInputError, MissingDependencyError
-from graveler.gates.footers import Files, Footer, open_parquet, read_footer
+from graveler.errors import CorruptionError, InvalidInputError
+from graveler.gates.footers import Files, Footer, arrow, open_parquet, read_footer, reading
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
 
@@ -14,16 +14,6 @@ from graveler.model import Entry
 def footer_of(files: Files, entry: Entry) -> Footer | None:
     """Return the footer of a Parquet file; None for any other file."""
     return read_footer(files, entry) if kind_of(entry) == "parquet" else None
-
-
-def has_column(footer: Footer, name: str) -> bool:
-    """Return whether a file has a leaf column of that path; refuse one inside a list or a map."""
-    column = footer.columns.get(name)
-    if column is not None and column.repeated:
-        raise InvalidInputError(
-            f"column {name!r} lies within a list or a map: name one that has a value for each row"
-        )
-    return column is not None or name in footer.fields
 
 
 def table(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
@@ -35,12 +25,9 @@ def table(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
         CorruptionError: The file is damaged, or its format has no columns.
         InvalidInputError: The file has no such column.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
-    except ImportError as error:
-        raise MissingDependencyError(
-            "this check reads columns, which needs pyarrow: install graveler[gates]"
-        ) from error
+    arrow()
+    import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
+
     match kind_of(entry):
         case "parquet":
             whole = _parquet(files, entry, columns)
@@ -57,28 +44,19 @@ def table(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
 
 def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
     file = open_parquet(files, entry)
-    try:
+    with reading(entry):
         return file.read(columns=list(columns), use_threads=False)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise CorruptionError(
-            f"{entry.path!r} cannot be read as Parquet: {str(error).splitlines()[0][:200]}"
-        ) from error
 
 
 def _csv(files: Files, entry: Entry) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv  # noqa: PLC0415
 
     raw = files.get(entry.path)
-    try:
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    with reading(entry, "CSV"):
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
-        options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
         return pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)
-    except (pa.ArrowInvalid, OSError, EOFError) as error:
-        raise CorruptionError(
-            f"{entry.path!r} cannot be read as CSV: {str(error).splitlines()[0][:200]}"
-        ) from error
 
 
 def _leaf(whole: Any, entry: Entry, name: str) -> Any:

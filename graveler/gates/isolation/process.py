@@ -201,21 +201,16 @@ class Conversation:
 
     def _receive(self, left: float) -> Answer | None:
         """Read bytes that arrive; return an answer if the process has ended."""
-        self._channel.settimeout(min(left, _POLL_S))
+        ended = self._process.ended(wait=False) is not None
+        # its children may keep the channel open: after its end, read what it has sent
+        self._channel.settimeout(_LAST_POLL_S if ended else min(left, _POLL_S))
         try:
-            open_ = self._reader.receive()
+            more = self._reader.receive()
         except TimeoutError:
-            if self._process.ended(wait=False) is None:
-                return None
-            # it has ended, and its children keep the channel open: read its last message
-            self._channel.settimeout(_LAST_POLL_S)
-            try:
-                open_ = self._reader.receive()
-            except TimeoutError:
-                open_ = False
+            more = not ended
         except ConnectionError:
-            open_ = False
-        return None if open_ else _exit_answer(self._process)
+            more = False
+        return None if more else _exit_answer(self._process)
 
     def _handle(self, body: dict[str, Any], left: float) -> Answer | None:
         match body:
@@ -235,14 +230,14 @@ class Conversation:
 
 
 def _exit_answer(process: Process) -> Answer:
+    """Return the answer for a process that ended, or closed the channel, without an answer."""
     pause = Event()
-    code = process.ended(wait=False)
     for _ in range(_POLLS):
+        code = process.ended(wait=False)
         if code is not None:
             break
         pause.wait(_POLL_S / _POLLS)
-        code = process.ended(wait=False)
-    if code is None:
+    else:
         return died("its process closed the channel by which it was to answer")
     if code < 0:
         try:
