@@ -72,10 +72,12 @@ class RecordStore(Generic[K, R]):
     def write(self, name: K, record: R, predicate: Predicate = ABSENT) -> bool:
         """Write the record if the stored one is as `predicate` says; return whether it is written.
 
-        A lost reply is read back. Where another writer has written since, the answer is False.
+        A lost reply is read back, and the write is tried once more where it did not happen. Where
+        another writer has written since, the answer is False.
 
         Raises:
-            OutcomeUnknownError: A reply was lost, and the store does not answer any more.
+            OutcomeUnknownError: A reply was lost, and the store does not answer any more, or
+                the second reply was lost as well.
         """
         key, value = self._key(name), self._encode(record)
         try:
@@ -84,7 +86,16 @@ class RecordStore(Generic[K, R]):
             return False
         except OutcomeUnknownError as error:
             stored = self._read_back(key, error)
-            return stored is not None and stored.value == value
+            if stored is None or stored.value != value:
+                return self._write_again(key, value, predicate)
+        return True
+
+    def _write_again(self, key: bytes, value: bytes, predicate: Predicate) -> bool:
+        """Write where nothing was written: a store that fails each time is not tried 200 times."""
+        try:
+            self._kv.set_if(self._partition, key, value, predicate)
+        except PreconditionFailedError:
+            return False
         return True
 
     def remove(self, name: K, predicate: Predicate) -> bool:
