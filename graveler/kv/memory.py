@@ -103,7 +103,7 @@ class MemoryKVStore(Driver):
             return {name: dict(held.values) for name, held in self._partitions.items()}
 
     def restore(self, snapshot: Mapping[str, Mapping[bytes, bytes]]) -> None:
-        """Have what a snapshot has, and nothing else."""
+        """Replace everything by a snapshot."""
         with self._lock:
             self._partitions = {}
             for name, values in snapshot.items():

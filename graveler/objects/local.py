@@ -28,7 +28,6 @@ from graveler.errors import (
     OutcomeUnknownError,
     PreconditionFailedError,
 )
-from graveler.objects.address import check_key, check_prefix, check_range, folder_of_prefix
 from graveler.objects.local_files import (
     DurableFolders,
     claim,
@@ -39,7 +38,18 @@ from graveler.objects.local_files import (
     storage_errors,
     write_all,
 )
-from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
+from graveler.objects.store import (
+    ANYTHING,
+    Body,
+    BodyReader,
+    Expected,
+    ObjectInfo,
+    ObjectStore,
+    check_key,
+    check_prefix,
+    check_range,
+    folder_of_prefix,
+)
 from graveler.privacy import PRIVATE_FILE
 
 _TEMPORARY: Final = ".graveler-tmp"

@@ -11,8 +11,17 @@ from typing import Any, BinaryIO
 
 from graveler.clock import Clock, SystemClock
 from graveler.errors import ObjectNotFoundError, PreconditionFailedError
-from graveler.objects.address import check_key, check_prefix, check_range
-from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
+from graveler.objects.store import (
+    ANYTHING,
+    Body,
+    BodyReader,
+    Expected,
+    ObjectInfo,
+    ObjectStore,
+    check_key,
+    check_prefix,
+    check_range,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +31,7 @@ class _Stored:
 
 
 class MemoryStore(ObjectStore):
-    """A dict behind the port; what the other drivers are compared with."""
+    """A dict behind the port: the reference for the other drivers."""
 
     def __init__(self, name: str = "private", *, clock: Clock | None = None) -> None:
         self._root = f"mem://{name}"
@@ -51,11 +60,11 @@ class MemoryStore(ObjectStore):
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
         content, checksum = _read(key, body)
         with self._lock:
-            there = self._objects.get(key)
-            if there is None or there.info.etag != etag:
-                found = "gone" if there is None else f"at {there.info.etag}"
+            stored = self._objects.get(key)
+            if stored is None or stored.info.etag != etag:
+                state = "gone" if stored is None else f"at {stored.info.etag}"
                 raise PreconditionFailedError(
-                    f"{self.uri(key)} is {found}, not at {etag}: read it again and repeat"
+                    f"{self.uri(key)} is {state}, not at {etag}: read it again and repeat"
                 )
             return self._store(key, content, checksum)
 
@@ -82,12 +91,12 @@ class MemoryStore(ObjectStore):
         check_prefix(after)
         passed = after.encode()
         with self._lock:
-            found = [
+            infos = [
                 stored.info
                 for key, stored in self._objects.items()
                 if key.startswith(prefix) and key.encode() > passed
             ]
-        yield from sorted(found, key=lambda info: info.key.encode())
+        yield from sorted(infos, key=lambda info: info.key.encode())
 
     def snapshot(self) -> Any:
         """Return a copy of everything, for `restore`."""
@@ -95,7 +104,7 @@ class MemoryStore(ObjectStore):
             return self._writes, dict(self._objects)
 
     def restore(self, snapshot: Any) -> None:
-        """Have what a snapshot has, and nothing else."""
+        """Replace everything by a snapshot."""
         with self._lock:
             self._writes, objects = snapshot
             self._objects = dict(objects)

@@ -1,8 +1,5 @@
 """Objects on S3, and on any store that speaks its protocol with conditional writes."""
 
-# The port has the contract of each method.
-# ruff: noqa: D102
-
 import io
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,14 +14,25 @@ from graveler.errors import (
     ObjectNotFoundError,
     PreconditionFailedError,
 )
-from graveler.objects.address import check_key, check_prefix, check_range, folder_of_prefix
 from graveler.objects.ranged_file import READ_AHEAD_BYTES, RangedFile
-from graveler.objects.s3_client import S3Client, S3Settings
-from graveler.objects.s3_errors import PastTheEndError, s3_errors
+from graveler.objects.s3_client import PastTheEndError, S3Client, S3Settings, s3_errors
 from graveler.objects.s3_write import PART_BYTES, Writer, Written
-from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
+from graveler.objects.store import (
+    ANYTHING,
+    Body,
+    Expected,
+    ObjectInfo,
+    ObjectStore,
+    check_key,
+    check_prefix,
+    check_range,
+    folder_of_prefix,
+)
 from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S, Retrier
+
+# The port has the contract of each method.
+# ruff: noqa: D102
 
 
 class S3Store(ObjectStore):
@@ -93,22 +101,22 @@ class S3Store(ObjectStore):
         return self._range(key, start, length, expected)
 
     def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
-        there = self.head(key)
-        expected.check(self.uri(key), there)
-        # of the version that was opened: never half of one and half of the next
-        opened = Expected(there.size, f"etag:{there.etag}")
+        info = self.head(key)
+        expected.check(self.uri(key), info)
+        # Of the version that was opened: never half of one and half of the next.
+        opened = Expected(info.size, f"etag:{info.etag}")
 
         def read_range(start: int, length: int) -> bytes:
             return self._range(key, start, length, opened)
 
         return cast(
-            "BinaryIO", io.BufferedReader(RangedFile(there.size, read_range), READ_AHEAD_BYTES)
+            "BinaryIO", io.BufferedReader(RangedFile(info.size, read_range), READ_AHEAD_BYTES)
         )
 
     def head(self, key: str) -> ObjectInfo:
         name = self._name(key)
         ask = partial(self._call, "read", key, "head_object", Key=name)
-        return _told(key, self._retrier.run(f"read {self.uri(key)}", ask))
+        return _info_of(key, self._retrier.run(f"read {self.uri(key)}", ask))
 
     def delete(self, key: str) -> None:
         name = self._name(key)
@@ -124,10 +132,10 @@ class S3Store(ObjectStore):
         if folder_of_prefix(prefix) is None:
             return
         last = b""
-        for found in self._found(prefix, after):
-            key = found["Key"].removeprefix(self._prefix)
+        for item in self._listed(prefix, after):
+            key = item["Key"].removeprefix(self._prefix)
             if not key or key.endswith("/"):
-                continue  # what consoles and Hadoop put where a folder would be
+                continue  # a marker of a folder, as consoles and Hadoop make
             check_key(key)
             if key.encode() <= last:
                 raise InvalidInputError(
@@ -135,14 +143,12 @@ class S3Store(ObjectStore):
                     "no order; use a general purpose bucket"
                 )
             last = key.encode()
-            yield ObjectInfo(
-                key, found["Size"], found["ETag"], found["LastModified"].astimezone(UTC)
-            )
+            yield ObjectInfo(key, item["Size"], item["ETag"], item["LastModified"].astimezone(UTC))
 
     def close(self) -> None:
         self._client.close()
 
-    def _found(self, prefix: str, after: str) -> Iterator[dict[str, Any]]:
+    def _listed(self, prefix: str, after: str) -> Iterator[dict[str, Any]]:
         start = {"StartAfter": f"{self._prefix}{after}"} if after else {}
         ask = partial(
             self._call, "list", prefix, "list_objects_v2", Prefix=f"{self._prefix}{prefix}", **start
@@ -176,7 +182,7 @@ class S3Store(ObjectStore):
             parameters["IfMatch"] = expected.etag
         response = self._call("read", key, "get_object", Key=self._name(key), **parameters)
         with s3_errors(f"read {self.uri(key)}"), closing(response["Body"]) as body:
-            expected.check(self.uri(key), _told(key, response))
+            expected.check(self.uri(key), _info_of(key, response))
             content: bytes = body.read()
         if len(content) != response["ContentLength"]:
             raise BackendUnavailableError(
@@ -207,8 +213,8 @@ class S3Store(ObjectStore):
         return self._client.call(f"{verb} {self.uri(key)}", operation, **parameters)
 
 
-def _told(key: str, response: dict[str, Any]) -> ObjectInfo:
-    """Return what a reply says of the whole object, also where it brings a part of it."""
+def _info_of(key: str, response: dict[str, Any]) -> ObjectInfo:
+    """Return the properties of the whole object from a reply, which may bring a part of it."""
     _, _, whole = str(response.get("ContentRange", "")).rpartition("/")
     size = int(whole) if whole.isdecimal() else response["ContentLength"]
     return ObjectInfo(key, size, response["ETag"], response["LastModified"].astimezone(UTC))

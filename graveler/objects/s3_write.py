@@ -17,8 +17,7 @@ from graveler.errors import (
     RetryableError,
     ThrottledError,
 )
-from graveler.objects.s3_client import S3Client
-from graveler.objects.s3_errors import lost_reply, may_have_landed
+from graveler.objects.s3_client import S3Client, lost_reply, may_have_landed
 from graveler.objects.store import Body, BodyReader
 from graveler.retries import Retrier
 
@@ -171,10 +170,10 @@ class Writer:
 
     def _own_etag(self) -> str:
         try:
-            there = self._call("head_object")
+            head = self._call("head_object")
         except ObjectNotFoundError:
             return ""
-        return str(there["ETag"]) if there["Metadata"].get(_WRITE_ID) == self.write_id else ""
+        return str(head["ETag"]) if head["Metadata"].get(_WRITE_ID) == self.write_id else ""
 
     def _call(self, operation: str, **parameters: Any) -> Any:
         if "Body" in parameters:  # of bytes all would have to leave within the time of silence

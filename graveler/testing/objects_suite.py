@@ -25,8 +25,7 @@ from typing import Any, BinaryIO, Final, cast
 import pytest
 
 from graveler.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
-from graveler.objects.address import MAX_KEY_BYTES
-from graveler.objects.store import Expected, ObjectStore, version_of
+from graveler.objects.store import MAX_KEY_BYTES, Expected, ObjectStore, version_of
 
 _CONTENT: Final = bytes(range(256)) * 20
 _THREADS: Final = 8
