@@ -179,25 +179,25 @@ def read_duration(given: str) -> timedelta | None:
 
 def duration(value: Any, name: str, *, zero: bool = True) -> timedelta:
     """Return a length of time: a timedelta, or text as in ``7d``, ``36h``, ``90m``, ``30s``."""
-    found = read_duration(value) if isinstance(value, str) else value
-    if not isinstance(found, timedelta) or not timedelta(0) <= found <= LONGEST_DURATION:
+    length = read_duration(value) if isinstance(value, str) else value
+    if not isinstance(length, timedelta) or not timedelta(0) <= length <= LONGEST_DURATION:
         most = f"at most {LONGEST_DURATION.days} days"
         raise _wrong(name, value, f"a timedelta, or text as in '7d', '36h' or '90m'; {most}")
-    if not zero and not found:
+    if not zero and not length:
         raise _wrong(name, value, "a length of time above 0")
-    return found
+    return length
 
 
 def moment(value: Any, name: str) -> datetime:
     """Return a time: a datetime, or text in ISO 8601; it is UTC where it says no zone."""
-    found = value
+    time = value
     try:
         if isinstance(value, str):
-            found = datetime.fromisoformat(value)
-        if isinstance(found, datetime):
-            found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-            if TIMES[0] <= found <= TIMES[1]:
-                return found
+            time = datetime.fromisoformat(value)
+        if isinstance(time, datetime):
+            time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+            if TIMES[0] <= time <= TIMES[1]:
+                return time
     except (ValueError, OverflowError):
         pass
     raise _wrong(name, value, "a datetime, or text in ISO 8601 as in 2013-01-01T05:00Z")
@@ -209,19 +209,19 @@ def pairs(value: Any, name: str) -> dict[str, str]:
         return {}
     if not isinstance(value, Mapping):
         raise _wrong(name, value, "a mapping of text to text, as in {'source': 'bts'}")
-    found = dict(value)
-    for key, item in found.items():
+    plain = dict(value)
+    for key, item in plain.items():
         if not (isinstance(key, str) and isinstance(item, str)):
             raise _wrong(f"{name}[{_brief.repr(key)}]", item, "text for names and values")
         text(key, name, empty=True)
         text(item, f"{name}[{key!r}]", empty=True)
-    size = _json_bytes(found)
-    if len(found) > METADATA_PAIRS or size > METADATA_BYTES:
+    size = _json_bytes(plain)
+    if len(plain) > METADATA_PAIRS or size > METADATA_BYTES:
         raise InvalidInputError(
-            f"{name} of {len(found)} pairs and {size} bytes: give at most {METADATA_PAIRS} pairs "
+            f"{name} of {len(plain)} pairs and {size} bytes: give at most {METADATA_PAIRS} pairs "
             f"of {METADATA_BYTES} bytes of JSON in all"
         )
-    return found
+    return plain
 
 
 def texts(value: Any, name: str) -> tuple[str, ...]:

@@ -53,9 +53,9 @@ class Fields:
 
     def wrong(self, name: str, expected: str) -> CorruptionError:
         """Return the error for a field that is not as it must be."""
-        there = _brief.repr(self._record[name]) if name in self._record else "missing"
+        shown = _brief.repr(self._record[name]) if name in self._record else "missing"
         return CorruptionError(
-            f"{self.what} cannot be read: field {name!r} is {there}, expected {expected}"
+            f"{self.what} cannot be read: field {name!r} is {shown}, expected {expected}"
         )
 
     def value(self, name: str, default: Any = _MISSING) -> Any:
@@ -158,44 +158,44 @@ class Fields:
         value = self.value(name, default)
         if type(value) is not list and value is not default:
             raise self.wrong(name, "an array")
-        found: Sequence[Any] = value
-        return found
+        items: Sequence[Any] = value
+        return items
 
     def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
         """Return an array of texts."""
-        found = tuple(self.array(name, default))
-        if any(type(value) is not str for value in found):
+        texts = tuple(self.array(name, default))
+        if any(type(value) is not str for value in texts):
             raise self.wrong(name, "an array of texts")
-        return found
+        return texts
 
     def names(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
         """Return an array of texts that keys are made of."""
-        found = self.texts(name, default)
-        if not all(map(_NAME.fullmatch, found)):
+        names = self.texts(name, default)
+        if not all(map(_NAME.fullmatch, names)):
             raise self.wrong(name, "an array of names")
-        return found
+        return names
 
     def digests(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
         """Return an array of ids."""
-        found = self.texts(name, default)
-        if not all(map(_DIGEST.fullmatch, found)):
+        digests = self.texts(name, default)
+        if not all(map(_DIGEST.fullmatch, digests)):
             raise self.wrong(name, "an array of ids of 64 hexadecimal digits")
-        return found
+        return digests
 
     def mapping(self, name: str, default: Any = _MISSING) -> Mapping[str, Any]:
         """Return an object with values of any type."""
         value = self.value(name, default)
         if type(value) is not dict:
             raise self.wrong(name, "an object")
-        found: Mapping[str, Any] = value
-        return found
+        mapping: Mapping[str, Any] = value
+        return mapping
 
     def pairs(self, name: str, default: Any = _MISSING) -> Mapping[str, str]:
         """Return an object whose values are texts."""
-        found = self.mapping(name, default)
-        if any(type(value) is not str for value in found.values()):
+        pairs = self.mapping(name, default)
+        if any(type(value) is not str for value in pairs.values()):
             raise self.wrong(name, "an object of texts")
-        return found
+        return pairs
 
     def record(self, name: str) -> "Fields":
         """Return an object as a record of its own."""

@@ -187,13 +187,13 @@ def check_caller_pairs(what: str, pairs: Mapping[str, str] | None) -> dict[str, 
     Raises:
         InvalidInputError: A name or a value is no text, or a name begins with ``graveler.``.
     """
-    found = read_pairs(pairs, "metadata")
-    if ours := sorted(name for name in found if name.startswith(_OURS)):
+    checked = read_pairs(pairs, "metadata")
+    if ours := sorted(name for name in checked if name.startswith(_OURS)):
         raise InvalidInputError(
             f"{what}: metadata {ours[0]!r}: names that begin with {_OURS!r} are graveler's own: "
             "choose another"
         )
-    return found
+    return checked
 
 
 def _slug(text: str, limit: int) -> str:

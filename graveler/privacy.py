@@ -22,8 +22,8 @@ def make_folder(folder: Path) -> None:
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
-    for each in reversed(missing):
-        each.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    for parent in reversed(missing):
+        parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
 
 
 def create_file(file: Path) -> None:
@@ -66,11 +66,11 @@ def may_write(place: Path) -> bool:
 
     A missing one can be made if the nearest folder above can be written to.
     """
-    there = place
-    while not there.exists() and there != there.parent:
-        there = there.parent
+    nearest = place
+    while not nearest.exists() and nearest != nearest.parent:
+        nearest = nearest.parent
     effective = os.access in os.supports_effective_ids
-    checked = (there, place.parent) if there.is_file() else (there,)
+    checked = (nearest, place.parent) if nearest.is_file() else (nearest,)
     return all(os.access(path, os.W_OK, effective_ids=effective) for path in checked)
 
 
@@ -109,12 +109,12 @@ def _filled(text: str, what: str, environment: Callable[[str], str | None]) -> s
         name = match[1]
         if name is None:
             return "${"
-        found = environment(name) if _NAME.fullmatch(name) else None
-        if not found:
+        setting = environment(name) if _NAME.fullmatch(name) else None
+        if not setting:
             raise InvalidInputError(
                 f"{what}: the variable {name!r} is not set: set it, or write $${{ for ${{"
             )
-        return quote(found, safe="") if start < match.start() < end else found
+        return quote(setting, safe="") if start < match.start() < end else setting
 
     return _VARIABLE.sub(value, text)
 

@@ -114,16 +114,16 @@ def _joined(
     for change in changes:
         place = bisect_left(keys, change[0], at)
         yield from records[at:place]
-        found = records[place] if place < count and keys[place] == change[0] else None
-        at = place if found is None else place + 1
-        settled = settle(change, found)
-        if settled is found:
-            if found is not None:
-                yield found
+        existing = records[place] if place < count and keys[place] == change[0] else None
+        at = place if existing is None else place + 1
+        settled = settle(change, existing)
+        if settled is existing:
+            if existing is not None:
+                yield existing
         elif settled is None:
             tally.removed += 1
         else:
-            if found is None:
+            if existing is None:
                 tally.added += 1
             else:
                 tally.changed += 1
@@ -241,9 +241,9 @@ def keeping(
     """
     for change in changes:
         key, _, value = change
-        there = None if isinstance(change, Replacement) else metarange.get(store, tree, key)
-        if there is not None and value is not None and same_content(there, value):
-            yield key, record_id(key, there), there
+        present = None if isinstance(change, Replacement) else metarange.get(store, tree, key)
+        if present is not None and value is not None and same_content(present, value):
+            yield key, record_id(key, present), present
         else:
             yield change
 
@@ -292,13 +292,13 @@ def reapply(
     return _applied(store, writer, result, tallies, changed=changed)
 
 
-def _overwrite(change: StagedChange, found: Record | None) -> Record | None:
+def _overwrite(change: StagedChange, record: Record | None) -> Record | None:
     key, identifier, value = change
     if identifier is None or value is None:
         return None
-    if found is not None and (
-        found[1] == identifier
-        or (not isinstance(change, Replacement) and same_content(found[2], value))
+    if record is not None and (
+        record[1] == identifier
+        or (not isinstance(change, Replacement) and same_content(record[2], value))
     ):
-        return found
+        return record
     return key, identifier, value

@@ -102,11 +102,11 @@ class BaseValues:
         for base, value in zip(self._bases.best, identities, strict=True):
             path.values[base.id] = value
         try:
-            found = path.outcomes(tuple(base.id for base in self._bases.best), 1)
+            outcomes = path.outcomes(tuple(base.id for base in self._bases.best), 1)
         except _TooManyError:
             return CONFLICT
-        outcome = next(iter(found))
-        if len(found) > 1 or outcome is CONFLICT:
+        outcome = next(iter(outcomes))
+        if len(outcomes) > 1 or outcome is CONFLICT:
             return CONFLICT
         return known[identities.index(outcome)]
 
@@ -121,12 +121,12 @@ class BaseValues:
     def below(self, commits: tuple[str, ...], other: str) -> tuple[str, ...]:
         """Return the best common ancestors of a merge of `commits` and of `other`."""
         asked = (commits, other)
-        found = self._below.get(asked)
-        if found is None:
+        below = self._below.get(asked)
+        if below is None:
             bases = self._bases.below(commits, other)
             self._trees.update((base.id, base.tree) for base in bases)
-            found = self._below[asked] = tuple(base.id for base in bases)
-        return found
+            below = self._below[asked] = tuple(base.id for base in bases)
+        return below
 
 
 class _TooManyError(Exception):
@@ -165,14 +165,16 @@ class _Path:
     def _merge(
         self, commits: tuple[str, ...], values: list[bytes | None], level: int
     ) -> frozenset[_Outcome]:
-        found: set[_Outcome] = set()
+        outcomes: set[_Outcome] = set()
         # of two, it does not matter which one comes last
         for place in range(len(commits) if len(commits) > 2 else 1):
             others = commits[:place] + commits[place + 1 :]
             below = self.outcomes(self._bases.below(others, commits[place]), level + 1)
             merged = self.outcomes(others, level)
-            found.update(_three_way(base, one, values[place]) for base in below for one in merged)
-        return frozenset(found)
+            outcomes.update(
+                _three_way(base, one, values[place]) for base in below for one in merged
+            )
+        return frozenset(outcomes)
 
     def _value(self, commit: str) -> bytes | None:
         if commit not in self.values:

@@ -10,7 +10,7 @@ Only tables that were checked against their id come in, so the two checksums are
 to tell on each load that nothing has happened to them since; whatever does not add up is
 removed and reported as absent. Both files are renamed into place, the ``.rid`` first:
 readers need no lock, a killed process leaves at most a file under ``tmp``, and removing
-a file that somebody has just opened does that reader no harm.
+a file that a reader has just opened does not disturb that reader.
 
 The cache may fail in every way (disk full, folder read-only, gone, damaged) without
 failing its caller: each such failure reads as "not there" or "not kept".
@@ -99,7 +99,7 @@ class DiskCache:
             return self._not_kept(name, error)
 
     def link(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
-        """Keep a checked table as another name of `path`, which nobody changes in place.
+        """Keep a checked table as another name of `path`, which is never changed in place.
 
         Where the disk does not do that (another disk, say), a copy is kept.
         """

@@ -214,12 +214,12 @@ class _Sides:
                 continue
             for candidate in self._candidates(segment):
                 info = metarange.find(dest, candidate.key)
-                there = None if info is None else self._store.open(info.id).get(candidate.key)
-                chosen = judge.choose(candidate, there)
+                stored = None if info is None else self._store.open(info.id).get(candidate.key)
+                chosen = judge.choose(candidate, stored)
                 if chosen is CONFLICT:
-                    yield RawConflict(*candidate[:3], there)
-                elif not same_content(chosen, there):
-                    yield RawChange(candidate.key, there, chosen)
+                    yield RawConflict(*candidate[:3], stored)
+                elif not same_content(chosen, stored):
+                    yield RawChange(candidate.key, stored, chosen)
 
     def _pieces(self) -> Iterator[tuple[Side, Segment | None]]:
         return pieces(*(metarange.read(self._store, tree) for tree in self._trees))
@@ -240,10 +240,11 @@ class _Sides:
             return
         diffs = (self._diff(place, base, source) for place, base in enumerate(bases))
         for key, changes in groupby(merge_sorted(*diffs), key=itemgetter(0)):
-            found = {place: change for _, place, change in changes}
-            value = next(iter(found.values())).right_value
+            by_place = {place: change for _, place, change in changes}
+            value = next(iter(by_place.values())).right_value
             records = tuple(
-                found[place].left_value if place in found else value for place in range(len(bases))
+                by_place[place].left_value if place in by_place else value
+                for place in range(len(bases))
             )
             base = self._values.merged(key, [records[place] for place in self._places])
             yield _Candidate(key, base, value, records)
@@ -282,17 +283,17 @@ class _Judge:
         self.conflicts: list[RawConflict] = []
         self.conflict_count = 0
 
-    def settle(self, change: _Candidate, found: Record | None) -> Record | None:
-        """Return the record to have at a key that the source changed; `found` is dest's."""
-        dest = None if found is None else found[2]
+    def settle(self, change: _Candidate, record: Record | None) -> Record | None:
+        """Return the record to have at a key that the source changed; `record` is dest's."""
+        dest = None if record is None else record[2]
         chosen = self.choose(change, dest)
         if chosen is CONFLICT:
             self.conflict_count += 1
             if self.conflict_count <= SHOWN:
                 self.conflicts.append(RawConflict(*change[:3], dest))
-            return found
+            return record
         if chosen == dest:
-            return found
+            return record
         if chosen is None:
             return None
         return change.key, record_id(change.key, chosen), chosen

@@ -45,13 +45,13 @@ def verify_range(
     reader = yield from _checked(store, range_id, TableKind.RANGE)
     if reader is None or info is None:
         return reader
-    found = reader.user_properties
+    properties = reader.user_properties
     for name, value in table_properties(TableKind.RANGE, info).items():
-        if found.get(name) != value:
+        if properties.get(name) != value:
             yield Problem(
                 TableKind.RANGE,
                 range_id.hex(),
-                f"{name} is {found.get(name)}, its metarange says {value}",
+                f"{name} is {properties.get(name)}, its metarange says {value}",
             )
     return reader
 

@@ -210,12 +210,12 @@ def holds(predicate: Predicate, value: bytes | None) -> bool:
 def changed(partition: str, key: bytes, predicate: Predicate) -> PreconditionFailedError:
     """Return the error of a condition that did not hold."""
     if predicate is ABSENT:
-        found = "is there already"
+        state = "is there already"
     elif predicate is PRESENT:
-        found = "is not there"
+        state = "is not there"
     else:
-        found = "has another value than the one read, or is gone"
-    return PreconditionFailedError(f"key {key!r} in {partition!r} {found}: read it again")
+        state = "has another value than the one read, or is gone"
+    return PreconditionFailedError(f"key {key!r} in {partition!r} {state}: read it again")
 
 
 def pages(

@@ -116,7 +116,7 @@ class _Connection(psycopg.Connection[Any]):
         return super().wait(self._bounded(gen), *arguments, **options)
 
     def _bounded(self, gen: Any) -> Generator[Any, Any, Any]:
-        """Go on with psycopg's generator until nothing has arrived or left for too long."""
+        """Drive psycopg's generator until nothing has arrived or left for too long."""
         last = monotonic()
         try:
             state = next(gen)

@@ -56,8 +56,8 @@ class RecordStore(Generic[K, R]):
 
     def get(self, name: K) -> R | None:
         """Return the record, or None."""
-        found = self.find(name)
-        return None if found is None else found[0]
+        version = self.find(name)
+        return None if version is None else version[0]
 
     def find(self, name: K) -> tuple[R, Predicate] | None:
         """Return the record with the predicate of this version of it, or None."""

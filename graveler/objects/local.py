@@ -334,13 +334,13 @@ def _link(staged: Path, path: Path) -> bool:
 
 def _check_etag(path: Path, etag: str) -> None:
     try:
-        there = _etag(path.stat())
+        current = _etag(path.stat())
     except (FileNotFoundError, NotADirectoryError):
-        there = ""
-    if there != etag:
-        found = f"at {there}" if there else "gone"
+        current = ""
+    if current != etag:
+        state = f"at {current}" if current else "gone"
         raise PreconditionFailedError(
-            f"file://{path} is {found}, not at {etag}: read it again and repeat"
+            f"file://{path} is {state}, not at {etag}: read it again and repeat"
         )
 
 

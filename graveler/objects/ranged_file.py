@@ -32,12 +32,12 @@ class RangedFile(io.RawIOBase):
         """Return True."""
         return True
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+    def seek(self, offset: int, origin: int = io.SEEK_SET, /) -> int:
         """Move to `offset` from the start, from here or from the end."""
         origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
-        if whence not in origins or origins[whence] + offset < 0:
-            raise ValueError(f"cannot seek to {offset} from {whence}: it is before the start")
-        self._position = origins[whence] + offset
+        if origin not in origins or origins[origin] + offset < 0:
+            raise ValueError(f"cannot seek to {offset} from {origin}: it is before the start")
+        self._position = origins[origin] + offset
         return self._position
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:

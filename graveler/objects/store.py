@@ -73,8 +73,8 @@ class Expected:
         if self.size is not None and info.size != self.size:
             raise PreconditionFailedError(f"{uri} has {info.size} bytes, not {self.size}")
         if self.version not in {"", version_of(info, self.version)}:
-            found = version_of(info, self.version)
-            raise PreconditionFailedError(f"{uri} is at {found}, not at {self.version}")
+            version = version_of(info, self.version)
+            raise PreconditionFailedError(f"{uri} is at {version}, not at {self.version}")
 
 
 ANYTHING: Final = Expected()
@@ -143,9 +143,9 @@ class ObjectStore(ABC):
     """Bytes under keys.
 
     Keys are relative, ``/``-separated, without empty, ``.`` or ``..`` parts, NUL or backslash;
-    1 to 1024 bytes of UTF-8, the root's prefix included. Whoever needs a key in every driver
-    makes none the beginning of another (``a`` and ``a/b``), which a folder cannot hold, and
-    keeps each part below 256 bytes. A key that is none raises InvalidInputError.
+    1 to 1024 bytes of UTF-8, the root's prefix included. Keys that every driver can
+    hold are never the beginning of one another (``a`` and ``a/b``), because a folder cannot hold
+    such keys, and their parts have fewer than 256 bytes. An invalid key raises InvalidInputError.
 
     Attributes:
         put_threads: By how many threads many objects are put best; 0: by the caller's own.

@@ -126,8 +126,8 @@ class Verifier:
         if self._position != self._size:
             self._error = self._refusal(f"{self._position} bytes", f"{self._size} bytes")
         elif self._hash is not None and self._hash.hexdigest() != self._wanted.lower():
-            found = f"{self._algorithm}:{self._hash.hexdigest()}"
-            self._error = self._refusal(found, f"{self._algorithm}:{self._wanted}")
+            computed = f"{self._algorithm}:{self._hash.hexdigest()}"
+            self._error = self._refusal(computed, f"{self._algorithm}:{self._wanted}")
         if self._error is not None:
             raise self._error
 
@@ -150,8 +150,8 @@ class _VerifiedBytes(io.RawIOBase):
     def tell(self) -> int:
         return self._position
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        position = self._stream.seek(offset, whence)
+    def seek(self, offset: int, origin: int = io.SEEK_SET, /) -> int:
+        position = self._stream.seek(offset, origin)
         if position not in {0, self._position}:
             self._verifier.stop()
         self._position = position

@@ -58,10 +58,10 @@ def bounds(block: bytes) -> tuple[int, ...]:
         raise DamageError(f"{count} restarts in a block of {len(block)} bytes")
     if end == 0 and count == 1:
         return (0,)
-    found = (*struct.unpack_from(f"<{count}I", block, end), end)
-    if found[0] != 0 or not all(map(lt, found, found[1:])):
+    starts = (*struct.unpack_from(f"<{count}I", block, end), end)
+    if starts[0] != 0 or not all(map(lt, starts, starts[1:])):
         raise DamageError(f"restarts do not ascend from 0 to {end}")
-    return found
+    return starts
 
 
 def entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -214,8 +214,10 @@ def run_of(block: bytes, runs: Sequence[int], key: bytes) -> int:
     Raises:
         DamageError: A run does not start with a whole key.
     """
-    found = bisect_right(runs, key, hi=len(runs) - 1, key=lambda start: _first_key(block, start))
-    return max(found - 1, 0)
+    following = bisect_right(
+        runs, key, hi=len(runs) - 1, key=lambda start: _first_key(block, start)
+    )
+    return max(following - 1, 0)
 
 
 def _first_key(block: bytes, start: int) -> bytes:

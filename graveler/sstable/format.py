@@ -219,7 +219,7 @@ def _decode_context_footer(raw: bytes, start: int) -> Footer:
     footer = Footer(raw[0], _CONTEXT_VERSION, metaindex, None, base, start)
     zeroed = raw[:5] + bytes(4) + raw[9:]
     # the sum over data and a last byte apart is the sum over both: see checksum.py
-    found = (CHECKSUMS[raw[0]](zeroed[:-1], zeroed[-1]) + footer.context(start)) & _MASK_32
-    if found != stored:
-        raise DamageError(f"footer: checksum {found:08x}, stored {stored:08x}")
+    computed = (CHECKSUMS[raw[0]](zeroed[:-1], zeroed[-1]) + footer.context(start)) & _MASK_32
+    if computed != stored:
+        raise DamageError(f"footer: checksum {computed:08x}, stored {stored:08x}")
     return footer

@@ -73,9 +73,9 @@ def decompress(kind: int, stored: bytes) -> bytes:
 
 def _exactly(size: int, fill: Callable[[bytearray], int]) -> bytes:
     out = bytearray(size)
-    found = fill(out)
-    if found != size:
-        raise DamageError(f"declares {size} bytes, holds {found}")
+    length = fill(out)
+    if length != size:
+        raise DamageError(f"declares {size} bytes, holds {length}")
     return bytes(out)
 
 
@@ -144,9 +144,9 @@ class BlockFile:
         stored = bytes(self._data[offset:end])
         compression = self._data[end]
         expected = int.from_bytes(self._data[end + 1 : end + TRAILER_BYTES], "little")
-        found = (self._checksum(stored, compression) + self.footer.context(offset)) & _MASK_32
-        if found != expected:
-            raise DamageError(f"checksum {found:08x}, stored {expected:08x}")
+        computed = (self._checksum(stored, compression) + self.footer.context(offset)) & _MASK_32
+        if computed != expected:
+            raise DamageError(f"checksum {computed:08x}, stored {expected:08x}")
         return compression, stored
 
 
@@ -212,8 +212,8 @@ class TableReader:
         position = bisect_left(self._index.separators, key)
         if position == len(self._index.separators):
             return None
-        found = chain.from_iterable(self._block(position, key, most=1))
-        return next((value for candidate, value in found if candidate == key), None)
+        items = chain.from_iterable(self._block(position, key, most=1))
+        return next((value for candidate, value in items if candidate == key), None)
 
     def _batches(self, start: bytes) -> Iterator[Batch]:
         first = bisect_left(self._index.separators, start)

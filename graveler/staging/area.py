@@ -92,8 +92,8 @@ class StagingArea:
         if len(newest_first) == 1:
             stored = self._kv.get(self._prefix + newest_first[0], key)
             return None if stored is None else stored.value
-        found = self._kv.get_each([self._prefix + token for token in newest_first], key)
-        return next((stored.value for stored in found if stored is not None), None)
+        writes = self._kv.get_each([self._prefix + token for token in newest_first], key)
+        return next((stored.value for stored in writes if stored is not None), None)
 
     def scan(
         self, newest_first: Sequence[str], start: bytes = b""
