@@ -153,10 +153,10 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         self._check_removable(path, recursive=recursive)
         files = []
         with self._remembering():
-            for one in self.expand_path(path, recursive=recursive, maxdepth=maxdepth):
+            for file in self.expand_path(path, recursive=recursive, maxdepth=maxdepth):
                 try:
-                    self.entry(one)
-                    files.append(one)
+                    self.entry(file)
+                    files.append(file)
                 except IsADirectoryError:
                     if not recursive:
                         raise

@@ -137,10 +137,10 @@ class ReadOnlyFileSystem(TreeFileSystem):
         path = self._strip_protocol(path)
         address = Address.parse(path)
         with translated(path):
-            found = list(self._below(address))
-            if not found and address.path:
-                found = [self.info_of(path, self.entry(path))]
-        return found if detail else [info["name"] for info in found]
+            infos = list(self._below(address))
+            if not infos and address.path:
+                infos = [self.info_of(path, self.entry(path))]
+        return infos if detail else [info["name"] for info in infos]
 
     def _below(self, address: Address) -> Iterator[_Info]:
         if not address.repository:
@@ -177,32 +177,32 @@ class ReadOnlyFileSystem(TreeFileSystem):
             with translated(path), self._one_version(address):
                 return super().find(path, maxdepth, withdirs, detail, **kwargs)
         with translated(path):
-            found = self._everything(address, withdirs=withdirs)
-        return found if detail else list(found)
+            infos = self._everything(address, withdirs=withdirs)
+        return infos if detail else list(infos)
 
     def _everything(self, address: Address, *, withdirs: bool) -> dict[str, _Info]:
-        found: dict[str, _Info] = {}
+        infos: dict[str, _Info] = {}
         try:
             view = self._view(address)
         except NotFoundError:
-            return found
+            return infos
         for entry in view.entries(address.folder):
             name = address.tree + entry.path
-            found[name] = self.info_of(name, entry, view.repository)
+            infos[name] = self.info_of(name, entry, view.repository)
             if self._batch.seen is not None:
                 self._batch.seen[name] = entry
         if withdirs:
             here = address.text
-            folders = {here} if found else set()
-            for name in found:
+            folders = {here} if infos else set()
+            for name in infos:
                 while (name := name.rpartition("/")[0]) not in folders and len(name) > len(here):
                     folders.add(name)
-            found.update((name, _folder(name)) for name in folders)
+            infos.update((name, _folder(name)) for name in folders)
             if self._batch.seen is not None:
                 self._batch.seen.update(dict.fromkeys(folders))
-        if not found and address.path and view.exists(address.path):
-            found[address.text] = self.info_of(address.text, view.stat(address.path))
-        return dict(sorted(found.items()))
+        if not infos and address.path and view.exists(address.path):
+            infos[address.text] = self.info_of(address.text, view.stat(address.path))
+        return dict(sorted(infos.items()))
 
     def glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
         """Return what matches a pattern; only folders that match their part of it are listed."""
@@ -218,15 +218,15 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return super().glob(path, maxdepth, **kwargs)
         end = "/" if path.endswith("/") else ""
         rest = "/".join(parts[first + 1 :]) + end
-        found: dict[str, _Info] = {}
+        infos: dict[str, _Info] = {}
         detail = kwargs.pop("detail", False)
         for folder in super().glob("/".join(parts[: first + 1]) + "/"):
             if has_magic(folder):  # its name looks like a pattern: leave it to fsspec
-                found.update(super().glob(f"{escape(folder)}/{rest}", detail=True, **kwargs))
+                infos.update(super().glob(f"{escape(folder)}/{rest}", detail=True, **kwargs))
             else:
-                found.update(self.glob(f"{folder}/{rest}", detail=True, **kwargs))
-        found = dict(sorted(found.items()))
-        return found if detail else list(found)
+                infos.update(self.glob(f"{folder}/{rest}", detail=True, **kwargs))
+        infos = dict(sorted(infos.items()))
+        return infos if detail else list(infos)
 
     def du(
         self,
@@ -237,8 +237,8 @@ class ReadOnlyFileSystem(TreeFileSystem):
         **_: Any,
     ) -> Any:
         """Return the bytes of the files below a folder."""
-        found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True)
-        sizes = {name: info["size"] for name, info in found.items()}
+        infos = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True)
+        sizes = {name: info["size"] for name, info in infos.items()}
         return sum(sizes.values()) if total else sizes
 
     def modified(self, path: str) -> datetime:
@@ -348,7 +348,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
 
         wanted = list(zip(paths, firsts, lasts, strict=True))
         if len(wanted) < 2:
-            return [read(one) for one in wanted]
+            return [read(request) for request in wanted]
         with ThreadPoolExecutor(min(_READERS, len(wanted))) as readers:
             return list(readers.map(read, wanted))
 

@@ -1,7 +1,6 @@
 """``with fs.transaction:`` one commit, or nothing."""
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from fsspec.transaction import Transaction
@@ -30,7 +29,7 @@ def check_none_open(fs: Any) -> None:
 
 
 class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """What is written, moved and deleted in the block becomes visible in one commit, or not at all.
+    """All writes, moves and deletions of the block become visible in one commit, or none do.
 
     ::
 
@@ -62,24 +61,16 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         super().__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
-
     def pending(self, place: str, branch: "Branch") -> OverlayView:
-        """Return the branch as this transaction sees and writes it."""
+        """Return the transaction's view of the branch, to read and write."""
         return self._pending.setdefault(place, OverlayView(branch))
 
     def known(self, place: str) -> OverlayView | None:
-        """Return the branch as this transaction sees it, None where it has not written to it."""
+        """Return the transaction's view of the branch, or None if it has not written to it."""
         return self._pending.get(place)
 
     def complete(self, commit: bool = True) -> None:
-        """Commit what was written, or forget it.
+        """Commit what was written, or discard it.
 
         Raises:
             OSError: A file is still open: nothing is committed.

@@ -88,7 +88,7 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
-            return [cls._strip_protocol(one) for one in path]
+            return [cls._strip_protocol(item) for item in path]
         text = stringify_path(path)
         return text.removeprefix(f"{PROTOCOL}://").strip("/")
 
@@ -107,10 +107,10 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         lake = lake_at(self.location)
         if lake is not self._lake:  # a fork, and close_lakes, bring another one
             self._lake, self._repositories, self._run = lake, {}, None
-        found = self._repositories.get(name)
-        if found is None:
-            found = self._repositories[name] = lake.repository(name)
-        return found
+        repository = self._repositories.get(name)
+        if repository is None:
+            repository = self._repositories[name] = lake.repository(name)
+        return repository
 
     def _branch(self, address: Address) -> Branch:
         """Return the branch an address is in, as its writers have it."""
@@ -138,8 +138,8 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
     def _known_pending(self, address: Address) -> OverlayView | None:
         if not self._intrans:
             return None
-        found: OverlayView | None = self.transaction.known(f"{address.repository}/{address.ref}")
-        return found
+        overlay: OverlayView | None = self.transaction.known(f"{address.repository}/{address.ref}")
+        return overlay
 
     def _target(self, address: Address) -> Branch | OverlayView:
         """Return the branch to write to, or what stands for it in a transaction.

@@ -227,13 +227,9 @@ class Marks:
             )
         return mark
 
-    def find(self, identifier: str) -> Mark | None:
-        """Return a mark, or None."""
-        return self._records.get(identifier)
-
     def get(self, identifier: str) -> Mark:
         """Return a mark, or raise NotFoundError."""
-        mark = self.find(identifier)
+        mark = self._records.get(identifier)
         if mark is None:
             raise _missing(identifier)
         return mark

@@ -239,10 +239,10 @@ class ObjectStoreSuite:
         self, store: ObjectStore, kind: str
     ) -> None:
         store.put("a", b"0123456789")
-        there = store.head("a")
-        version = version_of(there, f"{kind}:")
+        info = store.head("a")
+        version = version_of(info, f"{kind}:")
         earlier = version_of(
-            replace(there, etag='"0"', mtime=there.mtime - timedelta(seconds=9)), version
+            replace(info, etag='"0"', mtime=info.mtime - timedelta(seconds=9)), version
         )
         reads: list[Callable[[Expected], object]] = [
             lambda expected: store.get("a", expected),

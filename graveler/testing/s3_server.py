@@ -178,8 +178,8 @@ def _overtaken(environ: dict[str, Any]) -> bool:
     if environ["REQUEST_METHOD"] != "POST" or expected is None:
         return False
     _, bucket, key = environ["PATH_INFO"].split("/", 2)
-    there = moto_s3().get_object(bucket, key)
-    return there is None or there.etag != expected
+    stored = moto_s3().get_object(bucket, key)
+    return stored is None or stored.etag != expected
 
 
 def _refuse(fault: Fault, start_response: Callable[..., Any]) -> Iterable[bytes]:

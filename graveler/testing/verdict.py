@@ -74,17 +74,17 @@ def leftovers(repository: Repository, world: World) -> Mapping[str, tuple[str, .
     }
 
 
-def differences(expected: Any, found: Any) -> str:
+def differences(expected: Any, actual: Any) -> str:
     """Return how two contents differ, in a few words."""
-    if not isinstance(expected, Mapping) or not isinstance(found, Mapping):
-        return f"{found!r} instead of {expected!r}"
+    if not isinstance(expected, Mapping) or not isinstance(actual, Mapping):
+        return f"{actual!r} instead of {expected!r}"
     lines = []
-    for path in sorted(expected.keys() | found.keys()):
-        if path not in found:
+    for path in sorted(expected.keys() | actual.keys()):
+        if path not in actual:
             lines.append(f"{path!r} is missing")
         elif path not in expected:
             lines.append(f"{path!r} should not be there")
-        elif expected[path] != found[path]:
+        elif expected[path] != actual[path]:
             lines.append(f"{path!r} has another content")
     more = f", and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
     return ", ".join(lines[:_SHOWN]) + more

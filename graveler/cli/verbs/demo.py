@@ -2,8 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,7 +13,7 @@ from graveler.cli.verb import verb
 from graveler.errors import AlreadyExistsError, InvalidInputError
 
 if TYPE_CHECKING:
-    from graveler.process import Progress
+    pass
 
 
 _LAKE: Final = "lake"
@@ -44,7 +42,8 @@ def _demo(
     from graveler.demo import run_demo  # noqa: PLC0415
     from graveler.demo.report import summarize, write_report  # noqa: PLC0415
 
-    with nullcontext() if session.as_json else _progress() as progress:
+    with session.progress("demo") as bar:
+        progress = bar if bar is not None or session.as_json else _write_step
         result = run_demo(place, hours=hours, progress=progress)
     with graveler.open(result.lake) as lake:
         report = write_report(lake.repository(result.repository), result, place / _REPORT)
@@ -82,30 +81,7 @@ def _clear(place: Path, *, fresh: bool) -> None:
             item.unlink()
 
 
-@contextmanager
-def _progress() -> "Iterator[Progress]":
-    """Show a bar where a person watches, a line for each step where none does."""
-    if not sys.stderr.isatty():
-        yield _tell_line
-        return
-    from rich import progress  # noqa: PLC0415 - a person waits anyway
-    from rich.console import Console  # noqa: PLC0415
-
-    columns = (
-        progress.SpinnerColumn(),
-        progress.TextColumn("{task.description:32}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-    )
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Starting")
-        yield lambda what, done, total: bar.update(
-            task, description=what, completed=done, total=total
-        )
-
-
-def _tell_line(what: str, done: int, total: int) -> None:
+def _write_step(what: str, done: int, total: int) -> None:
     sys.stderr.write(f"[{done:>3}/{total}] {what}\n")
     sys.stderr.flush()
 

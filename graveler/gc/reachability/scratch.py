@@ -102,11 +102,6 @@ class Scratch:
         with held_off:
             self._db.execute("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file)
 
-    def file(self, identifier: bytes) -> ListedFile | None:
-        """Return a table that lies in the store, or None."""
-        rows = self._select("SELECT id, size, mtime FROM file WHERE id = ?", identifier)
-        return ListedFile(*rows[0]) if rows else None
-
     def seen_files(self) -> Iterator[ListedFile]:
         """Yield the tables in the store that something names, by id."""
         return self._files("IN")

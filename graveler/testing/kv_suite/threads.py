@@ -94,8 +94,8 @@ class ThreadsPart(SuitePart):
             return keys_of(store, partition)
 
         with ThreadPoolExecutor(THREADS) as pool:
-            found = list(pool.map(work, range(THREADS)))
-        assert found == [[b"%06d" % key for key in range(300)]] * THREADS
+            results = list(pool.map(work, range(THREADS)))
+        assert results == [[b"%06d" % key for key in range(300)]] * THREADS
 
     def test_one_thread_at_a_time_has_the_turn(self, store: KVStore) -> None:
         inside = 0

@@ -101,16 +101,16 @@ class ValuesPart(SuitePart):
             store.set(f"p{number}", b"k", b"%d" % number)
         store.set("p1", b"other", b"-")
         names = [f"p{number}" for number in reversed(range(700))]
-        found = store.get_each(names, b"k")
-        assert [stored and stored.value for stored in found] == [
+        values = store.get_each(names, b"k")
+        assert [stored and stored.value for stored in values] == [
             b"%d" % number if number in written else None for number in reversed(range(700))
         ]
-        assert found[-1] == store.get("p0", b"k")
+        assert values[-1] == store.get("p0", b"k")
 
     def test_get_each_takes_a_partition_twice_and_none_at_all(self, store: KVStore) -> None:
         store.set("p", b"k", b"")
-        found = store.get_each(["p", "q", "p"], b"k")
-        assert [stored and stored.value for stored in found] == [b"", None, b""]
+        values = store.get_each(["p", "q", "p"], b"k")
+        assert [stored and stored.value for stored in values] == [b"", None, b""]
         assert store.get_each([], b"k") == []
 
     def test_what_get_each_returns_is_good_for_set_if(self, store: KVStore) -> None:
@@ -124,8 +124,8 @@ class ValuesPart(SuitePart):
     def test_get_each_tells_tricky_names_apart(self, store: KVStore) -> None:
         for number, name in enumerate(TRICKY_NAMES):
             store.set(name, b"\x00\xff", b"%d" % number)
-        found = [stored and stored.value for stored in store.get_each(TRICKY_NAMES, b"\x00\xff")]
-        assert found == [b"%d" % number for number in range(len(TRICKY_NAMES))]
+        values = [stored and stored.value for stored in store.get_each(TRICKY_NAMES, b"\x00\xff")]
+        assert values == [b"%d" % number for number in range(len(TRICKY_NAMES))]
 
     def test_set_many_writes_all(self, store: KVStore) -> None:
         items = [(b"%06d" % number, b"v%d" % number) for number in range(self.many)]
@@ -191,9 +191,9 @@ class ValuesPart(SuitePart):
         store.delete("a:emptied", b"k")
         store.set("a:dropped", b"k", b"v")
         store.drop("a:dropped")
-        found = list(store.partitions("a:"))
-        if not found and type(store).partitions is KVStore.partitions:
+        partitions = list(store.partitions("a:"))
+        if not partitions and type(store).partitions is KVStore.partitions:
             return  # a driver that cannot tell
-        assert sorted(found) == ["a:", "a:1", "a:x" + "y" * 300, "a:\u00e9"]
+        assert sorted(partitions) == ["a:", "a:1", "a:x" + "y" * 300, "a:\u00e9"]
         assert sorted(store.partitions("")) == sorted(filled)
         assert list(store.partitions("c")) == []
