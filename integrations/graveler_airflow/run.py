@@ -53,8 +53,8 @@ def graveler_run(
 
     Args:
         repo: The repository; the connection's if not given.
-        gates: Checks on what the target would become; functions of a ``graveler.Candidate``. Gates that
-            are tasks of the block (``@task.graveler_gate``) are added automatically.
+        gates: Checks on what the target would become; functions of a ``graveler.Candidate``. Gates
+            that are tasks of the block (``@task.graveler_gate``) are added automatically.
         strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
         asset: An asset, or several: publishing makes an event that names the commit.
         pool: The pool of the merge; with one slot, runs publish one after the other.

@@ -1,1 +1,1 @@
-"""From Airflow's tasks to the run: its handle, its steps, which tasks count as done, which errors are final."""
+"""From Airflow's tasks to the run: its handle, its steps, which tasks count as done."""
