@@ -1,4 +1,4 @@
-"""From a URI to the driver that answers for it."""
+"""The driver of each URI."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -22,48 +22,20 @@ def _path(uri: str) -> Path:
     return path
 
 
-def _driver(module: str, name: str) -> Callable[..., KVStore]:
-    # Loaded when it is asked for: a driver may need an extra, and takes its time.
-    driver: Callable[..., KVStore] = getattr(import_module(f"graveler.kv.{module}"), name)
-    return driver
-
-
-def _memory(uri: str, **_: float) -> KVStore:
-    if uri != "mem://":
-        raise InvalidInputError(f"{uri!r}: memory has no names, give 'mem://'")
-    return _driver("memory", "MemoryKVStore")()
-
-
-def _sqlite(uri: str, **_: float) -> KVStore:
-    return _driver("sqlite", "SQLiteKVStore")(_path(uri))
-
-
-def _rocksdb(uri: str, **_: float) -> KVStore:
-    return _driver("rocksdb", "RocksDBKVStore")(_path(uri))
-
-
-def _postgres(uri: str, **bounds: float) -> KVStore:
-    return _driver("postgres", "PostgresKVStore")(uri, **bounds)
-
-
-def _mysql(uri: str, **bounds: float) -> KVStore:
-    return _driver("mysql", "MySQLKVStore")(uri, **bounds)
-
-
-def _dynamodb(uri: str, **bounds: float) -> KVStore:
-    return _driver("dynamodb", "DynamoDBKVStore")(uri, **bounds)
-
-
-_DRIVERS: Final[dict[str, Callable[..., KVStore]]] = {
-    "mem": _memory,
-    "sqlite": _sqlite,
-    "rocksdb": _rocksdb,
-    "postgresql": _postgres,
-    "postgresql+psycopg": _postgres,
-    "mysql": _mysql,
-    "mysql+pymysql": _mysql,
-    "mariadb": _mysql,
-    "dynamodb": _dynamodb,
+# Module and class of each driver. A module is loaded when it is first used: it may need an extra.
+_SERVERS: Final[dict[str, tuple[str, str]]] = {
+    "postgresql": ("postgres", "PostgresKVStore"),
+    "postgresql+psycopg": ("postgres", "PostgresKVStore"),
+    "mysql": ("mysql", "MySQLKVStore"),
+    "mysql+pymysql": ("mysql", "MySQLKVStore"),
+    "mariadb": ("mysql", "MySQLKVStore"),
+    "dynamodb": ("dynamodb", "DynamoDBKVStore"),
+}
+_DRIVERS: Final[dict[str, tuple[str, str]]] = {
+    "mem": ("memory", "MemoryKVStore"),
+    "sqlite": ("sqlite", "SQLiteKVStore"),
+    "rocksdb": ("rocksdb", "RocksDBKVStore"),
+    **_SERVERS,
 }
 
 
@@ -85,10 +57,17 @@ def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
         CorruptionError: What is at the path is damaged, or no such database.
     """
     scheme, separator, _ = uri.partition("://")
-    driver = _DRIVERS.get(scheme) if separator else None
-    if driver is None:
+    if not separator or scheme not in _DRIVERS:
         raise InvalidInputError(
             f"no key-value driver for {shown_uri(uri)!r}: give one of "
             + ", ".join(f"{name}://" for name in _DRIVERS)
         )
-    return driver(uri, no_progress_s=no_progress_s)
+    module, name = _DRIVERS[scheme]
+    driver: Callable[..., KVStore] = getattr(import_module(f"graveler.kv.{module}"), name)
+    if scheme in _SERVERS:
+        return driver(uri, no_progress_s=no_progress_s)
+    if scheme != "mem":
+        return driver(_path(uri))
+    if uri != "mem://":
+        raise InvalidInputError(f"{uri!r}: memory has no names, give 'mem://'")
+    return driver()
