@@ -5,6 +5,7 @@ import pytest
 from tests.simulate.judging import judge
 from tests.simulate.scenarios.catalogue import SMALL, every_scenario, find
 from tests.simulate.scenarios.conditions import simulating
+from tests.simulate.scenarios.two_lakes import play
 from tests.simulate.schedules.explore import explore, wander
 from tests.simulate.schedules.random_runs import check_seed
 
@@ -58,3 +59,8 @@ def test_there_is_a_process_of_every_kind():
 def test_a_scenario_that_is_none_is_refused():
     with pytest.raises(ValueError, match="no scenario 'nothing'"):
         find("nothing")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_lakes_show_what_plain_dicts_show(seed):
+    assert play(seed, 100) == ""

@@ -6,9 +6,11 @@ from datetime import timedelta
 import pytest
 
 import graveler
-from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 from graveler.gc.marks import Kind
+from graveler.gc.reachability.trees import keys_of_entry
 from graveler.model import Entry
+from graveler.records import encode_entry, encode_value
 
 NOW = timedelta(0)
 KEY = "data/0a/part-0"
@@ -164,3 +166,26 @@ def test_linking_one_address_twice_gives_one_record(repo, tmp_path):
             records.append(repo.stores.staging.get([token], b"linked"))
     assert records[0] == records[2]
     assert records[1] == records[3]
+
+
+@pytest.mark.parametrize(
+    ("address", "keys"),
+    [
+        ("data/1/part-0.parquet", {"data/1/part-0.parquet"}),
+        ('data/quoted "x".csv', {'data/quoted "x".csv'}),
+        ("data/tab\tx", {"data/tab\tx"}),
+        ("data/\u00e9\U0001f980", {"data/\u00e9\U0001f980"}),
+        ("data/", {"data/"}),
+        ("elsewhere/x", {"elsewhere/x"}),
+        ("file:///lake/objects/data/a b", set()),
+        ("s3://bucket/data/x", set()),
+    ],
+)
+def test_the_keys_that_an_address_names(address, keys):
+    value = encode_entry(Entry("p", address, 1, metadata={"x": 'data/"'}))[1]
+    assert {key.decode() for key in keys_of_entry(b"p", value)} == keys
+
+
+def test_an_entry_that_makes_no_sense_is_damage():
+    with pytest.raises(CorruptionError):
+        keys_of_entry(b"p", encode_value(b"i" * 32, b"[1]"))
