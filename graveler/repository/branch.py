@@ -41,7 +41,6 @@ class Branch(View, BranchLike):
         self.repository = repository
         self._name = name
         self._fence = fence
-        self._writes = StagedWrites(repository, name, fence)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name} of {self.repository.name}>"
@@ -56,6 +55,11 @@ class Branch(View, BranchLike):
         """The commit that the branch names."""
         refs = self.repository.refs
         return refs.commits.get(refs.branches.get(self._name).commit_id)
+
+    @property
+    def _writes(self) -> StagedWrites:
+        """What stages the writes of the branch; a run renews its lease when it is used."""
+        return StagedWrites(self.repository, self._name, self._fence)
 
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""

@@ -9,13 +9,13 @@ from typing import Final
 
 from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.errors import FencedError, GravelerError
-from graveler.model import Commit, Entry
-from graveler.objects.store import Body
+from graveler.model import Commit
 from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref
 from graveler.refs import resolve_to_read
 from graveler.repository.branch import Branch
+from graveler.repository.writes import StagedWrites
 from graveler.runs import lifecycle
 from graveler.runs.record import Input, RunHandle, RunRecord, folded
 from graveler.runs.records import RunRecords
@@ -171,6 +171,11 @@ class RunBranch(Branch):
         self._attempt = attempt
         self._reads = Reads()
 
+    @property
+    def _writes(self) -> StagedWrites:
+        self._attempt.work()
+        return super()._writes
+
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""
         self._reads.note_path(self._attempt.known.base, key.decode())
@@ -186,42 +191,6 @@ class RunBranch(Branch):
         prefix = prefix_text(prefix, "prefix")
         self._reads.note(self._attempt.known.base, prefix)
         return super().has_below(prefix)
-
-    def put(
-        self,
-        path: PathText,
-        body: Body,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
-        replace: bool = False,
-    ) -> Entry:
-        """Store bytes and stage their entry at `path`; see `Branch.put`."""
-        self._attempt.work()
-        return super().put(
-            path, body, content_type=content_type, metadata=metadata, replace=replace
-        )
-
-    def link(
-        self, path: PathText, *, address: str, size: int | None = None, checksum: str | None = None
-    ) -> Entry:
-        """Stage an entry for a file that is already in a store; see `Branch.link`."""
-        self._attempt.work()
-        return super().link(path, address=address, size=size, checksum=checksum)
-
-    def link_many(self, entries: Iterable[Entry]) -> int:
-        """Stage entries of files that are already in a store; see `Branch.link_many`."""
-        self._attempt.work()
-        return super().link_many(entries)
-
-    def _link_written(self, entries: Iterable[Entry]) -> int:
-        self._attempt.work()
-        return super()._link_written(entries)
-
-    def delete_many(self, paths: Iterable[PathText]) -> int:
-        """Stage the deletion of many paths; return how many were named."""
-        self._attempt.work()
-        return super().delete_many(paths)
 
     def commit(
         self,

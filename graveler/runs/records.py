@@ -114,7 +114,7 @@ class RunRecords:
 
     def each(self) -> Iterator[RunRecord | GravelerError]:
         """Yield every run, by branch name; for a record that cannot be read, the error."""
-        for _, value in _rows_from(self.stores.kv, self._partition, _RUN):
+        for _, value in self.stores.kv.scan_below(self._partition, _RUN):
             try:
                 record = decode_run(value)
             except GravelerError as error:
@@ -256,7 +256,7 @@ class RunIndex:
     def due(self, now: datetime) -> Iterator[Appointment]:
         """Yield the appointments that are due, the earliest first."""
         until = _due_key("", now)
-        for key, value in _rows_from(self._kv, self._partition, _DUE):
+        for key, value in self._kv.scan_below(self._partition, _DUE):
             if key >= until:
                 return
             yield Appointment(*_read_due(key), last=value == _LAST)
@@ -273,7 +273,7 @@ class RunIndex:
 
     def expected(self) -> set[str]:
         """Return the branches of the runs with an appointment, among them all that are not over."""
-        return {_read_due(key)[1] for key, _ in _rows_from(self._kv, self._partition, _DUE)}
+        return {_read_due(key)[1] for key, _ in self._kv.scan_below(self._partition, _DUE)}
 
     def latest(self, start: RunRecord | None = None) -> Iterator[tuple[bytes, str]]:
         """Yield row and branch of each run, the latest opened first; some rows may be outdated.
@@ -288,22 +288,12 @@ class RunIndex:
         return self._opened(_opened_key("", than))
 
     def _opened(self, start: bytes) -> Iterator[tuple[bytes, str]]:
-        rows = _rows_from(self._kv, self._partition, _OPENED, start)
+        rows = self._kv.scan_below(self._partition, _OPENED, start)
         return ((key, _read_opened(key)) for key, _ in rows)
 
     def drop(self, row: bytes) -> None:
         """Delete a row."""
         self._kv.delete(self._partition, row)
-
-
-def _rows_from(
-    kv: KVStore, partition: str, prefix: bytes, start: bytes = b""
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the rows whose key starts with `prefix`, from `start` on."""
-    for key, value in kv.scan(partition, start or prefix):
-        if not key.startswith(prefix):
-            return
-        yield key, value
 
 
 def _rows(record: RunRecord | None) -> set[bytes]:
