@@ -100,20 +100,21 @@ class Survey:
     def keep_commits(self, rules: Retention) -> None:
         """Decide which commits keep their trees, and note what the trees name."""
         now = unix_us(self._stores.clock.now())
-        self.kept = kept_commits(self.graph, self._lines(rules), now)
-        self.kept |= self.roots.tags | self.roots.runs
-        for heads in self.roots.heads.values():
-            self.kept |= heads
+        kept = kept_commits(self.graph, self._lines(rules), now)
         # a new commit may get a ref soon
-        self.kept |= {
+        kept |= {
             identifier
             for identifier, node in self.graph.nodes.items()
             if abs(now - node.created) < self._grace
         }
         if not rules.keeps_everything:  # else merge bases are reached, as everything is
-            self.kept |= self.graph.merge_bases(chain.from_iterable(self.roots.heads.values()))
+            kept |= self.graph.merge_bases(chain.from_iterable(self.roots.heads.values()))
+        # a rule that was loosened after a sweep, or a longer grace, covers commits without trees
+        gone = {identifier for identifier, record in self._refs.expired.list() if record.gone}
+        roots = self.roots.tags.union(self.roots.runs, *self.roots.heads.values())
+        self.kept = kept - gone | roots
         for identifier in list(self.kept):
-            self.kept.update(self._named(identifier))
+            self.kept.update(name for name in self._named(identifier) if name not in gone)
         trees = sorted({self.graph.get(identifier).tree for identifier in self.kept})
         for done, tree in enumerate(trees):
             self._progress("trees", done, len(trees))
