@@ -70,7 +70,12 @@ def graveler_run(
 
     Raises:
         InvalidInputError: The DAG has ``fail_fast``, which turns its failures into successes.
+        TypeError: There is no such argument.
     """
+    if unknown := sorted(terms.keys() - OpeningTerms.__annotations__.keys()):
+        raise TypeError(
+            f"graveler_run() has no arguments {unknown}: give {sorted(OpeningTerms.__annotations__)}"
+        )
     usual = repo or "graveler"
     with TaskGroup(group_id or usual) as group:
         opened = GravelerOpenRunOperator(

@@ -144,3 +144,7 @@ def test_a_task_with_the_run_outside_its_block_may_be_ordered(results, name):
 def test_a_dag_that_fails_fast_is_refused(results):
     assert results["fast"].startswith("InvalidInputError: DAG 'fast' has fail_fast")
     assert "leave it off" in results["fast"]
+
+
+def test_an_argument_that_a_run_does_not_have_is_refused(results):
+    assert results["unknown"].startswith("graveler_run() has no arguments ['queue']: give ['")

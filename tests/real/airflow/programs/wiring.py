@@ -273,4 +273,9 @@ try:
         work(run)
 except Exception as error:
     results["fast"] = f"{type(error).__name__}: {error}"
+try:
+    with DAG("unknown"), graveler_run("flights", queue="large") as run:
+        work(run)
+except TypeError as error:
+    results["unknown"] = str(error)
 print(json.dumps(results))
