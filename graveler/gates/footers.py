@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Protocol
 
 from graveler.errors import CorruptionError, MissingDependencyError
 from graveler.model import Entry
-from graveler.objects.ranged_file import RangedFile
+from graveler.objects.verified import RangedFile
 
 
 class Files(Protocol):

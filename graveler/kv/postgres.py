@@ -22,8 +22,7 @@ try:
     from sqlalchemy.engine import Connection
     from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-    from graveler.kv.dialect import Dialect, Failure, statements
-    from graveler.kv.server_turns import SessionLocks
+    from graveler.kv.dialect import Dialect, Failure, SessionLocks, statements
     from graveler.kv.sql import SQLKVStore
 except ImportError as error:
     raise MissingDependencyError(

@@ -25,9 +25,8 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.kv.dialect import Dialect, Failure
+from graveler.kv.dialect import Dialect, Failure, ServerTurns
 from graveler.kv.drivers import Driver
-from graveler.kv.server_turns import ServerTurns
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.process import abandon, held_off, watch
 from graveler.retries import NO_PROGRESS_S, Retrier

@@ -14,7 +14,6 @@ from graveler.errors import (
     ObjectNotFoundError,
     PreconditionFailedError,
 )
-from graveler.objects.ranged_file import READ_AHEAD_BYTES, RangedFile
 from graveler.objects.s3_client import PastTheEndError, S3Client, S3Settings, s3_errors
 from graveler.objects.s3_write import PART_BYTES, Writer, Written
 from graveler.objects.store import (
@@ -28,6 +27,7 @@ from graveler.objects.store import (
     check_range,
     folder_of_prefix,
 )
+from graveler.objects.verified import READ_AHEAD_BYTES, RangedFile
 from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S, Retrier
 

@@ -1,4 +1,7 @@
-"""Bytes compared with the size and checksum they had when they were stored, as they are read."""
+"""Files read by ranges, and bytes verified as they are read.
+
+Bytes are compared with the size and checksum that they had when they were stored.
+"""
 
 import hashlib
 import io
@@ -10,6 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 import xxhash
 
 from graveler.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -186,3 +193,55 @@ def verified_stream(stream: BinaryIO, verifier: Verifier) -> BinaryIO:
     the start ends the comparison; a reading from the start begins it again.
     """
     return cast("BinaryIO", io.BufferedReader(_VerifiedBytes(stream, verifier), _BUFFER_BYTES))
+
+
+READ_AHEAD_BYTES: Final = 1 << 20
+"""What a small read fetches: a request costs as much as a megabyte does."""
+
+
+class RangedFile(io.RawIOBase):
+    """Reads an object of known size by a function (start, length) -> bytes.
+
+    Wrap it in :class:`io.BufferedReader`, else each read is a request.
+    """
+
+    def __init__(self, size: int, read_range: Callable[[int, int], bytes]) -> None:
+        super().__init__()
+        self._size = size
+        self._read_range = read_range
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, origin: int = io.SEEK_SET, /) -> int:
+        """Move to `offset` from the start, from here or from the end."""
+        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
+        if origin not in origins or origins[origin] + offset < 0:
+            raise ValueError(f"cannot seek to {offset} from {origin}: it is before the start")
+        self._position = origins[origin] + offset
+        return self._position
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Fill the buffer from here, by one request."""
+        target = memoryview(buffer).cast("B")
+        piece = self._next(len(target))
+        target[: len(piece)] = piece
+        return len(piece)
+
+    def readall(self) -> bytes:
+        """Return the rest, by one request."""
+        return self._next(self._size)
+
+    def _next(self, length: int) -> bytes:
+        length = min(length, self._size - self._position)
+        if length <= 0:
+            return b""
+        piece = self._read_range(self._position, length)
+        self._position += len(piece)
+        return piece

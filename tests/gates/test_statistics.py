@@ -18,8 +18,8 @@ from graveler.gates.footers import read_footer
 from graveler.gates.statistics import Statistics, statistics
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
-from graveler.objects.ranged_file import RangedFile
 from graveler.objects.store import ANYTHING
+from graveler.objects.verified import RangedFile
 from graveler.publishing import RequiredGates
 from tests.gates.parquet import parquet, rows
 

@@ -31,8 +31,7 @@ from graveler.gates.isolation.channel import Message, MessageReader, encode_answ
 from graveler.gates.isolation.server import LONGEST_PIECE
 from graveler.gates.source import Difference, Earlier, Source
 from graveler.names import path_key
-from graveler.objects.ranged_file import RangedFile
-from graveler.objects.verified import Verifier, verified_stream
+from graveler.objects.verified import RangedFile, Verifier, verified_stream
 from graveler.process import only_judging
 from graveler.reads.files import refusal
 from graveler.reads.stores import Stores
