@@ -26,8 +26,9 @@ help: ## list the targets
 demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and gates
 	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
 
-# Two processes share the tests, whole files each. WORKERS=0 runs them in one, for a debugger.
-WORKERS ?= 2
+# Three processes share the tests, whole files each: one more than two cores, because some tests
+# wait. WORKERS=0 runs them in one, for a debugger.
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(READY) ## the tests of behaviour: under five minutes on two cores

@@ -317,4 +317,4 @@ def _key(identifier: str) -> bytes:
 
 
 def _missing(identifier: str) -> NotFoundError:
-    return NotFoundError(f"no mark {identifier!r}: `graveler gc list` shows those there are")
+    return NotFoundError(f"no mark {identifier!r}: `graveler gc list` lists the marks")

@@ -68,7 +68,7 @@ class Releases:
         if quarantine is None:
             raise NotFoundError(
                 f"no quarantine {name!r} of branch {self.branch.name!r}: "
-                "`graveler ingest quarantined` shows those there are"
+                "`graveler ingest quarantined` lists them"
             )
         already = bool(quarantine.released)
         for _ in range(_ROUNDS):

@@ -1,10 +1,10 @@
 """The settings of a repository: records ``settings/<name>``, each replaced by compare-and-set.
 
-``settings/protection`` holds shell patterns (``main``, ``release-*``), and the list of
-forbidden actions where it is not the usual one. It also has the patterns of branches that
-may require gates. Every operation that moves a branch reads this record, and reads the required
-gates only if one of those patterns matches. Other settings name the places that links may lead
-to, and the gates that branches require.
+``settings/protection`` holds branch patterns (``main``, ``release-*``), and the forbidden actions
+of each pattern that does not use the default. It also holds the patterns of branches that may
+require gates. Every operation that moves a branch reads this record, and reads the required
+gates only if one of those patterns matches. The other settings are the required gates and the
+declared places of links.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,14 +26,14 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[S]):
-    """One setting of a repository, and the form of its record.
+    """One setting of a repository, and the format of its record.
 
     Attributes:
-        name: Its record is ``settings/<name>``.
-        what: Names it in errors.
-        default: Its value where there is no record.
-        encode: Returns the fields of a value; the nonce is added to them.
-        read: Returns the value that the fields of a record give.
+        name: The record's key is ``settings/<name>``.
+        what: The name of the setting in error messages.
+        default: The value if no record exists.
+        encode: Returns the record fields of a value, without the nonce.
+        read: Returns the value from the record fields.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Setting(Generic[S]):
 
     @property
     def key(self) -> bytes:
-        """The key of its record."""
+        """The key of the setting's record."""
         return f"settings/{self.name}".encode()
 
     def decode(self, raw: bytes) -> S:
@@ -57,9 +57,9 @@ class Settings:
 
     Args:
         kv: The key-value store.
-        uid: The repository.
-        clock: Measures pauses after lost races.
-        ids: Draws nonces and jitter.
+        uid: The ID of the repository.
+        clock: Measures the pauses after lost races.
+        ids: Generates nonces and jitter.
     """
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
@@ -74,14 +74,14 @@ class Settings:
         return setting.default if stored is None else setting.decode(stored.value)
 
     def change(self, setting: Setting[S], change: Callable[[S], S]) -> S:
-        """Replace the value by ``change(value)``, and return it.
+        """Replace the value with ``change(value)``, and return it.
 
         Args:
             setting: The setting.
-            change: Runs again after a lost race; it must do no harm when repeated.
+            change: Returns the new value. Runs again after a lost race, so it must be repeatable.
 
         Raises:
-            ReadOnlyError: A gate is judging.
+            ReadOnlyError: The call comes from a gate.
             ThrottledError: 200 races were lost in a row.
         """
         refuse_writes(setting.what)
@@ -105,18 +105,18 @@ class Settings:
 
 
 ACTIONS: Final = ("write", "commit", "merge", "revert", "reset", "delete")
-"""What can be forbidden: staging writes, committing them, merging and publishing runs into the
-branch, revert and cherry-pick, moving it back or elsewhere (hard reset, undo), deleting it."""
+"""The actions that a rule can forbid: staging writes, committing them, merging and publishing runs
+into the branch, revert and cherry-pick, hard reset and undo, deleting the branch."""
 
 USUAL: Final = ("write", "commit", "reset", "delete")
-"""What is forbidden by default: such a branch only moves forward, by merges."""
+"""The actions forbidden by default: the branch moves by merges, reverts and cherry-picks only."""
 
 _INSTEAD: Final = {
     "write": "write to another branch and merge it",
     "commit": "commit on another branch and merge it",
     "merge": "merge into another branch",
-    "revert": "do it on another branch and merge that",
-    "reset": "revert what should not be there",
+    "revert": "revert or cherry-pick on another branch and merge it",
+    "reset": "revert the unwanted commits",
     "delete": "keep it",
 }
 
@@ -130,7 +130,7 @@ class Protection:
         self._settings = settings
 
     def rules(self) -> dict[str, tuple[str, ...]]:
-        """Return what is forbidden, by pattern, both in order."""
+        """Return the forbidden actions by pattern, sorted by pattern."""
         return self._settings.get(PROTECTION).forbidden
 
     def patterns(self) -> list[str]:
@@ -138,12 +138,12 @@ class Protection:
         return list(self.rules())
 
     def add(self, pattern: str, actions: Iterable[str] | None = None) -> None:
-        """Forbid `actions` on the branches that match `pattern`; the usual ones where None.
+        """Forbid `actions` on the branches that match `pattern`; by default those in `USUAL`.
 
-        These actions replace the earlier ones of the pattern.
+        They replace the actions that the pattern forbade before.
 
         Raises:
-            InvalidInputError: There is no such action, or none is given.
+            InvalidInputError: An action is unknown, or `actions` is empty.
         """
         chosen = USUAL if actions is None else check_actions(actions)
         self._change(lambda rules: {**rules, pattern: chosen})
@@ -155,7 +155,7 @@ class Protection:
         )
 
     def replace(self, rules: Mapping[str, Iterable[str]]) -> None:
-        """Replace all rules by these."""
+        """Replace all rules with `rules`."""
         chosen = {pattern: check_actions(actions) for pattern, actions in rules.items()}
         self._change(lambda _: chosen)
 
@@ -170,18 +170,21 @@ class Protection:
             if action in actions and fnmatchcase(branch, pattern):
                 raise ProtectedBranchError(
                     f"branch {branch!r} is protected against {action} (pattern {pattern!r}): "
-                    f"{_INSTEAD[action]}, or take the rule away with "
+                    f"{_INSTEAD[action]}, or remove the rule with "
                     f"`graveler branch unprotect {pattern!r}`"
                 )
 
         return _matches(branch, stored.judged)
 
     def may_require_gates(self, branch: str) -> bool:
-        """Return whether branches of this name require gates, or did so once."""
+        """Return whether a pattern of required gates, current or earlier, matches `branch`."""
         return _matches(branch, self._settings.get(PROTECTION).judged)
 
     def expect_gates(self, patterns: Iterable[str]) -> None:
-        """Record that branches that match may require gates, before they do; it stays recorded."""
+        """Add `patterns` to those that may require gates. Patterns are never removed.
+
+        Call this before the gates are stored, so that no operation misses a required gate.
+        """
         wanted = frozenset(patterns)
         if not wanted <= self._settings.get(PROTECTION).judged:
             self._settings.change(
@@ -195,10 +198,10 @@ class Protection:
 
 
 def check_actions(actions: Iterable[str]) -> tuple[str, ...]:
-    """Return the actions in their order.
+    """Return the actions in the order of `ACTIONS`, without duplicates.
 
     Raises:
-        InvalidInputError: There is no such action, or none is given.
+        InvalidInputError: An action is unknown, or `actions` is empty.
     """
     given = {actions} if isinstance(actions, str) else set(actions)
     if not given or given - set(ACTIONS):
@@ -207,7 +210,7 @@ def check_actions(actions: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_actions(rules: Fields, pattern: str) -> tuple[str, ...]:
-    """Return what stored rules forbid on a pattern, or raise CorruptionError."""
+    """Return the actions that stored rules forbid on a pattern, or raise CorruptionError."""
     try:
         return check_actions(rules.texts(pattern))
     except InvalidInputError:
@@ -220,7 +223,7 @@ def _matches(branch: str, patterns: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The record: what is forbidden by pattern, and the patterns that may require gates."""
+    """The record: forbidden actions by pattern, and the patterns that may require gates."""
 
     forbidden: _Rules = field(default_factory=dict)
     judged: frozenset[str] = frozenset()
@@ -251,11 +254,11 @@ PROTECTION: Final = Setting(
 
 
 GateRules = Mapping[str, list[dict[str, Any]]]
-"""Gates by shell pattern of branch names. A gate is the JSON that `graveler.gates` made of it."""
+"""Gates by branch pattern. Each gate is the JSON object that `graveler.gates` encodes."""
 
 
 def read_gate_rules(stored: Fields) -> GateRules:
-    """Return stored rules in order, or raise CorruptionError."""
+    """Return stored rules sorted by pattern, or raise CorruptionError."""
     rules: dict[str, list[dict[str, Any]]] = {}
     for pattern in sorted(stored):
         for gate in stored.records(pattern):
@@ -288,11 +291,11 @@ class Requirements:
         self._protection = protection
 
     def rules(self) -> GateRules:
-        """Return the gates by pattern, in order."""
+        """Return the gates by pattern, sorted by pattern."""
         return self._settings.get(REQUIRED_GATES)
 
     def change(self, change: Callable[[GateRules], GateRules]) -> None:
-        """Replace the rules by ``change(rules)``, which must do no harm when repeated."""
+        """Replace the rules with ``change(rules)``; `change` must be repeatable."""
 
         def changed(rules: GateRules) -> GateRules:
             new = change(rules)
@@ -303,7 +306,7 @@ class Requirements:
 
 
 class LinkPlaces:
-    """The foreign places that a repository may link to, each in the one form of its address."""
+    """The places outside its storage that a repository may link to, as canonical addresses."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -313,9 +316,9 @@ class LinkPlaces:
         return self._settings.get(LINK_PLACES)
 
     def add(self, place: str) -> None:
-        """Declare a place; no error where it is declared."""
+        """Declare a place; no error if it is declared already."""
         self._settings.change(LINK_PLACES, lambda places: sorted({*places, place}))
 
     def remove(self, place: str) -> None:
-        """Remove a declared place; no error where it is not declared."""
+        """Remove a declared place; no error if it is not declared."""
         self._settings.change(LINK_PLACES, lambda places: sorted({*places} - {place}))

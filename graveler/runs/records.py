@@ -92,7 +92,7 @@ class RunRecords:
         """Return the run of that key, or raise RunNotFoundError."""
         record = self.find(key)
         if record is None:
-            raise RunNotFoundError(f"no run {key!r}: `graveler run list` shows those there are")
+            raise RunNotFoundError(f"no run {key!r}: `graveler run list` lists the runs")
         return record
 
     def find_branch(self, branch: str) -> RunRecord | None:

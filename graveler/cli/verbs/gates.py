@@ -184,8 +184,7 @@ def _drop(session: Session, pattern: _Pattern) -> None:
     gates = session.repository.gates
     if pattern not in gates.settings():
         raise NotFoundError(
-            f"no gates are required by pattern {pattern!r}: "
-            "`graveler gates require` shows those there are"
+            f"no gates are required by pattern {pattern!r}: `graveler gates require` lists them"
         )
     gates.drop(pattern)
     session.out.show({"pattern": pattern}, f"removed all required gates from {pattern}")
