@@ -24,13 +24,13 @@ from graveler.ingest.records import HourRecord, HourState, IngestRecords, Quaran
 from graveler.ingest.release import Releases
 from graveler.ingest.ticker import Ticker
 from graveler.ingest.unpublished import IngestBranch, published_by
-from graveler.model import Commit
 from graveler.names import check_branch, check_caller_pairs
 from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted
 from graveler.repository import branches
 from graveler.repository.branch import Branch
 from graveler.repository.merges import check_strategy
+from graveler.retries import retry
 from graveler.runs.record import Refusal
 
 _POLICIES: Final = ("hold", "quarantine")
@@ -115,8 +115,14 @@ class Ingestion:
         check_pairs(metadata, "metadata")
         self._ensure()
         name = tick_hour(hour, self._stores.clock.now())
-        self._ticker.tick(name, check_caller_pairs(f"tick {name}", metadata or {}))
-        state = self._hour(self._records.hour(name) or HourRecord(name))
+        pairs = check_caller_pairs(f"tick {name}", metadata or {})
+
+        def attempt(_number: int) -> Hour | None:
+            self._ticker.tick(name, pairs)
+            return self._settled(name)
+
+        stores = self._stores
+        state = retry(stores.clock, stores.ids, f"branch {self.name!r}", attempt)
         return Tick(**{field: getattr(state, field) for field in Hour.__slots__})
 
     def hour(self, hour: datetime | str) -> Hour | None:
@@ -199,25 +205,42 @@ class Ingestion:
         if self._stores.refs.branches.find(self.name) is None:
             branches.create_branch(self._stores, self.name, self.into, exist_ok=True)
 
+    def _settled(self, name: str) -> Hour | None:
+        """Return the state of an hour after a tick; None if a concurrent tick left work to do.
+
+        That tick may have committed a repair of the hour while this one ended the hold.
+        """
+        record = self._records.hour(name) or HourRecord(name)
+        state = self._hour(record)
+        if state.state is not HourState.COMMITTED:
+            return state
+        commit = record.behind if state.commit is None else state.commit.id
+        # what waits no more was published meanwhile, or a user removed it from the branch
+        return None if self._ticker.waits(commit) else self._hour(record)
+
     def _hour(self, record: HourRecord) -> Hour:
-        commits = self._stores.refs.commits
-        commit = commits.get(record.commits[-1]) if record.commits else None
+        held = self._records.standing().held  # before it is looked up whether the hour is published
         quarantines = [
             quarantine
             for quarantine in self._records.quarantines()
             if not set(quarantine.commits).isdisjoint(record.commits)
         ]
         inside = [quarantine for quarantine in quarantines if not quarantine.released]
-        published = None if inside else self._published(record, commit, quarantines)
-        refused: Refusal | None = inside[-1].refusal if inside else None
+        if not inside:
+            record = self._closed(record, quarantines)
+        commits = self._stores.refs.commits
+        commit = commits.get(record.commits[-1]) if record.commits else None
+        published = commits.get(record.published) if record.published and not inside else None
+        refused: Refusal | None = None
         if inside:
+            refused = inside[-1].refusal
             state = HourState.QUARANTINED
         elif published is not None:
             state = HourState.PUBLISHED
         elif commit is None and not (record.behind and self._ticker.waits(record.behind)):
             state = HourState.EMPTY
         else:
-            refused = self._records.standing().held
+            refused = held
             state = HourState.COMMITTED if refused is None else HourState.HELD
         return Hour(
             record.hour,
@@ -229,29 +252,32 @@ class Ingestion:
             refused=refused,
         )
 
-    def _published(
-        self, record: HourRecord, commit: Commit | None, quarantines: list[Quarantine]
-    ) -> Commit | None:
-        """Return the commit that holds the last of the hour on the target, and record it."""
+    def _closed(self, record: HourRecord, quarantines: list[Quarantine]) -> HourRecord:
+        """Record by which commit the last of the hour was published, if it was.
+
+        From then on the hour takes no more commits. Until then, one that a concurrent tick adds is
+        part of it: the record that is returned has it.
+        """
+        while record.commits and not record.published:
+            published = self._published(record.commits[-1], quarantines)
+            if published is None:
+                return record
+            last = record.commits[-1]
+
+            def change(now: HourRecord) -> HourRecord:
+                same = now.commits[-1:] == (last,) and not now.published  # noqa: B023 - called at once
+                return replace(now, published=published) if same else now  # noqa: B023
+
+            record = self._records.change_hour(record.hour, change)
+        return record
+
+    def _published(self, identifier: str, quarantines: list[Quarantine]) -> str | None:
+        """Return the id of the commit that holds a commit of the branch on the target, or None."""
         commits = self._stores.refs.commits
-        if record.published:
-            return commits.get(record.published)
-        if commit is None:
-            return None
         released = [
-            quarantine.released for quarantine in quarantines if commit.id in quarantine.commits
+            quarantine.released for quarantine in quarantines if identifier in quarantine.commits
         ]
         if released:
-            published: Commit | None = commits.get(released[-1])
-        else:
-            published = published_by(commits, commit, self._branch.target())
-        if published is None:
-            return None
-        identifier = published.id
-
-        def change(now: HourRecord) -> HourRecord:
-            same = now.commits == record.commits
-            return replace(now, published=identifier) if same else now
-
-        self._records.change_hour(record.hour, change)
-        return published
+            return released[-1]
+        published = published_by(commits, commits.get(identifier), self._branch.target())
+        return None if published is None else published.id

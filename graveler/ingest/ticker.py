@@ -108,11 +108,15 @@ class Ticker:
         return late_hours(diff_commits(stores, before(stores, change), change), hour)
 
     def _keep(self, hour: str, commit: Commit) -> HourRecord:
-        """Record a commit of an hour."""
+        """Record a commit of an hour, unless the hour is published.
+
+        A commit that comes later is published like one of a user: every tick of the hour has
+        returned, or will return, the commits that the record names.
+        """
         late = self.late(commit, hour)
 
         def change(record: HourRecord) -> HourRecord:
-            if commit.id in record.commits:
+            if record.published or commit.id in record.commits:
                 return record
             both = tuple(sorted({*record.late, *late}))
             return replace(record, commits=(*record.commits, commit.id), late=both)

@@ -61,6 +61,26 @@ def shelved(repo, policy):
     repo.branch(SHELF).put(path(5, "y"), b"mended")
 
 
+def repaired(repo, policy):
+    """A held hour whose bad file is deleted again; the deletion is staged."""
+    bad(repo, policy)
+    ingestion_of(repo, policy).tick(FIVE)
+    ingestion_of(repo, policy).branch.delete(path(5, "x.bad"))
+
+
+def write_and_five(repo, policy):
+    """Tick the same hour after a later write."""
+    ingestion_of(repo, policy).branch.put(path(9), b"9")
+    return five(repo, policy)
+
+
+def five_and_write(repo, policy):
+    """Tick the same hour before a later write."""
+    tick = five(repo, policy)
+    ingestion_of(repo, policy).branch.put(path(9), b"9")
+    return tick
+
+
 def five(repo, policy):
     return ingestion_of(repo, policy).tick(FIVE)
 
@@ -77,6 +97,7 @@ FOUR_AND_FIVE = {path(4): "4", path(5): "5"}
 ALL_BAD = {**FOUR_AND_FIVE, path(5, "x.bad"): "x"}
 OPERATIONS = {
     "publish": ("hold", good, five, FOUR_AND_FIVE),
+    "repair": ("hold", repaired, five, FOUR_AND_FIVE),
     "hold": ("hold", bad, five, ALL_BAD),
     "quarantine": ("quarantine", bad, five, ALL_BAD),
     "quarantine-of-several": ("quarantine", waiting, six, {**ALL_BAD, path(6): "6"}),
@@ -191,6 +212,33 @@ def test_others_between_two_calls_of_a_tick_lose_or_double_none(operation, meanw
         lambda repo: prepare(repo, policy),
         lambda repo: operate(repo, policy),
         lambda repo: elsewhere(MEANWHILE[meanwhile], repo, policy),
+        check,
+    )
+
+
+@pytest.mark.parametrize("meanwhile", [five, write_and_five, five_and_write])
+def test_two_ticks_of_a_repaired_hour_return_the_same(meanwhile, monkeypatch):
+    monkeypatch.setattr(Points, "step", 1)  # one of the calls decides
+
+    def check(world, tick, other):
+        assert tick.state is HourState.PUBLISHED
+        assert (tick.commit, tick.published) == (other.commit, other.published)
+        repo = world.repo(scripted=False)
+        again = five(repo, "hold")
+        assert (again.state, again.commit, again.published) == (
+            tick.state,
+            tick.commit,
+            tick.published,
+        )
+        ingestion = ingestion_of(repo, "hold")
+        ingestion.tick(SIX)
+        later = {} if meanwhile is five else {path(9): "9"}
+        check_accounts(repo, ingestion, {**FOUR_AND_FIVE, **later})
+
+    interleave(
+        lambda repo: repaired(repo, "hold"),
+        lambda repo: five(repo, "hold"),
+        lambda repo: elsewhere(meanwhile, repo, "hold"),
         check,
     )
 

@@ -246,8 +246,10 @@ class Storm:
                     ingestion.release(kept.name)
 
         assert os.waitpid(_fork(work), 0)[1] == 0
-        answers = self._ticks(self._next_hour())
-        assert json.loads(next(iter(answers)))["state"] == HourState.PUBLISHED, answers
+        hour = self._next_hour()
+        answers = self._ticks(hour)
+        assert len(answers) == 1, f"hour {hour}: two answers: {answers}"
+        assert json.loads(answers.pop())["state"] == HourState.PUBLISHED, (hour, answers)
 
     def _check(self):
         """Fail if a file was lost or doubled; return a line about what there was."""

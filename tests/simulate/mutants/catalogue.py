@@ -41,6 +41,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "if tip.head.id != seen.head.id or not judged:",
         "tick-quarantine",
     ),
+    _one(
+        "a published hour takes another commit",
+        "ingest.ticker:Ticker._keep",
+        "if record.published or commit.id",
+        "if commit.id",
+        "tick-repair",
+    ),
     # readers
     _one(
         "a reader does not look again",

@@ -11,6 +11,7 @@ from graveler.gates import Candidate, Gate, gate
 from graveler.gc import MarkState
 from graveler.gc.files import FileRecords, FileState
 from graveler.gc.sweep import Sweep
+from graveler.ingest import HourState, Tick
 from graveler.lake.repository import Repository
 from graveler.model import Entry
 from graveler.testing.faults import ProcessDied
@@ -371,6 +372,42 @@ def _tick(judged_by: Gate) -> Program:
     return lambda c: c.other("tick", work, "ingest")
 
 
+@gate
+def _no_bad_path(candidate: Candidate) -> bool:
+    return not candidate.exists("bad")
+
+
+def _held(c: Client) -> None:
+    """Hold an hour with a bad path, and stage the repair."""
+    c.put("k", "old")
+    c.commit()
+    c.create_branch("ingest", contents={"k": "old"})
+    c.put("i", "hour", "ingest")
+    c.put("bad", "hour", "ingest")
+    _tick_held(c)
+    c.delete("bad", "ingest")
+
+
+def _tick_held(c: Client) -> None:
+    def work(repo: Repository, _message: str) -> tuple[object, ...]:
+        return _answer(repo.ingestion(gates=[_no_bad_path]).tick(_HOUR))
+
+    c.other("tick", work, "ingest")
+
+
+def _answer(tick: Tick) -> tuple[object, ...]:
+    return tick.state, tick.commit and tick.commit.id, tick.published and tick.published.id
+
+
+def _one_answer(evidence: Evidence) -> Iterator[str]:
+    """All ticks of a repaired hour return the same: it is published. The first tick held it."""
+    answers = {tick.result for tick in evidence.of_kind("tick")[1:] if tick.ok}
+    if len(answers) > 1:
+        yield f"the ticks of one hour return {answers}"
+    if any(state is not HourState.PUBLISHED for state, *_ in answers):
+        yield f"a tick of a repaired hour returns {answers}"
+
+
 def _published_or_set_aside(evidence: Evidence) -> Iterator[str]:
     """A change is on the target or in one quarantine, never in both, and never in neither."""
     found = sorted(
@@ -589,6 +626,12 @@ SMALL: tuple[Scenario, ...] = (
         {"passing": _tick(_passes), "refusing": _tick(_refuses)},
         _ingested,
         checkers=(*EVERYWHERE, _published_or_set_aside),
+    ),
+    Scenario(
+        "tick-repair",
+        {"first": _tick_held, "second": _tick_held, "writer": _put("n", "late", "ingest")},
+        _held,
+        checkers=(*EVERYWHERE, _one_answer),
     ),
     Scenario(
         "mark-staged",
