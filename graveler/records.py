@@ -1,59 +1,38 @@
-"""How records become bytes and come back.
+"""Stored records: JSON, its format, and its fields, each read as the type that it must have.
 
-Value record (what a range stores behind a key, and a staged write after its header)::
-
-    varint  length of identity
-    bytes   identity (content identity of an entry, 32; id of a range in a metarange, 32)
-    varint  length of data
-    bytes   data
-
-Entry data is a JSON array: address, size, checksum, content type, mtime (µs since 1970
-or null), metadata, version, whether graveler computed the checksum. Range data is
-``[min key (hex), count, size]``. Staged write::
-
-    byte    0 tombstone, 1 entry, 2 entry that replaces one of equal content too
-    bytes   record id, 32                 (not of a tombstone)
-    bytes   value record                  (not of a tombstone)
-
-The record id is computed when a write is staged, so that a commit of a million entries
-hashes nothing but their ids.
-
-Branches, commits and the like are JSON objects. Decoders trust nothing: whatever does
-not parse is a CorruptionError.
+A record is a JSON object, or an array whose places have names. What is missing or wrong is a
+CorruptionError that names the record, the field and its value: bytes from a key-value store, an
+object store or a file are never believed.
 """
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple, overload
+import re
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Final, TypeVar
 
-from graveler.clock import unix_us
+from graveler.clock import from_unix_us, unix_us
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
-from graveler.fields import Fields, row
-from graveler.identity import entry_identity, record_id
-from graveler.model import ENTRY_BYTES, RECORD_BYTES, BranchRecord, Commit, Entry, Move, RangeInfo
+from graveler.model import LONGEST_DURATION, TIMES, Move
 
 FORMAT: Final = 2
 """Of every record, table and dump written here, and the only one that is read.
 
 Repository records, tables and dumps name it; so do other records from the first that differs
 from its repository's format on."""
-RECORD_ID_BYTES: Final = 32
-TOMBSTONE: Final = b"\x00"
-_LIVE: Final = b"\x01"
-_LIVE_BYTE: Final = 1
-_REPLACING: Final = b"\x02"
-_BORROWED: Final = b"\x03"
-_EPOCH_END: Final = 9
-_HEADER: Final = 1 + RECORD_ID_BYTES
-_SHORT: Final = 0x80
-_MAX_VARINT_BYTES: Final = 5
 _UNSTAMPED: Final = 1
-_ENTRY: Final = (
-    "address", "size", "checksum", "content_type", "mtime", "metadata", "version", "computed",
-)  # fmt: skip
-_RANGE: Final = ("min_key", "count", "size")
-_SEALED_ORDER: Final = "oldest-first"
+_LARGEST: Final = 2**63 - 1
+_MISSING: Final = object()
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_NAME: Final = re.compile(r"[!-~]{1,1024}")
+_brief: Final = reprlib.Repr()
+_brief.maxlevel = 2
+_brief.maxstring = 80
+_E = TypeVar("_E", bound=Enum)
+
 
 _to_json = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
@@ -131,315 +110,214 @@ def check_format(found: Any, what: str) -> None:
         )
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= _SHORT:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
-        byte = raw[position]
-        value |= (byte & 0x7F) << shift
-        if byte < _SHORT:
-            return value, position + 1
-        shift += 7
-    raise CorruptionError(f"value record: no length at byte {at} of {len(raw)}")
-
-
-def encode_value(identity: bytes, data: bytes) -> bytes:
-    """Return the value record of `identity` and `data`."""
-    return b"".join((_varint(len(identity)), identity, _varint(len(data)), data))
-
-
-def decode_value(raw: bytes) -> tuple[bytes, bytes]:
-    """Return (identity, data) of a value record, or raise CorruptionError."""
-    size, at = _read_varint(raw, 0)
-    identity = raw[at : at + size]
-    length, start = _read_varint(raw, at + size)
-    if len(identity) != size or start + length != len(raw):
-        raise CorruptionError(f"value record of {len(raw)} bytes: lengths {size} and {length}")
-    return identity, raw[start:]
-
-
-@overload
-def value_identity(raw: bytes) -> bytes: ...
-
-
-@overload
-def value_identity(raw: bytes | None) -> bytes | None: ...
-
-
-def value_identity(raw: bytes | None) -> bytes | None:
-    """Return the identity of a value record, which diff and merge compare; None of no record."""
-    if raw is None:
-        return None
-    if len(raw) > RECORD_ID_BYTES and raw[0] == RECORD_ID_BYTES:
-        return raw[1:_HEADER]
-    return decode_value(raw)[0]
-
-
-def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
-    """Return (identity, value record) of an entry; the path is not part of either."""
-    identity = entry_identity(entry)
-    mtime = None if entry.mtime is None else unix_us(entry.mtime)
-    data = encode_json(
-        [
-            entry.address,
-            entry.size,
-            entry.checksum,
-            entry.content_type,
-            mtime,
-            dict(entry.metadata),
-            entry.version,
-            entry.computed,
-        ]
-    )
-    return identity, encode_value(identity, data)
-
-
-def decode_entry(key: bytes, raw: bytes) -> Entry:
-    """Return the entry of a key and its value record, or raise CorruptionError."""
-    what = f"entry at {key!r}"
-    if len(raw) > ENTRY_BYTES:
-        raise CorruptionError(f"{what} has a record of {len(raw)} bytes: at most {ENTRY_BYTES}")
-    fields = row(decode_json(decode_value(raw)[1], what), _ENTRY, what)
-    return Entry(
-        path=read_key(key, what),
-        address=fields.text("address"),
-        size=fields.number("size"),
-        checksum=fields.text("checksum"),
-        content_type=fields.text("content_type"),
-        mtime=None if fields.value("mtime") is None else fields.moment("mtime"),
-        metadata=fields.pairs("metadata"),
-        version=fields.text("version"),
-        computed=fields.flag("computed"),
-    )
-
-
-def encode_range_info(info: RangeInfo) -> bytes:
-    """Return the value record of a range in its metarange (its key there: the last key)."""
-    return encode_value(info.id, encode_json([info.min_key.hex(), info.count, info.size]))
-
-
-def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
-    """Return the range of a metarange's key and value, or raise CorruptionError."""
-    what = f"range ending at {key!r}"
-    identity, data = decode_value(raw)
-    if len(identity) != RECORD_ID_BYTES:
-        raise CorruptionError(f"{what} has an id of {len(identity)} bytes")
-    fields = row(decode_json(data, what), _RANGE, what)
-    return RangeInfo(
-        identity, fields.binary("min_key"), key, fields.number("count"), fields.number("size")
-    )
-
-
-class Replacement(NamedTuple):
-    """A staged write that lands also where a record of equal content is.
-
-    Attributes:
-        key: The path.
-        record_id: Of key and value record.
-        value: The value record.
-    """
-
-    key: bytes
-    record_id: bytes
-    value: bytes
-
-
-def stage_entry(
-    key: bytes, entry: Entry, *, replaces: bool = False, epoch: int | None = None
-) -> bytes:
-    """Return the staged form of an entry, record id included.
+class Fields:
+    """The fields of one record.
 
     Args:
-        key: Its path.
-        entry: The entry.
-        replaces: It lands also where the head has an entry of equal content.
-        epoch: Where it borrows bytes: the epoch of sweeps under which they were looked up.
+        record: What its JSON gave.
+        what: Names the record in errors.
+
+    Raises:
+        CorruptionError: It is no object.
     """
-    value = encode_entry(entry)[1]
-    kind = _REPLACING if replaces else _LIVE
-    if epoch is not None:
-        kind = _BORROWED + epoch.to_bytes(_EPOCH_END - 1)
-    return b"".join((kind, record_id(key, value), value))
 
+    __slots__ = ("_record", "what")
 
-def is_replacement(raw: bytes) -> bool:
-    """Return whether a staged write lands also where the head has an entry of equal content."""
-    return raw[:1] == _REPLACING
+    def __init__(self, record: Any, what: str) -> None:
+        if type(record) is not dict:
+            raise CorruptionError(f"{what} cannot be read: {_brief.repr(record)} is not an object")
+        self._record: dict[str, Any] = record
+        self.what = what
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._record)
 
-def staged_value(raw: bytes) -> bytes | None:
-    """Return the value record of a staged write, None for a tombstone."""
-    if raw[:1] in {_LIVE, _REPLACING}:
-        return raw[_HEADER:]
-    if raw[:1] == _BORROWED:
-        return raw[_HEADER + _EPOCH_END - 1 :]
-    if raw == TOMBSTONE:
-        return None
-    raise _unknown_write(raw)
+    def __contains__(self, name: str) -> bool:
+        return name in self._record
 
-
-def staged_epoch(raw: bytes) -> int | None:
-    """Return the epoch of a staged write that borrows bytes, None for any other."""
-    return int.from_bytes(raw[1:_EPOCH_END]) if raw[:1] == _BORROWED else None
-
-
-def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
-    if len(raw) > 1 and raw[:1] > _BORROWED:
-        return NewerFormatError(
-            f"a staged write is of kind {raw[0]}, and this graveler knows 0 to 3: upgrade "
-            "graveler; the write was left as it is"
+    def wrong(self, name: str, expected: str) -> CorruptionError:
+        """Return the error for a field that is not as it must be."""
+        shown = _brief.repr(self._record[name]) if name in self._record else "missing"
+        return CorruptionError(
+            f"{self.what} cannot be read: field {name!r} is {shown}, expected {expected}"
         )
-    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 03")
+
+    def value(self, name: str, default: Any = _MISSING) -> Any:
+        """Return a field of any type."""
+        value = self._record.get(name, default)
+        if value is _MISSING:
+            raise self.wrong(name, "a value")
+        return value
+
+    def text(self, name: str, default: Any = _MISSING) -> str:
+        """Return a text."""
+        value = self.value(name, default)
+        if type(value) is not str:
+            raise self.wrong(name, "text")
+        return value
+
+    def place(self, name: str) -> str:
+        """Return a text that a store takes: it is UTF-8 and holds no NUL."""
+        value = self.text(name)
+        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise self.wrong(name, "the place of a store")
+        return value
+
+    def name(self, name: str, default: Any = _MISSING) -> str:
+        """Return a text that keys are made of: printable ASCII without spaces, or the default."""
+        value = self.text(name, default)
+        if value != default and not _NAME.fullmatch(value):
+            raise self.wrong(name, "a name")
+        return value
+
+    def digest(self, name: str, default: Any = _MISSING) -> str:
+        """Return an id of 64 hexadecimal digits, or the default."""
+        value = self.text(name, default)
+        if value != default and not _DIGEST.fullmatch(value):
+            raise self.wrong(name, "an id of 64 hexadecimal digits")
+        return value
+
+    def number(self, name: str, default: Any = _MISSING, *, least: int = 0) -> int:
+        """Return a whole number from `least` to 2**63 - 1."""
+        value = self.value(name, default)
+        if type(value) is not int or not least <= value <= _LARGEST:
+            raise self.wrong(name, f"a whole number from {least} on")
+        return value
+
+    def real(self, name: str, *, most: float = _LARGEST) -> float:
+        """Return a number from 0 to `most`."""
+        value: float = self.value(name)
+        if type(value) not in (int, float) or not 0 <= value <= most:
+            raise self.wrong(name, f"a number from 0 to {most:g}")
+        return value
+
+    def flag(self, name: str, default: Any = _MISSING) -> bool:
+        """Return true or false."""
+        value = self.value(name, default)
+        if type(value) is not bool:
+            raise self.wrong(name, "true or false")
+        return value
+
+    def plain(self, name: str) -> Any:
+        """Return a text, a number, true, false or null."""
+        value = self.value(name)
+        if not isinstance(value, str | int | float | None):
+            raise self.wrong(name, "a plain value")
+        return value
+
+    def one_of(self, name: str, kind: type[_E]) -> _E:
+        """Return a member of an enumeration, by its value."""
+        try:
+            return kind(self.text(name))
+        except ValueError:
+            raise self.wrong(name, f"one of {[member.value for member in kind]}") from None
+
+    def moment(self, name: str) -> datetime:
+        """Return a time, which is stored as microseconds since 1970."""
+        first, last = TIMES
+        try:
+            moment = from_unix_us(self.number(name, least=-_LARGEST))
+        except OverflowError:
+            moment = None
+        if moment is None or not first <= moment <= last:
+            raise self.wrong(name, f"a time from {first:%Y} to {last:%Y}")
+        return moment
+
+    def duration(self, name: str) -> timedelta:
+        """Return a length of time, which is stored as microseconds."""
+        duration = timedelta(microseconds=self.number(name))
+        if duration > LONGEST_DURATION:
+            raise self.wrong(name, f"at most {LONGEST_DURATION}")
+        return duration
+
+    def binary(self, name: str) -> bytes:
+        """Return bytes, which are stored as hexadecimal digits."""
+        try:
+            return bytes.fromhex(self.text(name))
+        except ValueError:
+            raise self.wrong(name, "hexadecimal digits") from None
+
+    def array(self, name: str, default: Any = _MISSING) -> Sequence[Any]:
+        """Return an array."""
+        value = self.value(name, default)
+        if type(value) is not list and value is not default:
+            raise self.wrong(name, "an array")
+        items: Sequence[Any] = value
+        return items
+
+    def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
+        """Return an array of texts."""
+        texts = tuple(self.array(name, default))
+        if any(type(value) is not str for value in texts):
+            raise self.wrong(name, "an array of texts")
+        return texts
+
+    def names(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
+        """Return an array of texts that keys are made of."""
+        names = self.texts(name, default)
+        if not all(map(_NAME.fullmatch, names)):
+            raise self.wrong(name, "an array of names")
+        return names
+
+    def digests(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
+        """Return an array of ids."""
+        digests = self.texts(name, default)
+        if not all(map(_DIGEST.fullmatch, digests)):
+            raise self.wrong(name, "an array of ids of 64 hexadecimal digits")
+        return digests
+
+    def mapping(self, name: str, default: Any = _MISSING) -> Mapping[str, Any]:
+        """Return an object with values of any type."""
+        value = self.value(name, default)
+        if type(value) is not dict:
+            raise self.wrong(name, "an object")
+        mapping: Mapping[str, Any] = value
+        return mapping
+
+    def pairs(self, name: str, default: Any = _MISSING) -> Mapping[str, str]:
+        """Return an object whose values are texts."""
+        pairs = self.mapping(name, default)
+        if any(type(value) is not str for value in pairs.values()):
+            raise self.wrong(name, "an object of texts")
+        return pairs
+
+    def record(self, name: str) -> "Fields":
+        """Return an object as a record of its own."""
+        return Fields(self.mapping(name), f"{self.what}, {name}")
+
+    def records(self, name: str, default: Any = _MISSING) -> Iterator["Fields"]:
+        """Yield the objects of an array."""
+        for number, value in enumerate(self.array(name, default)):
+            yield Fields(value, f"{self.what}, {name}[{number}]")
+
+    def rows(
+        self, name: str, columns: Sequence[str], default: Any = _MISSING
+    ) -> Iterator["Fields"]:
+        """Yield the arrays of an array, the places of each named by `columns`."""
+        for number, value in enumerate(self.array(name, default)):
+            yield row(value, columns, f"{self.what}, {name}[{number}]")
+
+    def moves(self, name: str) -> tuple[Move, ...]:
+        """Return the moves of a branch, oldest first."""
+        return tuple(
+            Move(
+                unix_us(move.moment("at_us")),
+                move.text("action"),
+                move.digest("commit"),
+                move.text("actor"),
+            )
+            for move in self.rows(name, Move._fields)
+        )
 
 
-def _rare_change(
-    key: bytes, raw: bytes, on_borrowed: Callable[[bytes, bytes], None] | None
-) -> tuple[bytes, bytes | None, bytes | None]:
-    if raw == TOMBSTONE:
-        return key, None, None
-    if is_replacement(raw):
-        return Replacement(key, raw[1:_HEADER], raw[_HEADER:])
-    if raw[:1] == _BORROWED:
-        if on_borrowed is not None:
-            on_borrowed(key, raw)
-        return key, raw[_EPOCH_END : _HEADER + _EPOCH_END - 1], raw[_HEADER + _EPOCH_END - 1 :]
-    raise _unknown_write(raw)
+def row(value: Any, columns: Sequence[str], what: str) -> Fields:
+    """Return an array as a record, its places named by `columns`.
 
-
-def staged_changes(
-    items: Iterable[tuple[bytes, bytes]],
-    on_borrowed: Callable[[bytes, bytes], None] | None = None,
-) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    """Return (key, record id, value record) of staged writes; None twice for a deletion.
-
-    One that replaces is a `Replacement`.
-
-    Args:
-        items: Keys and staged writes.
-        on_borrowed: Called with each that borrows bytes, when it is reached.
+    Raises:
+        CorruptionError: It is no array of that length.
     """
-    # slices written out: a commit passes here once for every entry
-    return (
-        (key, raw[1:_HEADER], raw[_HEADER:])
-        if raw and raw[0] == _LIVE_BYTE
-        else _rare_change(key, raw, on_borrowed)
-        for key, raw in items
-    )
-
-
-def encode_branch(record: BranchRecord) -> bytes:
-    """Return the branch record's JSON."""
-    return encode_json(
-        {
-            "name": record.name,
-            "commit": record.commit_id,
-            "staging": record.staging_token,
-            "sealed": record.sealed_tokens,
-            "sealed_order": _SEALED_ORDER,
-            "attempt": record.attempt,
-            "fence": record.fence,
-            "hidden": record.hidden,
-            "nonce": record.nonce,
-            "born": record.born,
-            "moves": record.moves,
-            "pages": record.pages,
-        }
-    )
-
-
-def decode_branch(raw: bytes) -> BranchRecord:
-    """Return the branch record, or raise CorruptionError."""
-    fields = Fields(decode_json(raw, "branch record"), "branch record")
-    if fields.text("sealed_order") != _SEALED_ORDER:
-        raise fields.wrong("sealed_order", f"{_SEALED_ORDER!r}, unless a newer graveler wrote it")
-    return BranchRecord(
-        name=fields.name("name"),
-        commit_id=fields.digest("commit"),
-        staging_token=fields.name("staging"),
-        sealed_tokens=fields.names("sealed"),
-        attempt=fields.number("attempt"),
-        fence=fields.text("fence"),
-        hidden=fields.flag("hidden"),
-        nonce=fields.text("nonce"),
-        born=fields.text("born"),
-        moves=read_moves(fields),
-        pages=fields.number("pages"),
-    )
-
-
-def encode_moves(moves: Iterable[Move]) -> bytes:
-    """Return the JSON of one page of the log of moves."""
-    return encode_json(list(moves))
-
-
-def decode_moves(raw: bytes) -> tuple[Move, ...]:
-    """Return one page of the log of moves, or raise CorruptionError."""
-    what = "page of moves"
-    return read_moves(Fields({"moves": decode_json(raw, what)}, what))
-
-
-def read_moves(fields: Fields) -> tuple[Move, ...]:
-    """Return the field ``moves`` of a record, or raise CorruptionError."""
-    return tuple(
-        Move(
-            unix_us(move.moment("at_us")),
-            move.text("action"),
-            move.digest("commit"),
-            move.text("actor"),
+    if type(value) is not list or len(value) != len(columns):
+        raise CorruptionError(
+            f"{what} cannot be read: {_brief.repr(value)} is not an array of {', '.join(columns)}"
         )
-        for move in fields.rows("moves", Move._fields)
-    )
-
-
-def encode_commit(commit: Commit) -> bytes:
-    """Return the commit record's JSON; the id is its key."""
-    spans = commit.spans
-    return encode_json(
-        {
-            "metarange": commit.metarange,
-            "parents": commit.parents,
-            "generation": commit.generation,
-            "message": commit.message,
-            "committer": commit.committer,
-            "created": unix_us(commit.created),
-            "metadata": dict(commit.metadata),
-            "tokens": commit.tokens,
-            "spans": None if spans is None else [[one.hex(), last.hex()] for one, last in spans],
-        }
-    )
-
-
-def decode_commit(identifier: str, raw: bytes) -> Commit:
-    """Return the commit stored under `identifier`, or raise CorruptionError."""
-    what = f"commit {identifier}"
-    if len(raw) > RECORD_BYTES:
-        raise CorruptionError(f"{what} has a record of {len(raw)} bytes: at most {RECORD_BYTES}")
-    return read_commit(identifier, Fields(decode_json(raw, what), what))
-
-
-def read_commit(identifier: str, fields: Fields) -> Commit:
-    """Return the commit of a record's fields, or raise CorruptionError."""
-    spans = None
-    if fields.value("spans") is not None:
-        pairs = fields.rows("spans", ("first", "last"))
-        spans = tuple((span.binary("first"), span.binary("last")) for span in pairs)
-    return Commit(
-        id=identifier,
-        metarange=fields.digest("metarange"),
-        parents=fields.digests("parents"),
-        generation=fields.number("generation", least=1),
-        message=fields.text("message"),
-        committer=fields.text("committer"),
-        created=fields.moment("created"),
-        metadata=fields.pairs("metadata"),
-        tokens=fields.names("tokens", ()),
-        spans=spans,
-    )
+    return Fields(dict(zip(columns, value, strict=True)), what)

@@ -17,9 +17,8 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter, Splitting
 from graveler.committed.table import Record
 from graveler.errors import UnsortedKeysError
-from graveler.identity import record_id
 from graveler.model import RangeInfo, Summary
-from graveler.records import Replacement
+from graveler.values import Replacement, record_id
 
 C = TypeVar("C", bound=tuple[Any, ...])
 Settle = Callable[[C, Record | None], Record | None]

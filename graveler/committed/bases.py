@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler.committed.metarange import get
 from graveler.committed.range_store import RangeStore
-from graveler.records import value_identity
+from graveler.values import value_identity
 
 
 class Unresolved(Enum):

@@ -15,7 +15,7 @@ from graveler.committed import metarange
 from graveler.committed.metarange import prefix_end, read, stream, within
 from graveler.committed.range_store import RangeStore
 from graveler.model import RangeInfo
-from graveler.records import value_identity
+from graveler.values import value_identity
 
 _min_key = attrgetter("min_key")
 

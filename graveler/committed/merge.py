@@ -40,7 +40,7 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.range_writer import RangeWriter, Splitting
 from graveler.committed.table import Record
 from graveler.errors import InvalidInputError
-from graveler.identity import record_id
+from graveler.values import record_id
 
 SHOWN: Final = 1_000
 """Conflicts that are kept; those after them are counted."""

@@ -14,10 +14,9 @@ from typing import Final
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table import Scratch, TableKind, table_properties
 from graveler.errors import CorruptionError
-from graveler.identity import range_id, record_id
 from graveler.model import RangeInfo
-from graveler.records import decode_range_info, encode_range_info
 from graveler.sstable.writer import TableWriter
+from graveler.values import decode_range_info, encode_range_info, range_id, record_id
 
 EMPTY_METARANGE: Final = sha256(b"").hexdigest()
 _max_key = attrgetter("max_key")

@@ -19,10 +19,9 @@ from xxhash import xxh64_intdigest as xxh64
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table import Record, Scratch, TableFile, TableKind, table_properties
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
-from graveler.identity import range_id
 from graveler.model import PATH_BYTES, RangeInfo
-from graveler.records import RECORD_ID_BYTES
 from graveler.sstable.writer import TableWriter
+from graveler.values import RECORD_ID_BYTES, range_id
 
 HASH_SEED: Final = 42
 HASH_MASK: Final = (1 << 63) - 1

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from graveler.errors import CorruptionError
-from graveler.identity import record_id
 from graveler.model import RangeInfo
-from graveler.records import FORMAT, RECORD_ID_BYTES, check_format
+from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
+from graveler.values import RECORD_ID_BYTES, record_id
 
 _MOST_IN_MEMORY: Final = 10
 """Files at once: as many as the publisher puts and one writer writes."""

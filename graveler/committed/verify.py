@@ -11,8 +11,8 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.table import TableKind, check_table, table_properties
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import RangeInfo
-from graveler.records import decode_range_info
 from graveler.sstable.reader import TableReader
+from graveler.values import decode_range_info
 
 
 class Problem(NamedTuple):

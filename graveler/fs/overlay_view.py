@@ -10,8 +10,8 @@ from graveler.objects.store import Body
 from graveler.reads import View
 from graveler.reads.listing import Scan, overlay
 from graveler.reads.view import find_value, snapshot
-from graveler.records import TOMBSTONE, decode_entry, stage_entry, staged_value
 from graveler.repository import Branch
+from graveler.values import TOMBSTONE, decode_entry, stage_entry, staged_value
 
 
 class OverlayView(View):

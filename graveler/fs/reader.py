@@ -23,7 +23,7 @@ from graveler.reads import Stores
 from graveler.reads.files import download, read_entry, read_range
 from graveler.reads.listing import first_key, list_entries
 from graveler.reads.view import find_value, snapshot
-from graveler.records import value_identity
+from graveler.values import value_identity
 
 _READERS: Final = 8
 _Info = dict[str, Any]

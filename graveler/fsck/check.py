@@ -16,13 +16,12 @@ from graveler.errors import CorruptionError, RefNotFoundError
 from graveler.fsck.checkpoint import Checkpoint
 from graveler.fsck.objects import Depth, ObjectCheck, Pace
 from graveler.fsck.report import FsckReport, Problem, ProblemKind
-from graveler.identity import entry_identity, record_id
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
 from graveler.process import Progress, batches, no_progress
 from graveler.reads import Stores
-from graveler.records import decode_entry, staged_changes, value_identity
 from graveler.refs import Refs
 from graveler.sstable.reader import TableReader
+from graveler.values import decode_entry, entry_identity, record_id, staged_changes, value_identity
 
 _CHUNK: Final = 1_000
 _ORDER: Final = list(ProblemKind)

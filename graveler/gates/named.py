@@ -16,12 +16,11 @@ from types import ModuleType
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError, MissingDependencyError
-from graveler.fields import Fields
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, gate_of
 from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate, as_gate
 from graveler.gates.isolation.pickling import path_of
-from graveler.records import decode_json, encode_json
+from graveler.records import Fields, decode_json, encode_json
 
 _OURS: Final = "graveler.gates"
 

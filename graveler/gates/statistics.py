@@ -20,13 +20,12 @@ from itertools import islice
 from typing import Any, BinaryIO, Final
 
 from graveler.errors import CorruptionError
-from graveler.fields import Fields
 from graveler.gates.declaration import plain
 from graveler.gates.footers import Column, Files, Footer, merged, read_footer, reading
 from graveler.model import Change, Commit, Entry
 from graveler.names import path_key
 from graveler.reads.stores import Stores
-from graveler.records import decode_json, encode_json
+from graveler.records import Fields, decode_json, encode_json
 from graveler.refs import log
 
 _MOST_COLUMNS: Final = 200

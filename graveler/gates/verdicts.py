@@ -14,7 +14,6 @@ from typing import Any, Final, Self
 from graveler.clock import unix_us
 from graveler.committed import diff, scan
 from graveler.committed.metarange import read as read_metarange
-from graveler.fields import Fields
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import CHANGES, CONTENT, HISTORY
 from graveler.gates.gate import Gate
@@ -22,7 +21,7 @@ from graveler.gates.statistics import last_touch
 from graveler.names import path_key
 from graveler.reads.listing import within
 from graveler.reads.stores import Stores
-from graveler.records import decode_json, encode_json, read_key
+from graveler.records import Fields, decode_json, encode_json, read_key
 
 _VERDICT: Final = b"verdict/"
 _JUDGED: Final = b"judged/"

@@ -14,10 +14,9 @@ from typing import Final
 
 from graveler.clock import Clock
 from graveler.errors import ThrottledError
-from graveler.fields import Fields
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
-from graveler.records import FORMAT, decode_json, encode_json, read_key
+from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.retries import longest_pause
 
 _PREFIX: Final = b"file/"

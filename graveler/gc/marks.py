@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from graveler.clock import Clock, IdSource, from_unix_us, unix_us
 from graveler.errors import NotFoundError, ObjectNotFoundError, StateError
-from graveler.fields import Fields, row
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.model import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
-from graveler.records import FORMAT, decode_json, encode_json
+from graveler.records import FORMAT, Fields, decode_json, encode_json, row
 from graveler.repository.borrowed import CONDEMNED
 
 FOLDER: Final = "_graveler/gc"

@@ -12,8 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from graveler.errors import InvalidInputError, NotFoundError
-from graveler.fields import Fields, row
-from graveler.records import FORMAT
+from graveler.records import FORMAT, Fields, row
 from graveler.refs.settings import Setting, Settings
 
 

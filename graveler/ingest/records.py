@@ -13,10 +13,9 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from graveler.clock import unix_us
-from graveler.fields import Fields
 from graveler.kv.record_store import RecordStore
 from graveler.reads.stores import Stores
-from graveler.records import decode_json, encode_json
+from graveler.records import Fields, decode_json, encode_json
 from graveler.runs.record import Refusal
 
 

@@ -7,11 +7,10 @@ from typing import Final, Self
 from graveler.clock import Clock, IdSource
 from graveler.committed import Splitting
 from graveler.errors import CorruptionError, InvalidInputError
-from graveler.fields import Fields, row
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import check_repository
-from graveler.records import FORMAT, decode_json, encode_json, read_key
+from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key, row
 
 _PARTITION: Final = "lake"
 _PREFIX: Final = b"repository/"

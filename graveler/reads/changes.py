@@ -24,8 +24,8 @@ from graveler.errors import ExpiredError
 from graveler.model import Change, ChangeKind, Commit
 from graveler.names import path_key
 from graveler.reads.stores import Stores
-from graveler.records import decode_entry
 from graveler.refs import log, walk
+from graveler.values import decode_entry
 
 _FAR: Final = 2_000
 

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
-from graveler.records import decode_entry, staged_value
+from graveler.values import decode_entry, staged_value
 
 Scan = Callable[[bytes], Iterator[tuple[bytes, bytes]]]
 """One version of a tree below a prefix: yields (key, value record) from the key given on."""

@@ -24,8 +24,8 @@ from graveler.reads.changes import change_of
 from graveler.reads.files import open_entry, read_entry
 from graveler.reads.listing import Scan, Spool, first_key, list_entries, overlay, within
 from graveler.reads.stores import Stores
-from graveler.records import decode_entry, is_replacement, staged_value
 from graveler.retries import backoff
+from graveler.values import decode_entry, is_replacement, staged_value
 
 _ATTEMPTS: Final = 100
 _T = TypeVar("_T")

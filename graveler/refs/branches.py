@@ -24,14 +24,55 @@ from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
 from graveler.names import check_branch, is_of_run
 from graveler.process import refuse_writes
-from graveler.records import decode_branch, encode_branch, read_key
+from graveler.records import Fields, decode_json, encode_json, read_key
 from graveler.refs.moves import Moves
 
 _PREFIX: Final = b"branch/"
 _OF_RUNS: Final = b"branch/~"
+_SEALED_ORDER: Final = "oldest-first"
 _TRIES: Final = 3
-_decoded = lru_cache(maxsize=1024)(decode_branch)  # one version of a branch is read many times
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick"})
+
+
+def encode_branch(record: BranchRecord) -> bytes:
+    """Return the branch record's JSON."""
+    return encode_json(
+        {
+            "name": record.name,
+            "commit": record.commit_id,
+            "staging": record.staging_token,
+            "sealed": record.sealed_tokens,
+            "sealed_order": _SEALED_ORDER,
+            "attempt": record.attempt,
+            "fence": record.fence,
+            "hidden": record.hidden,
+            "nonce": record.nonce,
+            "born": record.born,
+            "moves": record.moves,
+            "pages": record.pages,
+        }
+    )
+
+
+@lru_cache(maxsize=1024)  # one version of a branch is read many times
+def decode_branch(raw: bytes) -> BranchRecord:
+    """Return the branch record, or raise CorruptionError."""
+    fields = Fields(decode_json(raw, "branch record"), "branch record")
+    if fields.text("sealed_order") != _SEALED_ORDER:
+        raise fields.wrong("sealed_order", f"{_SEALED_ORDER!r}, unless a newer graveler wrote it")
+    return BranchRecord(
+        name=fields.name("name"),
+        commit_id=fields.digest("commit"),
+        staging_token=fields.name("staging"),
+        sealed_tokens=fields.names("sealed"),
+        attempt=fields.number("attempt"),
+        fence=fields.text("fence"),
+        hidden=fields.flag("hidden"),
+        nonce=fields.text("nonce"),
+        born=fields.text("born"),
+        moves=fields.moves("moves"),
+        pages=fields.number("pages"),
+    )
 
 
 def branch_key(name: str) -> bytes:
@@ -69,7 +110,7 @@ class Branches:
     def find(self, name: str) -> BranchRecord | None:
         """Return the present record of the branch, or None."""
         stored = self._reads.get(name)
-        return None if stored is None else _decoded(stored.value)
+        return None if stored is None else decode_branch(stored.value)
 
     def get(self, name: str) -> BranchRecord:
         """Return the present record of the branch, or raise RefNotFoundError."""
@@ -80,7 +121,7 @@ class Branches:
         stored = self._reads.get(name)
         if stored is None:
             raise RefNotFoundError(f"no branch {name!r}: `graveler branch list` shows all branches")
-        return _decoded(stored.value), stored.predicate
+        return decode_branch(stored.value), stored.predicate
 
     def replace(
         self, record: BranchRecord, predicate: Predicate, *, action: str = "move"
@@ -148,7 +189,7 @@ class Branches:
             seen = self._kv.get(self._partition, branch_key(written.name))
         except BackendUnavailableError:
             raise unknown from None
-        record = None if seen is None else _decoded(seen.value)
+        record = None if seen is None else decode_branch(seen.value)
         if record is not None and record.nonce == written.nonce:
             return True
         if predicate is ABSENT:

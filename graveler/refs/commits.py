@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from hashlib import sha256
 from itertools import islice
 from threading import RLock
 from typing import Final
@@ -27,24 +28,40 @@ from graveler.errors import (
     RefNotFoundError,
     ThrottledError,
 )
-from graveler.fields import Fields
-from graveler.identity import commit_id
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.model import RECORD_BYTES, Commit
 from graveler.names import check_pairs
-from graveler.records import (
-    FORMAT,
-    decode_commit,
-    decode_json,
-    encode_commit,
-    encode_json,
-    read_key,
-)
+from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
+from graveler.values import framed_list, framed_number, framed_pairs, framed_text
 
 _PREFIX: Final = b"commit/"
 _CACHED: Final = 10_000
 _SHORTEST_PREFIX: Final = 4
+
+
+def commit_id(
+    *,
+    metarange: str,
+    parents: tuple[str, ...],
+    message: str,
+    committer: str,
+    created: datetime,
+    metadata: Mapping[str, str],
+) -> str:
+    """Return the id of a commit, 64 hex digits.
+
+    The generation is left out: it follows from the parents.
+    """
+    return sha256(
+        b"commit:1"
+        + framed_text(committer)
+        + framed_text(message)
+        + framed_text(metarange)
+        + framed_number(unix_us(created))
+        + framed_pairs(metadata)
+        + framed_list(parents)
+    ).hexdigest()
 
 
 def id_of(commit: Commit) -> str:
@@ -303,3 +320,49 @@ def read_expired(fields: Fields, *, gone: bool | None) -> Expired:
     """Return a stored record, or raise CorruptionError; `gone` if the record has no such field."""
     at = unix_us(fields.moment("at"))
     return Expired(fields.text("mark"), at, fields.flag("gone") if gone is None else gone)
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """Return the commit record's JSON; the id is its key."""
+    spans = commit.spans
+    return encode_json(
+        {
+            "metarange": commit.metarange,
+            "parents": commit.parents,
+            "generation": commit.generation,
+            "message": commit.message,
+            "committer": commit.committer,
+            "created": unix_us(commit.created),
+            "metadata": dict(commit.metadata),
+            "tokens": commit.tokens,
+            "spans": None if spans is None else [[one.hex(), last.hex()] for one, last in spans],
+        }
+    )
+
+
+def decode_commit(identifier: str, raw: bytes) -> Commit:
+    """Return the commit stored under `identifier`, or raise CorruptionError."""
+    what = f"commit {identifier}"
+    if len(raw) > RECORD_BYTES:
+        raise CorruptionError(f"{what} has a record of {len(raw)} bytes: at most {RECORD_BYTES}")
+    return read_commit(identifier, Fields(decode_json(raw, what), what))
+
+
+def read_commit(identifier: str, fields: Fields) -> Commit:
+    """Return the commit of a record's fields, or raise CorruptionError."""
+    spans = None
+    if fields.value("spans") is not None:
+        pairs = fields.rows("spans", ("first", "last"))
+        spans = tuple((span.binary("first"), span.binary("last")) for span in pairs)
+    return Commit(
+        id=identifier,
+        metarange=fields.digest("metarange"),
+        parents=fields.digests("parents"),
+        generation=fields.number("generation", least=1),
+        message=fields.text("message"),
+        committer=fields.text("committer"),
+        created=fields.moment("created"),
+        metadata=fields.pairs("metadata"),
+        tokens=fields.names("tokens", ()),
+        spans=spans,
+    )

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
-from graveler.fields import Fields, row
 from graveler.model import Commit
 from graveler.names import check_branch, check_repository, check_tag
-from graveler.records import FORMAT, decode_json, encode_commit, encode_json, read_commit
-from graveler.refs.commits import Expired, id_of, read_expired
+from graveler.records import FORMAT, Fields, decode_json, encode_json, row
+from graveler.refs.commits import Expired, encode_commit, id_of, read_commit, read_expired
 from graveler.refs.refs import Refs
 from graveler.refs.settings import read_actions, read_gate_rules
 

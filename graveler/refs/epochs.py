@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from graveler.clock import Clock, IdSource
-from graveler.fields import Fields
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT, KVStore
-from graveler.records import FORMAT, decode_json, encode_json
+from graveler.records import FORMAT, Fields, decode_json, encode_json
 
 _KEY: Final = b"epoch"
 _WHAT: Final = "epoch of sweeps"

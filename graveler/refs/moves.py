@@ -17,25 +17,17 @@ every 50th deletion or line removes older ones.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from graveler.clock import Clock, IdSource, unix_us
 from graveler.config import default_committer
 from graveler.errors import CorruptionError
-from graveler.fields import Fields
 from graveler.kv.store import KVStore
 from graveler.model import BranchRecord, Move
 from graveler.names import is_of_run
-from graveler.records import (
-    decode_json,
-    decode_moves,
-    encode_json,
-    encode_moves,
-    read_key,
-    read_moves,
-)
+from graveler.records import Fields, decode_json, encode_json, read_key
 
 DELETED: Final = "delete"
 _KEPT: Final = 8
@@ -248,8 +240,19 @@ def _decode_life(key: bytes, raw: bytes) -> Life:
     fields = Fields(decode_json(raw, what), what)
     return Life(
         born=match[1],
-        moves=read_moves(fields),
+        moves=fields.moves("moves"),
         pages=int(match[2]),
         hidden=fields.flag("hidden"),
         run=fields.flag("run"),
     )
+
+
+def encode_moves(moves: Iterable[Move]) -> bytes:
+    """Return the JSON of one page of the log of moves."""
+    return encode_json(list(moves))
+
+
+def decode_moves(raw: bytes) -> tuple[Move, ...]:
+    """Return one page of the log of moves, or raise CorruptionError."""
+    what = "page of moves"
+    return Fields({"moves": decode_json(raw, what)}, what).moves("moves")

@@ -15,11 +15,10 @@ from typing import Any, Final, Generic, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import InvalidInputError, ProtectedBranchError
-from graveler.fields import Fields
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.process import refuse_writes
-from graveler.records import decode_json, encode_json
+from graveler.records import Fields, decode_json, encode_json
 
 S = TypeVar("S")
 

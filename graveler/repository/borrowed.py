@@ -29,11 +29,12 @@ from graveler.errors import (
 from graveler.model import Entry
 from graveler.objects.address import is_own
 from graveler.reads.stores import Stores
-from graveler.records import decode_entry, decode_json, stage_entry, staged_epoch, staged_value
+from graveler.records import decode_json
 from graveler.refs import Epoch
 from graveler.repository.links import look_up
 from graveler.retries import backoff
 from graveler.staging import HOLD
+from graveler.values import decode_entry, stage_entry, staged_epoch, staged_value
 
 CONDEMNED: Final = "data"
 SPARED: Final = "spared"

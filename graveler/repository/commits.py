@@ -34,11 +34,11 @@ from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit, Summary
 from graveler.publishing.landing import CommitSpec, LookAgain, Tip, land, make_commit
 from graveler.reads.stores import Stores
-from graveler.records import staged_changes
 from graveler.refs import move
 from graveler.refs.branches import check_fence, owned
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.staging import is_laid
+from graveler.values import staged_changes
 
 _ATTEMPTS: Final = 200
 _MOST_REFUSED: Final = 64

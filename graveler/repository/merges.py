@@ -20,8 +20,8 @@ from graveler.model import BranchRecord, ChangedBy, Commit, Conflict, Entry
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
-from graveler.records import decode_entry
 from graveler.refs import line_outside, merge_bases
+from graveler.values import decode_entry
 
 STRATEGIES: Final = (None, "source-wins", "dest-wins")
 

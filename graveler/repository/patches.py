@@ -23,10 +23,10 @@ from graveler.errors import (
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, LookAgain, Tip, land, make_commit
 from graveler.reads.stores import Stores
-from graveler.records import staged_changes
 from graveler.refs import move
 from graveler.refs.branches import check_fence, owned
 from graveler.staging import laid_token
+from graveler.values import staged_changes
 
 _MOST_SEALED: Final = 64
 

@@ -16,11 +16,11 @@ from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.store import Body
 from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
-from graveler.records import TOMBSTONE, stage_entry
 from graveler.refs.branches import check_fence, owned
 from graveler.repository.borrowed import confirm, held, rows_of
 from graveler.repository.links import linked
 from graveler.retries import backoff
+from graveler.values import TOMBSTONE, stage_entry
 
 _ATTEMPTS: Final = 100
 _CHUNK: Final = 20_000

@@ -18,10 +18,10 @@ from graveler.committed.diff import same_content
 from graveler.errors import MergeConflictError
 from graveler.model import Commit, Conflict
 from graveler.reads.stores import Stores
-from graveler.records import decode_entry
 from graveler.refs import is_ancestor, log
 from graveler.runs.record import RunRecord
 from graveler.runs.step import own_steps, work_of
+from graveler.values import decode_entry
 
 _SHOWN: Final = 5
 

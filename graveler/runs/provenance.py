@@ -10,10 +10,10 @@ from graveler.model import Commit, Entry
 from graveler.names import path_key
 from graveler.reads import changes
 from graveler.reads.view import Ref, find_value
-from graveler.records import decode_entry
 from graveler.refs import resolve_to_read
 from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
+from graveler.values import decode_entry
 
 _JOB: Final = {"airflow": "dag_id", "dagster": "job"}
 _PARTITION: Final = {"airflow": "partition_key", "dagster": "partition"}

@@ -7,10 +7,9 @@ from typing import Any, Final, Self
 
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
-from graveler.fields import Fields
 from graveler.gates import Verdict
 from graveler.gates.verdicts import read_verdict
-from graveler.records import decode_json, encode_json
+from graveler.records import Fields, decode_json, encode_json
 from graveler.runs.state import RunEvent, RunState, next_state
 
 LEASE: Final = timedelta(minutes=15)

@@ -25,13 +25,12 @@ from graveler.errors import (
     InvalidInputError,
     RunNotFoundError,
 )
-from graveler.fields import Fields
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import run_branch
 from graveler.process import refuse_writes
 from graveler.reads.stores import Stores
-from graveler.records import decode_json, encode_json, read_key
+from graveler.records import Fields, decode_json, encode_json, read_key
 from graveler.runs.record import RunRecord, decode_run, encode_run
 
 _RUN: Final = b"run/"

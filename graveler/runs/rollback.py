@@ -18,7 +18,6 @@ from graveler.model import Commit, Conflict
 from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec
 from graveler.reads.stores import Stores
-from graveler.records import value_identity
 from graveler.refs import is_ancestor, log
 from graveler.repository import reverts
 from graveler.runs.history import standing_reverts
@@ -26,6 +25,7 @@ from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
+from graveler.values import value_identity
 
 _NAMED: Final = 5
 _HOURS: Final = ("hour", "hours", "late")

@@ -20,12 +20,10 @@ from typing import Literal, Self
 from graveler.arguments import text
 from graveler.committed import CONFLICT, Unresolved, apply, diff, get, same_records
 from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
-from graveler.identity import record_id
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
-from graveler.records import value_identity
 from graveler.refs import remove
 from graveler.refs.branches import owned
 from graveler.repository.merges import merge_trees
@@ -33,6 +31,7 @@ from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch, replace_branch, run_head
 from graveler.runs.record import encode_inputs
 from graveler.runs.records import RunRecords
+from graveler.values import record_id, value_identity
 
 _log = logging.getLogger(__name__)
 

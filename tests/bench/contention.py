@@ -19,9 +19,9 @@ from graveler.config import write_default_config
 from graveler.errors import GravelerError, NoChangesError
 from graveler.model import Entry
 from graveler.names import path_key
-from graveler.records import stage_entry, staged_changes
 from graveler.refs import move
 from graveler.testing.world import link_unseen
+from graveler.values import stage_entry, staged_changes
 from tests.bench.lakes import entries, entry
 from tests.bench.measure import Result, at_least, ms, percentile, progress, reported
 from tests.harness.servers.postgres import postgres_server, schema, socket_of

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from graveler.committed import EMPTY_METARANGE, Splitting
-from graveler.identity import commit_id
 from graveler.lake import Repository
 from graveler.model import BranchRecord, Commit
 from graveler.names import run_branch
-from graveler.records import encode_branch
-from graveler.refs.branches import branch_key
+from graveler.refs.branches import branch_key, encode_branch
+from graveler.refs.commits import commit_id
 from graveler.runs import RunState
 from graveler.runs.record import encode_run
 from graveler.runs.records import _due_key, opened_key

@@ -15,8 +15,8 @@ from graveler.lake import Branch
 from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.names import path_key
-from graveler.records import stage_entry
 from graveler.testing.world import link_unseen
+from graveler.values import stage_entry
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, at_most, clocked, ms, percentile, progress
 

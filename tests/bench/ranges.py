@@ -17,7 +17,7 @@ from graveler.committed import RangeCache, RangeStore, RangeWriter, Splitting
 from graveler.committed.table import Record
 from graveler.names import path_key
 from graveler.objects.local import LocalStore
-from graveler.records import stage_entry, staged_changes
+from graveler.values import stage_entry, staged_changes
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, alternate, at_least, progress, timed
 

@@ -10,20 +10,20 @@ from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Splittin
 from graveler.committed.table import TableKind, table_properties
 from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError
-from graveler.identity import record_id
 from graveler.model import Entry, RangeInfo
 from graveler.objects.memory import MemoryStore
-from graveler.records import (
+from graveler.sstable.reader import TableReader
+from graveler.sstable.writer import TableWriter
+from graveler.values import (
     decode_entry,
     decode_range_info,
     decode_value,
     encode_entry,
     encode_range_info,
     encode_value,
+    record_id,
     value_identity,
 )
-from graveler.sstable.reader import TableReader
-from graveler.sstable.writer import TableWriter
 
 SPLITTING = Splitting(max_bytes=1_500, raggedness=1 << 62)
 MUTANTS = 500

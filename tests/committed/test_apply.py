@@ -12,7 +12,7 @@ from graveler.committed.verify import verify_metarange
 from graveler.errors import UnsortedKeysError
 from graveler.model import Summary
 from graveler.objects.memory import MemoryStore
-from graveler.records import Replacement
+from graveler.values import Replacement
 from tests.committed.trees import (
     CRUMBS,
     WHOLE,

@@ -12,11 +12,10 @@ from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import RangeCache, RangeStore
 from graveler.committed.range_writer import Splitting
 from graveler.committed.table import TableKind
-from graveler.identity import entry_identity, record_id
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
-from graveler.records import decode_value, encode_entry
 from graveler.sstable.reader import TableReader
+from graveler.values import decode_value, encode_entry, entry_identity, record_id
 
 DOCS = Path(__file__).parents[2] / "docs" / "formats"
 ENTRIES = [

@@ -9,9 +9,8 @@ from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import MetarangeMemory
 from graveler.errors import CorruptionError
-from graveler.identity import range_id, record_id
 from graveler.model import RangeInfo
-from graveler.records import encode_range_info
+from graveler.values import encode_range_info, range_id, record_id
 from tests.committed.trees import CRUMBS, Forest, new_store, record, text_of
 
 

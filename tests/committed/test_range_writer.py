@@ -5,9 +5,9 @@ import pytest
 from graveler.committed.range_store import RangeCache, RangeStore
 from graveler.committed.range_writer import RangeWriter, Splitting
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
-from graveler.identity import range_id
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
+from graveler.values import range_id
 from tests.committed.trees import CRUMBS, WHOLE, new_store, record
 from tests.harness.programs import FORKS, output_of
 

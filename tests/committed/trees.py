@@ -10,11 +10,10 @@ from hashlib import sha256
 from graveler.committed import metarange
 from graveler.committed.range_store import RangeCache, RangeStore
 from graveler.committed.range_writer import RangeWriter, Splitting
-from graveler.identity import record_id
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
-from graveler.records import decode_value, encode_value
+from graveler.values import decode_value, encode_value, record_id
 
 WHOLE = Splitting(raggedness=1 << 62)
 """Ranges end only where the walk ends them."""

@@ -4,7 +4,7 @@ import pytest
 
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
-from graveler.records import stage_entry
+from graveler.values import stage_entry
 from tests.harness.worlds import ScriptedWorld
 
 ODD = ["/a", "a/", "a//b", ".", "..", "./a", "a/.", "a/../b", "../a", "a/..", "//", "/"]

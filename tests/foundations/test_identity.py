@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.clock import unix_us
-from graveler.identity import commit_id, entry_identity, range_id, record_id
 from graveler.model import Entry
-from graveler.records import encode_entry
+from graveler.refs.commits import commit_id
+from graveler.values import encode_entry, entry_identity, range_id, record_id
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "identity.md"
 CHECKSUM = "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"

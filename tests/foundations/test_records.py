@@ -11,19 +11,20 @@ from hypothesis import strategies as st
 
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
-from graveler.records import (
+from graveler.records import decode_json, encode_json
+from graveler.refs.branches import decode_branch, encode_branch
+from graveler.refs.commits import decode_commit, encode_commit
+from graveler.refs.epochs import Epoch
+from graveler.runs.record import Input, Refusal, RunRecord, decode_run, encode_run
+from graveler.runs.records import _decode_try
+from graveler.runs.state import RunState
+from graveler.values import (
     TOMBSTONE,
     Replacement,
-    decode_branch,
-    decode_commit,
     decode_entry,
-    decode_json,
     decode_range_info,
     decode_value,
-    encode_branch,
-    encode_commit,
     encode_entry,
-    encode_json,
     encode_range_info,
     encode_value,
     is_replacement,
@@ -32,10 +33,6 @@ from graveler.records import (
     staged_value,
     value_identity,
 )
-from graveler.refs.epochs import Epoch
-from graveler.runs.record import Input, Refusal, RunRecord, decode_run, encode_run
-from graveler.runs.records import _decode_try
-from graveler.runs.state import RunState
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "kv-layout.md"
 WHEN = datetime(2013, 1, 1, 5, tzinfo=UTC)

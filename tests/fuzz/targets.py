@@ -20,7 +20,6 @@ from graveler.errors import (
     NewerFormatError,
     OlderFormatError,
 )
-from graveler.fields import Fields
 from graveler.gates import Candidate
 from graveler.gates.named import NamedGate
 from graveler.gates.statistics import Statistics
@@ -30,24 +29,14 @@ from graveler.ingest.records import decode_hour, decode_quarantine, decode_stand
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import Stored
 from graveler.lake.catalogue import RepositoryRecord
-from graveler.records import (
-    TOMBSTONE,
-    decode_branch,
-    decode_entry,
-    decode_json,
-    decode_moves,
-    decode_range_info,
-    decode_value,
-    encode_value,
-    staged_epoch,
-    staged_value,
-)
+from graveler.records import Fields, decode_json
 from graveler.refs import resolve
+from graveler.refs.branches import decode_branch
 from graveler.refs.commits import Commits
 from graveler.refs.commits import _decode as decode_expired
 from graveler.refs.dump import read_dump
 from graveler.refs.epochs import _decode as decode_epoch
-from graveler.refs.moves import _decode_life, _tag_line
+from graveler.refs.moves import _decode_life, _tag_line, decode_moves
 from graveler.refs.refs import _commit_id
 from graveler.refs.settings import LINK_PLACES, PROTECTION, REQUIRED_GATES
 from graveler.repository.witness.known import decode_known
@@ -55,6 +44,15 @@ from graveler.repository.witness.marker import Marker, Owner, decode_marker, enc
 from graveler.runs.record import RunHandle, decode_run
 from graveler.runs.records import _decode_try, _read_due, _read_opened
 from graveler.sstable.reader import TableReader
+from graveler.values import (
+    TOMBSTONE,
+    decode_entry,
+    decode_range_info,
+    decode_value,
+    encode_value,
+    staged_epoch,
+    staged_value,
+)
 from tests.fuzz.mutations import damaged_bytes, damaged_json
 from tests.fuzz.specimens import build, opened
 from tests.harness.hostile import ANSWER, candidate_of, converse, framed, said

@@ -8,11 +8,11 @@ import pytest
 import graveler
 from graveler.fsck import FsckReport
 from graveler.fsck.objects import Pace
-from graveler.identity import record_id
 from graveler.model import Entry
-from graveler.records import decode_value, encode_commit, encode_entry, encode_value, stage_entry
+from graveler.refs.commits import encode_commit
 from graveler.testing.clock import FakeClock
 from graveler.testing.world import link_unseen
+from graveler.values import decode_value, encode_entry, encode_value, record_id, stage_entry
 
 EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
 

@@ -15,7 +15,8 @@ from graveler.kv import open_kv
 from graveler.lake import Lake
 from graveler.model import Entry
 from graveler.process import Inline
-from graveler.records import decode_commit, decode_entry, encode_entry, encode_value
+from graveler.refs.commits import decode_commit
+from graveler.values import decode_entry, encode_entry, encode_value
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "limits.md"
 STORES = ["memory", "sqlite", "rocksdb", "postgres", "mysql", "dynamodb"]

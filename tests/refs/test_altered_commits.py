@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graveler.errors import CorruptionError
-from graveler.records import encode_commit
+from graveler.refs.commits import encode_commit
 from tests.harness.worlds import ScriptedWorld, tree
 
 ALTERED = {

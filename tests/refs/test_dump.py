@@ -15,8 +15,8 @@ from graveler.errors import (
     NotFoundError,
     OlderFormatError,
 )
-from graveler.identity import commit_id
 from graveler.records import encode_json
+from graveler.refs.commits import commit_id
 from graveler.refs.dump import read_dump
 from tests.harness.worlds import ScriptedWorld
 

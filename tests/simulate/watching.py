@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from graveler.records import decode_branch
+from graveler.refs.branches import decode_branch
 from tests.simulate.scenarios.shared import Shared
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from graveler.model import Entry, Prefix
 from graveler.reads.listing import list_entries, overlay
-from graveler.records import TOMBSTONE, encode_entry, stage_entry
+from graveler.values import TOMBSTONE, encode_entry, stage_entry
 
 paths = st.text(alphabet="ab/é", min_size=1, max_size=5)
 

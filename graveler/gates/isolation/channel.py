@@ -11,11 +11,10 @@ import socket
 from typing import Any, Final, NamedTuple, NoReturn
 
 from graveler.errors import CorruptionError
-from graveler.fields import Fields
 from graveler.gates.declaration import plain, shortened
 from graveler.gates.gate import LONGEST_REASON, Answer
 from graveler.gates.statistics import Statistics
-from graveler.records import encode_json
+from graveler.records import Fields, encode_json
 
 _LENGTH: Final = 4
 _HEAD: Final = 2 * _LENGTH

@@ -35,7 +35,7 @@ from graveler.objects.verified import RangedFile, Verifier, verified_stream
 from graveler.process import only_judging
 from graveler.reads.files import refusal
 from graveler.reads.stores import Stores
-from graveler.records import decode_entry
+from graveler.values import decode_entry
 
 _GRACE_S: Final = 30.0
 _LONGEST_REPLY: Final = 1 << 30

@@ -13,9 +13,9 @@ from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.trees import keys_of_entry
 from graveler.model import BranchRecord
 from graveler.reads import Stores
-from graveler.records import staged_value
 from graveler.retries import backoff
 from graveler.staging import HOLD
+from graveler.values import staged_value
 
 _ATTEMPTS: Final = 1_000
 

@@ -10,8 +10,8 @@ from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.gc.reachability.scratch import Scratch
 from graveler.objects.address import is_own
 from graveler.reads import Stores
-from graveler.records import decode_entry, decode_range_info, decode_value
 from graveler.sstable.reader import TableReader
+from graveler.values import decode_entry, decode_range_info, decode_value
 
 _WHAT: Final = "nothing is collected before it is mended: run `graveler fsck`"
 

@@ -11,9 +11,8 @@ from graveler.errors import (
     KVOutdatedError,
     StorageMismatchError,
 )
-from graveler.fields import Fields
 from graveler.objects.store import ObjectStore
-from graveler.records import decode_json, encode_json
+from graveler.records import Fields, decode_json, encode_json
 from graveler.repository.witness.marker import MARKER, Marker, Owner
 
 _MOST_ISSUED: Final = 500

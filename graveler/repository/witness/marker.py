@@ -6,9 +6,8 @@ from typing import Final
 
 from graveler.clock import unix_us
 from graveler.errors import ObjectNotFoundError
-from graveler.fields import Fields
 from graveler.objects.store import ObjectStore
-from graveler.records import FORMAT, decode_json, encode_json
+from graveler.records import FORMAT, Fields, decode_json, encode_json
 
 MARKER: Final = "_graveler/marker"
 """Its key, in the storage of every repository."""

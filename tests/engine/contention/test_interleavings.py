@@ -16,11 +16,10 @@ from graveler.errors import (
     NoChangesError,
     RefNotFoundError,
 )
-from graveler.identity import record_id
 from graveler.model import Commit, Entry
-from graveler.records import encode_entry
 from graveler.refs import advance
 from graveler.repository.commits import MOST_SEALED, _seal  # what a commit does before it dies
+from graveler.values import encode_entry, record_id
 from tests.harness.worlds import SMALL, Points, ScriptedWorld, interleave, tree
 
 

@@ -20,10 +20,9 @@ import pytest
 
 from graveler.committed import EMPTY_METARANGE, Splitting, apply, diff, merge, merge_changes, scan
 from graveler.committed.merge import RawConflict
-from graveler.identity import record_id
 from graveler.model import Commit, Entry
-from graveler.records import decode_entry, encode_entry
 from graveler.repository.merges import find_bases
+from graveler.values import decode_entry, encode_entry, record_id
 from tests.harness.git import Git
 from tests.harness.worlds import ScriptedWorld
 

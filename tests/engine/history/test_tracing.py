@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.records import encode_commit
+from graveler.refs.commits import encode_commit
 from tests.harness.histories import commit, messages
 from tests.harness.worlds import ScriptedWorld
 

@@ -17,16 +17,15 @@ from graveler.errors import (
     OlderFormatError,
 )
 from graveler.fsck import fsck
-from graveler.identity import range_id, record_id
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.model import Entry, RangeInfo
 from graveler.names import path_key
 from graveler.objects.local import LocalStore
 from graveler.process import Inline
-from graveler.records import encode_entry, stage_entry
 from graveler.sstable.writer import TableWriter
 from graveler.testing.clock import FakeClock, SequenceIds
+from graveler.values import encode_entry, range_id, record_id, stage_entry
 
 _numbers = count(1)
 

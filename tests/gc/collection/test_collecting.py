@@ -21,13 +21,13 @@ from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
-from graveler.records import stage_entry
 from graveler.repository.commits import _seal
 from graveler.repository.witness.marker import MARKER, Marker, Owner, encode_marker
 from graveler.runs import RunState
 from graveler.testing.clock import FakeClock
 from graveler.testing.faults import ProcessDied, dies
 from graveler.testing.world import link_unseen
+from graveler.values import stage_entry
 from tests.harness.gc_lakes import DAY, NOW, check_sound, collect, commit, keys, link, pass_days
 from tests.harness.worlds import ScriptedWorld
 

@@ -10,7 +10,7 @@ from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundEr
 from graveler.gc.marks import Kind
 from graveler.gc.reachability.trees import keys_of_entry
 from graveler.model import Entry
-from graveler.records import encode_entry, encode_value
+from graveler.values import encode_entry, encode_value
 
 NOW = timedelta(0)
 KEY = "data/0a/part-0"

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from graveler.errors import GravelerError, NoChangesError, ObjectNotFoundError
 from graveler.lake.repository import Repository
 from graveler.model import Entry
-from graveler.records import decode_branch
+from graveler.refs.branches import decode_branch
 from graveler.repository import Branch
 from graveler.testing.faults import ProcessDied
 from graveler.testing.world import link_unseen

@@ -1,0 +1,325 @@
+"""Value records: what a range stores behind a key, their ids, and staged writes.
+
+Value record::
+
+    varint  length of identity
+    bytes   identity (content identity of an entry, 32; id of a range in a metarange, 32)
+    varint  length of data
+    bytes   data
+
+Entry data is a JSON array: address, size, checksum, content type, mtime (µs since 1970
+or null), metadata, version, whether graveler computed the checksum. Range data is
+``[min key (hex), count, size]``. Staged write::
+
+    byte    0 tombstone, 1 entry, 2 entry that replaces one of equal content, 3 borrowed entry
+    bytes   epoch of sweeps, 8            (of a borrowed entry only)
+    bytes   record id, 32                 (not of a tombstone)
+    bytes   value record                  (not of a tombstone)
+
+The record id is computed when a write is staged, so that a commit of a million entries
+hashes only their ids. All ids are SHA-256:
+
+================  ==============================================================
+content identity  h over size, content type, user metadata, and the checksum if graveler
+                  computed it, else the address and its version
+record id         h( h(key) ‖ h(value record) )
+range id          h( record id₁ ‖ … ‖ record idₙ )
+metarange id      the same over its ranges: key = last key, value record = the range's
+commit id         h over committer, message, metarange, time, metadata, parents
+================  ==============================================================
+
+The content identity decides diffs, merges and conflicts: equal files that are written on two
+branches are equal, with any addresses and times. The record id covers every byte of the value
+record, address and time included. All other ids are made of record ids, so one id never stands
+for two sets of addresses.
+
+The fields are framed (type byte, 8-byte big-endian length, bytes), so that no two
+different inputs give the same bytes to the hash. ``docs/formats/identity.md`` has the
+table with a worked example.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Final, NamedTuple, overload
+
+from graveler.clock import unix_us
+from graveler.errors import CorruptionError, NewerFormatError
+from graveler.model import ENTRY_BYTES, Entry, RangeInfo
+from graveler.records import decode_json, encode_json, read_key, row
+
+RECORD_ID_BYTES: Final = 32
+TOMBSTONE: Final = b"\x00"
+_LIVE: Final = b"\x01"
+_LIVE_BYTE: Final = 1
+_REPLACING: Final = b"\x02"
+_BORROWED: Final = b"\x03"
+_EPOCH_END: Final = 9
+_HEADER: Final = 1 + RECORD_ID_BYTES
+_SHORT: Final = 0x80
+_MAX_VARINT_BYTES: Final = 5
+_ENTRY: Final = (
+    "address", "size", "checksum", "content_type", "mtime", "metadata", "version", "computed",
+)  # fmt: skip
+_RANGE: Final = ("min_key", "count", "size")
+_TEXT = b"t"
+_NUMBER = b"n"
+_PAIRS = b"p"
+_LIST = b"l"
+
+
+def framed_text(value: str) -> bytes:
+    """Return text as a field of a hash: ``t``, length, UTF-8."""
+    raw = value.encode("utf-8", "surrogatepass")
+    return _TEXT + len(raw).to_bytes(8, "big") + raw
+
+
+def framed_number(value: int) -> bytes:
+    """Return a number as a field of a hash: ``n``, 8 bytes with sign."""
+    return _NUMBER + value.to_bytes(8, "big", signed=True)
+
+
+def framed_pairs(value: Mapping[str, str]) -> bytes:
+    """Return pairs as a field of a hash: ``p``, count, and the pairs by name."""
+    parts = [_PAIRS, len(value).to_bytes(8, "big")]
+    for name in sorted(value):
+        parts += (framed_text(name), framed_text(value[name]))
+    return b"".join(parts)
+
+
+def framed_list(values: Iterable[str]) -> bytes:
+    """Return texts as a field of a hash: ``l``, count, and the texts."""
+    items = [framed_text(value) for value in values]
+    return b"".join([_LIST, len(items).to_bytes(8, "big"), *items])
+
+
+def entry_identity(entry: Entry) -> bytes:
+    """Return the content identity: 32 bytes that say what the entry holds.
+
+    A declared checksum is not trusted: the address and the version that its
+    store reported stand in for the content.
+    """
+    if entry.computed and entry.checksum:
+        content = framed_text("checksum") + framed_text(entry.checksum)
+    else:
+        content = framed_text("address") + framed_text(entry.address) + framed_text(entry.version)
+    return sha256(
+        b"entry:2"
+        + framed_number(entry.size)
+        + content
+        + framed_text(entry.content_type)
+        + framed_pairs(entry.metadata)
+    ).digest()
+
+
+def record_id(key: bytes, value: bytes) -> bytes:
+    """Return h(h(key) ‖ h(value record)), 32 bytes."""
+    return sha256(sha256(key).digest() + sha256(value).digest()).digest()
+
+
+def range_id(record_ids: Iterable[bytes]) -> bytes:
+    """Return the id of the range that holds these records in this order, 32 bytes."""
+    return sha256(b"".join(record_ids)).digest()
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= _SHORT:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
+        byte = raw[position]
+        value |= (byte & 0x7F) << shift
+        if byte < _SHORT:
+            return value, position + 1
+        shift += 7
+    raise CorruptionError(f"value record: no length at byte {at} of {len(raw)}")
+
+
+def encode_value(identity: bytes, data: bytes) -> bytes:
+    """Return the value record of `identity` and `data`."""
+    return b"".join((_varint(len(identity)), identity, _varint(len(data)), data))
+
+
+def decode_value(raw: bytes) -> tuple[bytes, bytes]:
+    """Return (identity, data) of a value record, or raise CorruptionError."""
+    size, at = _read_varint(raw, 0)
+    identity = raw[at : at + size]
+    length, start = _read_varint(raw, at + size)
+    if len(identity) != size or start + length != len(raw):
+        raise CorruptionError(f"value record of {len(raw)} bytes: lengths {size} and {length}")
+    return identity, raw[start:]
+
+
+@overload
+def value_identity(raw: bytes) -> bytes: ...
+
+
+@overload
+def value_identity(raw: bytes | None) -> bytes | None: ...
+
+
+def value_identity(raw: bytes | None) -> bytes | None:
+    """Return the identity of a value record, which diff and merge compare; None of no record."""
+    if raw is None:
+        return None
+    if len(raw) > RECORD_ID_BYTES and raw[0] == RECORD_ID_BYTES:
+        return raw[1:_HEADER]
+    return decode_value(raw)[0]
+
+
+def encode_entry(entry: Entry) -> tuple[bytes, bytes]:
+    """Return (identity, value record) of an entry; the path is not part of either."""
+    identity = entry_identity(entry)
+    mtime = None if entry.mtime is None else unix_us(entry.mtime)
+    data = encode_json(
+        [
+            entry.address,
+            entry.size,
+            entry.checksum,
+            entry.content_type,
+            mtime,
+            dict(entry.metadata),
+            entry.version,
+            entry.computed,
+        ]
+    )
+    return identity, encode_value(identity, data)
+
+
+def decode_entry(key: bytes, raw: bytes) -> Entry:
+    """Return the entry of a key and its value record, or raise CorruptionError."""
+    what = f"entry at {key!r}"
+    if len(raw) > ENTRY_BYTES:
+        raise CorruptionError(f"{what} has a record of {len(raw)} bytes: at most {ENTRY_BYTES}")
+    fields = row(decode_json(decode_value(raw)[1], what), _ENTRY, what)
+    return Entry(
+        path=read_key(key, what),
+        address=fields.text("address"),
+        size=fields.number("size"),
+        checksum=fields.text("checksum"),
+        content_type=fields.text("content_type"),
+        mtime=None if fields.value("mtime") is None else fields.moment("mtime"),
+        metadata=fields.pairs("metadata"),
+        version=fields.text("version"),
+        computed=fields.flag("computed"),
+    )
+
+
+def encode_range_info(info: RangeInfo) -> bytes:
+    """Return the value record of a range in its metarange (its key there: the last key)."""
+    return encode_value(info.id, encode_json([info.min_key.hex(), info.count, info.size]))
+
+
+def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
+    """Return the range of a metarange's key and value, or raise CorruptionError."""
+    what = f"range ending at {key!r}"
+    identity, data = decode_value(raw)
+    if len(identity) != RECORD_ID_BYTES:
+        raise CorruptionError(f"{what} has an id of {len(identity)} bytes")
+    fields = row(decode_json(data, what), _RANGE, what)
+    return RangeInfo(
+        identity, fields.binary("min_key"), key, fields.number("count"), fields.number("size")
+    )
+
+
+class Replacement(NamedTuple):
+    """A staged write that lands also where a record of equal content is.
+
+    Attributes:
+        key: The path.
+        record_id: Of key and value record.
+        value: The value record.
+    """
+
+    key: bytes
+    record_id: bytes
+    value: bytes
+
+
+def stage_entry(
+    key: bytes, entry: Entry, *, replaces: bool = False, epoch: int | None = None
+) -> bytes:
+    """Return the staged form of an entry, record id included.
+
+    Args:
+        key: Its path.
+        entry: The entry.
+        replaces: It lands also where the head has an entry of equal content.
+        epoch: Where it borrows bytes: the epoch of sweeps under which they were looked up.
+    """
+    value = encode_entry(entry)[1]
+    kind = _REPLACING if replaces else _LIVE
+    if epoch is not None:
+        kind = _BORROWED + epoch.to_bytes(_EPOCH_END - 1)
+    return b"".join((kind, record_id(key, value), value))
+
+
+def is_replacement(raw: bytes) -> bool:
+    """Return whether a staged write lands also where the head has an entry of equal content."""
+    return raw[:1] == _REPLACING
+
+
+def staged_value(raw: bytes) -> bytes | None:
+    """Return the value record of a staged write, None for a tombstone."""
+    if raw[:1] in {_LIVE, _REPLACING}:
+        return raw[_HEADER:]
+    if raw[:1] == _BORROWED:
+        return raw[_HEADER + _EPOCH_END - 1 :]
+    if raw == TOMBSTONE:
+        return None
+    raise _unknown_write(raw)
+
+
+def staged_epoch(raw: bytes) -> int | None:
+    """Return the epoch of a staged write that borrows bytes, None for any other."""
+    return int.from_bytes(raw[1:_EPOCH_END]) if raw[:1] == _BORROWED else None
+
+
+def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
+    if len(raw) > 1 and raw[:1] > _BORROWED:
+        return NewerFormatError(
+            f"a staged write is of kind {raw[0]}, and this graveler knows 0 to 3: upgrade "
+            "graveler; the write was left as it is"
+        )
+    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 03")
+
+
+def _rare_change(
+    key: bytes, raw: bytes, on_borrowed: Callable[[bytes, bytes], None] | None
+) -> tuple[bytes, bytes | None, bytes | None]:
+    if raw == TOMBSTONE:
+        return key, None, None
+    if is_replacement(raw):
+        return Replacement(key, raw[1:_HEADER], raw[_HEADER:])
+    if raw[:1] == _BORROWED:
+        if on_borrowed is not None:
+            on_borrowed(key, raw)
+        return key, raw[_EPOCH_END : _HEADER + _EPOCH_END - 1], raw[_HEADER + _EPOCH_END - 1 :]
+    raise _unknown_write(raw)
+
+
+def staged_changes(
+    items: Iterable[tuple[bytes, bytes]],
+    on_borrowed: Callable[[bytes, bytes], None] | None = None,
+) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
+    """Return (key, record id, value record) of staged writes; None twice for a deletion.
+
+    One that replaces is a `Replacement`.
+
+    Args:
+        items: Keys and staged writes.
+        on_borrowed: Called with each that borrows bytes, when it is reached.
+    """
+    # slices written out: a commit passes here once for every entry
+    return (
+        (key, raw[1:_HEADER], raw[_HEADER:])
+        if raw and raw[0] == _LIVE_BYTE
+        else _rare_change(key, raw, on_borrowed)
+        for key, raw in items
+    )
