@@ -1,0 +1,86 @@
+"""What the processes of several scenarios do, and how their worlds begin."""
+
+from tests.simulate.scenarios.scenario import Program
+from tests.simulate.schedules.client import Client
+
+GONE = frozenset({"RefNotFoundError"})
+
+
+def start(c: Client) -> None:
+    """Give main a committed path, and one staged."""
+    c.put("k", "old")
+    c.commit()
+    c.put("j", "staged")
+
+
+def sealed(c: Client) -> None:
+    """Let a committer die after it sealed, and write one of its paths again."""
+    start(c)
+    c.put("k", "sealed")
+    c.seal()
+    c.put("k", "newer")
+
+
+def two_sealed(c: Client) -> None:
+    sealed(c)
+    c.seal()
+    c.delete("j")
+
+
+def branches(c: Client) -> None:
+    """Give two branches a commit each that main has not."""
+    c.put("k", "old")
+    c.commit()
+    for name in ("one", "two"):
+        c.create_branch(name, contents={"k": "old"})
+        c.put(name, name, name)
+        c.commit(name)
+
+
+def branches_sealed(c: Client) -> None:
+    branches(c)
+    c.put("j", "sealed")
+    c.seal()
+
+
+def dev(c: Client) -> None:
+    c.put("k", "old")
+    c.commit()
+    c.create_branch("dev", contents={"k": "old"})
+    c.put("d", "staged", "dev")
+
+
+def put(path: str, value: str, branch: str = "main") -> Program:
+    return lambda c: c.put(path, value, branch)
+
+
+def commit(c: Client) -> None:
+    c.commit()
+
+
+def in_turn(*programs: Program) -> Program:
+    def program(c: Client) -> None:
+        for each in programs:
+            each(c)
+
+    return program
+
+
+def delete(path: str) -> Program:
+    return lambda c: c.delete(path)
+
+
+def read_k(c: Client) -> None:
+    c.read("k")
+
+
+def list_all(c: Client) -> None:
+    c.list()
+
+
+def reset(c: Client) -> None:
+    c.reset()
+
+
+def merge(source: str) -> Program:
+    return lambda c: c.merge(source, writes={source: source})
