@@ -40,6 +40,10 @@ The texts of [kv], [storage], [s3] and [links] may hold ``${NAME}`` for an envir
 
 A path behind ``sqlite://``, ``rocksdb://`` or ``file://`` that does not start with a slash
 is relative to the file's folder, so that a lake can be moved.
+
+A lake without a file is ``env:NAME``: the environment variable NAME holds the same tables as JSON::
+
+    PROD_LAKE='{"kv": {"uri": "postgresql://…"}, "storage": {"uri": "s3://bucket/lake"}}'
 """
 
 import json
@@ -67,6 +71,8 @@ from graveler.retries import NO_PROGRESS_S
 CONFIG_NAME: Final = "graveler.toml"
 PREPARED: Final = ".graveler.toml."
 """Start of the names of settings that are being written."""
+ENVIRONMENT_LAKE: Final = "env:"
+"""Start of the location of a lake whose settings are in an environment variable."""
 
 _FORMAT: Final = 1
 _LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
@@ -79,7 +85,9 @@ _GIB: Final = 2**30
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "kv": frozenset({"uri"}),
     "storage": frozenset({"uri"}),
-    "s3": frozenset({"endpoint_url", "region", "access_key", "secret_key", "path_style"}),
+    "s3": frozenset(
+        {"endpoint_url", "region", "access_key", "secret_key", "session_token", "path_style"}
+    ),
     "cache": frozenset({"folder", "max_bytes"}),
     "gates": frozenset({"modules"}),
     "limits": frozenset({"no_progress_seconds"}),
@@ -141,6 +149,35 @@ class LakeConfig:
         return self.link_options.get(own, self.storage_options)
 
 
+def user_cache() -> Path:
+    """Return graveler's folder in the user's cache folder.
+
+    Raises:
+        OSError: The user has no home.
+    """
+    try:
+        return Path(environment("XDG_CACHE_HOME") or Path.home() / ".cache") / "graveler"
+    except RuntimeError as error:  # no HOME, and no user of that number
+        raise OSError(str(error)) from error
+
+
+def lake_environment(location: str) -> dict[str, str]:
+    """Return the variables by which a program in another place opens the lake at `location`.
+
+    For a lake whose settings are in a variable they hold its secrets.
+    """
+    variables = {"GRAVELER_LAKE": location}
+    if is_environment_lake(location):
+        name = location.removeprefix(ENVIRONMENT_LAKE)
+        variables[name] = environment(name)
+    return variables
+
+
+def is_environment_lake(target: str | Path) -> bool:
+    """Return whether a lake is named by the environment variable that holds its settings."""
+    return os.fspath(target).startswith(ENVIRONMENT_LAKE)
+
+
 def set_environment(name: str, value: str) -> None:
     """Set a variable that programs started from here (a JVM, Spark's workers) must see."""
     os.environ[name] = value
@@ -168,9 +205,14 @@ def lake_path(target: str | Path) -> Path:
     """Return the absolute path of a lake: its folder or its TOML file, there or not.
 
     Raises:
-        InvalidInputError: `target` is a URI.
+        InvalidInputError: `target` is a URI, or names an environment variable.
     """
     text = os.fspath(target)
+    if is_environment_lake(text):
+        raise InvalidInputError(
+            f"{text} is a lake without a folder: open it, there is nothing to make; a folder of "
+            f"that name is ./{text}"
+        )
     if not is_uri(text):
         return Path(text).expanduser().absolute()
     scheme, _, rest = text.partition(":")
@@ -188,7 +230,7 @@ def lake_path(target: str | Path) -> Path:
 
 
 def load_config(target: str | Path) -> LakeConfig:
-    """Read the settings of the lake at `target`, a folder or a TOML file.
+    """Read the settings of the lake at `target`: a folder, a TOML file, or ``env:NAME``.
 
     Raises:
         NotFoundError: There is no such lake.
@@ -196,21 +238,75 @@ def load_config(target: str | Path) -> LakeConfig:
         BackendUnavailableError: The file system does not give it now, or a command that a setting
             asks for failed.
     """
+    if is_environment_lake(target):
+        location = os.fspath(target)
+        return _config(_read_variable(location), file=Path(location), location=location)
     path = lake_path(target)
     return _config(_read(path), file=_file(path), location=str(path))
 
 
 def locate_lake(target: str | Path) -> str:
-    """Return the location of the lake at `target`, whose settings are not looked into.
+    """Return the location of the lake at `target`, whose settings are not validated.
 
     Raises:
         NotFoundError: There is no such lake.
         InvalidInputError: `target` is a URI, or the file is not TOML.
         BackendUnavailableError: The file system does not give it now.
     """
+    if is_environment_lake(target):
+        _read_variable(os.fspath(target))
+        return os.fspath(target)
     path = lake_path(target)
     _read(path)
     return str(path)
+
+
+def _read_variable(location: str) -> Mapping[str, Any]:
+    name = location.removeprefix(ENVIRONMENT_LAKE)
+    text = environment(name) if name else ""
+    if not text:
+        raise NotFoundError(
+            f"no lake {location}: the environment variable {name!r} is not set; let it hold the "
+            "settings as JSON"
+        )
+    try:
+        settings = json.loads(text)
+    except ValueError:
+        settings = None  # the error would show the text
+    if not isinstance(settings, dict):
+        raise InvalidInputError(
+            f'{location} is no JSON object: give {{"kv": {{"uri": "postgresql://…"}}, '
+            '"storage": {"uri": "s3://bucket/prefix"}}'
+        )
+    for table, setting in (("kv", "uri"), ("storage", "uri"), ("cache", "folder")):
+        if not _stands_alone(table, settings.get(table), setting):
+            raise InvalidInputError(
+                f"{location}: give {setting} of {table!r} an absolute path or a URI of a server; "
+                "a lake without a file has no folder that a path could be relative to"
+            )
+    # ids name bytes, so that all such lakes of a user share one cache
+    return {
+        "format": _FORMAT,
+        **settings,
+        "cache": {**_default_cache(), **settings.get("cache", {})},
+    }
+
+
+def _stands_alone(table: str, settings: Any, setting: str) -> bool:
+    """Return whether a table of a lake without a file names no relative path."""
+    if table == "cache" and settings is None:
+        return True
+    value = settings.get(setting) if isinstance(settings, dict) else None
+    if table == "cache":
+        return isinstance(settings, dict) and (not value or Path(str(value)).is_absolute())
+    return bool(value) and not (isinstance(value, str) and _is_relative(value))
+
+
+def _default_cache() -> dict[str, str]:
+    try:
+        return {"folder": str(user_cache() / "ranges")}
+    except OSError:
+        return {"folder": ""}
 
 
 def _file(path: Path) -> Path:
@@ -336,10 +432,15 @@ def _revealed(
     return reveal(value, f"{file}: [{table}] {name}", os.environ.get)
 
 
-def _absolute(uri: str, folder: Path) -> str:
+def _is_relative(uri: str) -> bool:
     scheme, separator, rest = uri.partition("://")
-    if not separator or scheme not in _LOCAL_SCHEMES or rest.startswith("/"):
+    return bool(separator) and scheme in _LOCAL_SCHEMES and not rest.startswith("/")
+
+
+def _absolute(uri: str, folder: Path) -> str:
+    if not _is_relative(uri):
         return uri
+    scheme, _, rest = uri.partition("://")
     # databases take percent-encoded paths, object stores take them as they stand
     encoded = str(folder) if scheme == "file" else quote(str(folder))
     return f"{scheme}://{encoded.rstrip('/')}/{rest}"

@@ -10,6 +10,7 @@ from graveler.config import (
     PREPARED,
     STORAGE_URI,
     LakeConfig,
+    is_environment_lake,
     lake_path,
     load_config,
     write_default_config,
@@ -53,7 +54,8 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
     """Open the lake at `target`: its folder, or a ``graveler.toml`` anywhere.
 
     Args:
-        target: The folder or file.
+        target: The folder or file; or ``env:NAME``, where the environment variable NAME holds
+            the settings as JSON.
         create: Make a missing or empty folder a lake with the defaults: SQLite for refs and
             staging, files for objects. Leave it off on workers, where an empty folder may be a
             volume that is not mounted.
@@ -67,6 +69,8 @@ def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - g
     """
     file_path(target, "target")
     flag(create, "create")
+    if is_environment_lake(target):
+        return connect(load_config(target))
     path = lake_path(target)
     if create and path.suffix != ".toml" and not (path / CONFIG_NAME).exists():
         if path.is_dir() and _holds_other_things(path):

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from graveler.config import environment
+from graveler.config import environment, user_cache
 from graveler.errors import MissingDependencyError
 
 OLDEST_JAVA: Final = 17
@@ -136,19 +136,12 @@ def _shim(java: Path, cache: Path | None) -> Path:
     # named by its content, so that a script that exists is complete and correct
     name = f"java-{sha256(script.encode()).hexdigest()[:16]}"
     try:
-        home = (cache or _user_cache()) / name
+        home = (cache or user_cache()) / name
         _write_launcher(home / "bin", script)
     except OSError:  # a home folder that cannot be written
         home = Path(tempfile.mkdtemp(prefix="graveler-")) / name
         _write_launcher(home / "bin", script)
     return home
-
-
-def _user_cache() -> Path:
-    try:
-        return Path(environment("XDG_CACHE_HOME") or Path.home() / ".cache") / "graveler"
-    except RuntimeError as error:  # no HOME, and no user of that number
-        raise OSError(str(error)) from error
 
 
 def _write_launcher(folder: Path, script: str) -> None:

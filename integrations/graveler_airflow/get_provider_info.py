@@ -6,6 +6,42 @@ _INTEGRATION = "Graveler"
 _OPERATORS = ("branches", "commits", "files", "gates", "ingestion", "partitions", "runs")
 
 
+def _field(label: str, description: str, kind: str = "string", **schema: Any) -> dict[str, Any]:
+    return {
+        "label": label,
+        "description": description,
+        "schema": {"type": [kind, "null"], **schema},
+    }
+
+
+_STORAGE_FIELDS: dict[str, Any] = {
+    "storage": _field(
+        "Storage",
+        "With the URI of a database as lake: s3://bucket/prefix or file:///folder, where new "
+        "repositories keep their objects",
+    ),
+    "aws_conn_id": _field("AWS connection", "Has the keys, the region and the endpoint of S3"),
+    "endpoint_url": _field("S3 endpoint", "Of a store other than AWS: https://minio:9000"),
+    "region": _field("S3 region", "The worker's, if empty"),
+    "access_key": _field("S3 access key", "The worker's AWS settings, if empty"),
+    "secret_key": _field("S3 secret key", "Of the access key", format="password"),
+    "session_token": _field("S3 session token", "Of temporary keys", format="password"),
+    "path_style": _field(
+        "S3 bucket in the path", "Not in the host name; set if there is an endpoint", "boolean"
+    ),
+    "cache": _field("Cache folder", "On each worker; in its user's cache folder, if empty"),
+    "cache_max_bytes": _field(
+        "Cache size (bytes)", "1 GiB, if empty", "integer", exclusiveMinimum=0
+    ),
+    "no_progress_seconds": _field(
+        "Patience (seconds)",
+        "A call on a store that makes no progress ends after it; 30, if empty",
+        "number",
+        exclusiveMinimum=0,
+    ),
+}
+
+
 def get_provider_info() -> dict[str, Any]:
     """Return the provider's metadata, for the entry point ``apache_airflow_provider``."""
     return {
@@ -32,11 +68,16 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-class-name": "graveler_airflow.hook.GravelerHook",
                 "hook-name": "Graveler",
                 "ui-field-behaviour": {
-                    "hidden-fields": ["schema", "port", "login", "password"],
+                    "hidden-fields": ["schema", "port"],
                     "relabeling": {"host": "Lake"},
-                    "placeholders": {"host": "folder of the lake, or a graveler.toml"},
+                    "placeholders": {
+                        "host": "/folder, /path/graveler.toml, or postgresql://host/database",
+                        "login": "of the database",
+                        "password": "of the database",
+                    },
                 },
                 "conn-fields": {
+                    **_STORAGE_FIELDS,
                     "repo": {
                         "label": "Default repository",
                         "description": "Used if a DAG names none",

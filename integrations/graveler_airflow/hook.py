@@ -10,19 +10,27 @@ from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
-from graveler.config import lake_path
+from graveler.config import LakeConfig, is_environment_lake, load_config
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.lake import Lake, Repository
+from graveler.objects.registry import open_store
+from graveler.privacy import shown_uri
+from graveler_airflow.connection import extras_of, location_of
 from graveler_common.lakes import is_final, open_lake
 
 
 class GravelerHook(BaseHook):
     """Opens the lake of a connection of type ``graveler``.
 
-    The connection's host is the folder of the lake or the path of a ``graveler.toml``, as for
-    ``graveler.open``. In its extra, ``repo`` is the default repository; ``lease_minutes`` and
+    The connection's host is the folder of the lake, or the path of a ``graveler.toml``, as for
+    ``graveler.open``; or the URI of its key-value store (``postgresql://host/database``). Then
+    login and password are those of the database, and the extra holds the rest: ``storage``
+    (``s3://bucket/prefix``), the keys of the store (``access_key``, ``secret_key``,
+    ``session_token``, ``endpoint_url``, ``region``, ``path_style``) or the ``aws_conn_id`` that
+    has them, ``cache`` and ``cache_max_bytes``, ``no_progress_seconds``.
+
+    In the extra of any of them, ``repo`` is the default repository; ``lease_minutes`` and
     ``ttl_days`` override the settings of the same names in Airflow's section ``[graveler]``.
-    Credentials of an object store come from the workers (environment, instance role).
 
     Args:
         graveler_conn_id: The id of the connection.
@@ -44,38 +52,28 @@ class GravelerHook(BaseHook):
 
     @property
     def location(self) -> str:
-        """The lake's location.
+        """The lake's location, for ``graveler.open`` in this process; it holds no secret.
 
         Raises:
-            InvalidInputError: The connection names none, or a URI.
+            InvalidInputError: The connection names no lake, or contradicts itself.
         """
-        return self._location_of(self.connection)
+        aws_id = extras_of(self.connection).get("aws_conn_id")
+        return location_of(self.connection, self.get_connection(aws_id) if aws_id else None)
 
     async def aget_location(self) -> str:
         """Return the lake's location, for a trigger, which must not block.
 
         Raises:
-            InvalidInputError: The connection names none, or a URI.
+            InvalidInputError: The connection names no lake, or contradicts itself.
         """
-        return self._location_of(await self.aget_connection(self.graveler_conn_id))
-
-    def _location_of(self, connection: Connection) -> str:
-        location = connection.host or connection.extra_dejson.get("lake")
-        if not location:
-            raise InvalidInputError(
-                f"connection {self.graveler_conn_id!r} names no lake: set its host to the "
-                "lake's folder or to a graveler.toml"
-            )
-        try:
-            lake_path(str(location))
-        except InvalidInputError as error:
-            raise InvalidInputError(f"connection {self.graveler_conn_id!r}: {error}") from None
-        return str(location)
+        connection = await self.aget_connection(self.graveler_conn_id)
+        aws_id = extras_of(connection).get("aws_conn_id")
+        return location_of(connection, await self.aget_connection(aws_id) if aws_id else None)
 
     @property
     def default_repository(self) -> str:
         """The repository that the connection names, or ""."""
-        return str(self.connection.extra_dejson.get("repo") or "")
+        return str(extras_of(self.connection).get("repo") or "")
 
     @property
     def lease(self) -> timedelta:
@@ -88,7 +86,7 @@ class GravelerHook(BaseHook):
         return timedelta(days=self._number("ttl_days"))
 
     def _number(self, name: str) -> float:
-        given = self.connection.extra_dejson.get(name) or conf.get("graveler", name)
+        given = extras_of(self.connection).get(name) or conf.get("graveler", name)
         try:
             number = float(given)
         except (TypeError, ValueError):
@@ -131,17 +129,22 @@ class GravelerHook(BaseHook):
             yield lake.repository(name)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether the lake and the default repository can be read, and a message.
+        """Return whether both stores and the default repository can be read, and a message.
 
         Airflow calls it for the button "Test" of a connection. It changes nothing.
         """
         try:
+            _ = self.lease, self.ttl  # an invalid setting raises
             with self.get_conn() as lake:
+                names = ", ".join(lake.repositories())
                 if name := self.default_repository:
                     _check_readable(lake.repository(name))
-                _ = self.lease, self.ttl  # an invalid setting raises
-                names = ", ".join(lake.repositories()) or "no repository yet"
-                return True, f"{lake.location}: {names}"
+                settings = load_config(lake.location)
+                place = lake.location
+                if is_environment_lake(place):
+                    place = f"{shown_uri(settings.kv_uri)} with {shown_uri(settings.storage_uri)}"
+                    _check_storage(settings)
+                return True, f"{place}: {names or 'no repository yet'}"
         except Exception as error:  # noqa: BLE001 - the form shows every error
             return False, f"{type(error).__name__}: {error}"
 
@@ -150,6 +153,16 @@ def _check_readable(repository: Repository) -> None:
     """Read from the key-value store and from the object store."""
     next(repository.branches(), None)
     next(iter(repository.stores.objects.list("data/")), None)
+
+
+def _check_storage(settings: LakeConfig) -> None:
+    """Read from where new repositories keep their objects: the first one needs it."""
+    uri = settings.storage_uri
+    store = open_store(uri, settings.options_of(uri), no_progress_s=settings.no_progress_s)
+    try:
+        next(iter(store.list("")), None)
+    finally:
+        store.close()
 
 
 @contextmanager

@@ -32,7 +32,7 @@ _TRANSIENT: Final = (
 
 
 def open_lake(location: str | Path) -> Lake:
-    """Open the lake at `location`, its folder or a ``graveler.toml``; never create one.
+    """Open the lake at `location`, as ``graveler.open`` takes it; never create one.
 
     Raises:
         BackendUnavailableError: There is no lake, or it cannot be reached now. A retry may find it.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -13,6 +14,7 @@ from graveler.lake import Run, RunHandle, RunState, Step
 from graveler.model import Entry
 from graveler.names import hour_folder
 from graveler_airflow.dag.context import run_hour, step_name, task_metadata
+from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import open_lake
 
 if TYPE_CHECKING:
@@ -28,11 +30,15 @@ _LIVE: Final = (RunState.OPEN, RunState.PUBLISHING)
 def pack(handle: RunHandle, conn_id: str = "", opened_by: str = "") -> dict[str, str]:
     """Return a handle as the value of an XCom; it holds no secret.
 
+    It names the connection and not the location of the lake, which each worker finds by itself.
+
     Args:
         handle: The handle.
-        conn_id: The connection through which the run was opened.
+        conn_id: The connection through which the run was opened; "" keeps the handle's location.
         opened_by: The id of the task that opened it.
     """
+    if conn_id:
+        handle = replace(handle, location="")
     return {_MARK: handle.to_json(), _CONNECTION: conn_id, _OPENED_BY: opened_by}
 
 
@@ -54,7 +60,7 @@ def attached(value: object) -> Iterator[Run]:
 
     Raises:
         InvalidInputError: It is no packed handle.
-        BackendUnavailableError: There is no lake at the handle's location.
+        BackendUnavailableError: There is no lake where the connection names one.
         RepositoryNotFoundError: The lake has no such repository.
         FencedError: The attempt is over; the error names the task to clear.
     """
@@ -63,6 +69,8 @@ def attached(value: object) -> Iterator[Run]:
         raise InvalidInputError(
             f"not a graveler run: {value!r}: pass what `with graveler_run(...) as run` gives"
         )
+    if conn_id := connection_of(value):
+        handle = replace(handle, location=GravelerHook(conn_id).location)
     with open_lake(handle.location) as lake:
         run = lake.repository(handle.repository).runs.attach(handle)
         try:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from graveler.errors import RunStateError
-from graveler.lake import Run, RunHandle, RunState, Step
+from graveler.lake import Run, RunState, Step
+from graveler.reads import Stores
 from graveler.runs.history import joined_steps, lost_steps
 from graveler_airflow.dag.context import step_name, task_metadata
 
@@ -82,7 +83,11 @@ class TaskStates:
 
 def push_joined(context: "Context", steps: Iterable[Step]) -> None:
     """Push the commits by which the steps of this task joined; nothing if they changed nothing."""
-    commits = [[*_place(step.run), step.result.id] for step in steps if step.result is not None]
+    commits = [
+        [*_place(step.repository, step.run.key), step.result.id]
+        for step in steps
+        if step.result is not None
+    ]
     if commits:
         value = {"step": step_name(context), "commits": commits}
         context["ti"].xcom_push(key=_JOINED, value=value)
@@ -149,9 +154,10 @@ def _joined_by_done_tasks(context: "Context", run: Run) -> Iterator[tuple[str, s
             if value is None or not states.is_in(DONE, task.task_id, value["step"]):
                 continue
             for *place, commit in value["commits"]:
-                if place == _place(run.handle):
+                if place == _place(run.repository, run.key):
                     yield value["step"], commit
 
 
-def _place(handle: RunHandle) -> list[str]:
-    return [handle.location, handle.repository, handle.key]
+def _place(repository: Stores, key: str) -> list[str]:
+    """Return what identifies a run in every process: a location may differ between workers."""
+    return [repository.uid, key]

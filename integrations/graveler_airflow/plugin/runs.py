@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
 from itertools import islice, product
-from typing import Final
+from typing import Any, Final
 
 from airflow.models.connection import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -60,18 +60,25 @@ def known_places(session: Session) -> list[Place]:
 
 def place_of(conn_id: str) -> Place | None:
     """Return the place of a connection's lake, or None if there is no such connection."""
+    hook = _ServerHook(conn_id)
     try:
-        connection = Connection.get_connection_from_secrets(conn_id)
+        if hook.connection.conn_type != GravelerHook.conn_type:
+            return None
     except AirflowNotFoundException:
         return None
-    if connection.conn_type != GravelerHook.conn_type:
-        return None
-    hook = GravelerHook(conn_id)
-    vars(hook)["connection"] = connection  # the hook would look it up through the API of tasks
     try:
         return Place(conn_id, hook.location)
-    except GravelerError as error:
+    except (AirflowNotFoundException, GravelerError) as error:
         return Place(conn_id, "", str(error))
+
+
+class _ServerHook(GravelerHook):
+    """The hook in the API server, where connections do not come through the API of tasks."""
+
+    @classmethod
+    def get_connection(cls, conn_id: str) -> Any:
+        """Return a connection of the database, the environment or a secrets backend."""
+        return Connection.get_connection_from_secrets(conn_id)
 
 
 @contextmanager

@@ -1,0 +1,160 @@
+"""From a connection of Airflow to the location of its lake."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from airflow.sdk import Connection
+from airflow.sdk.log import mask_secret
+
+from graveler.config import is_environment_lake
+from graveler.errors import InvalidInputError
+from graveler.privacy import is_uri
+from graveler_common.settings import kv_uri, settings_location
+
+_S3: Final = (
+    "endpoint_url",
+    "region",
+    "access_key",
+    "secret_key",
+    "session_token",
+    "path_style",
+)
+_KEYS: Final = ("access_key", "secret_key", "session_token")
+_OF_SETTINGS: Final = (
+    *("storage", "cache", "cache_max_bytes", "no_progress_seconds", "aws_conn_id"),
+    *_S3,
+)
+EXTRAS: Final = ("lake", "repo", "lease_minutes", "ttl_days", *_OF_SETTINGS)
+"""The names that the extra of a connection may hold."""
+
+_AWS_IDENTITIES: Final = ("role_arn", "profile_name", "assume_role_method", "assume_role_kwargs")
+
+
+def extras_of(connection: Connection) -> dict[str, Any]:
+    """Return the extra of a connection, without the fields that its form left empty.
+
+    Raises:
+        InvalidInputError: The extra is not a JSON object, or holds an unknown name.
+    """
+    what = f"connection {connection.conn_id!r}"
+    try:
+        extras = connection.extra_dejson
+    except Exception as error:  # noqa: BLE001 - its message may hold the extra
+        raise InvalidInputError(
+            f"{what}: the extra is not a JSON object ({type(error).__name__})"
+        ) from None
+    if unknown := sorted(set(extras) - set(EXTRAS)):
+        raise InvalidInputError(f"{what}: unknown extra {unknown}; known are {sorted(EXTRAS)}")
+    return {name: value for name, value in extras.items() if value not in (None, "")}
+
+
+def location_of(connection: Connection, aws: Connection | None = None) -> str:
+    """Return the location of a connection's lake; its secrets are masked in every log.
+
+    Args:
+        connection: The connection.
+        aws: The connection that its extra ``aws_conn_id`` names.
+
+    Raises:
+        InvalidInputError: The connection names no lake, or contradicts itself.
+    """
+    what = f"connection {connection.conn_id!r}"
+    extras = extras_of(connection)
+    host = str(connection.host or extras.get("lake") or "")
+    if not host:
+        raise InvalidInputError(
+            f"{what} names no lake: set its host to the lake's folder, to a graveler.toml, or to "
+            "the URI of a key-value store (postgresql://host/database) with the extra 'storage'"
+        )
+    for name, value in {"port": connection.port, "schema": connection.schema}.items():
+        if value:
+            raise InvalidInputError(
+                f"{what} has a {name}, {value!r}: put it into the host, as in "
+                "postgresql://host:5432/database"
+            )
+    if is_uri(host):
+        settings = _settings(connection, host, extras, aws)
+        _mask(settings, connection.password or "")
+        return settings_location(settings)
+    given = [name for name in _OF_SETTINGS if name in extras]
+    if connection.login or connection.password:
+        given += ["login, password"]
+    if given:
+        raise InvalidInputError(
+            f"{what}: {', '.join(given)} belong to a lake whose host is a URI; the lake at {host} "
+            "has them in its graveler.toml"
+        )
+    if not (is_environment_lake(host) or Path(host).expanduser().is_absolute()):
+        raise InvalidInputError(
+            f"{what}: the host {host!r} is a relative path, which is another folder for each "
+            "worker: give an absolute path, or the URI of a key-value store"
+        )
+    return host
+
+
+def _settings(
+    connection: Connection, host: str, extras: Mapping[str, Any], aws: Connection | None
+) -> dict[str, Any]:
+    what = f"connection {connection.conn_id!r}"
+    uri = kv_uri(host, connection.login or "", connection.password or "", what=f"{what}: the host")
+    storage = str(extras.get("storage", ""))
+    if not storage:
+        raise InvalidInputError(
+            f"{what} has no storage: set the extra 'storage' to s3://bucket/prefix or "
+            "file:///folder, where new repositories keep their objects"
+        )
+    s3 = {name: extras[name] for name in _S3 if name in extras}
+    if aws is not None:
+        if keys := [name for name in _KEYS if name in s3]:
+            raise InvalidInputError(f"{what} has aws_conn_id and {', '.join(keys)}: leave one out")
+        s3 = {**_s3_of(aws), **s3}
+    if s3 and not storage.startswith("s3"):
+        raise InvalidInputError(f"{what}: {', '.join(s3)} are settings of S3, not of {storage}")
+    limits = {name: extras[name] for name in ("no_progress_seconds",) if name in extras}
+    cache = {
+        setting: extras[name]
+        for name, setting in (("cache", "folder"), ("cache_max_bytes", "max_bytes"))
+        if name in extras
+    }
+    return {
+        "kv": {"uri": _plain(uri)},
+        "storage": {"uri": _plain(storage)},
+        **({"s3": {name: _plain(value) for name, value in s3.items()}} if s3 else {}),
+        **({"cache": cache} if cache else {}),
+        **({"limits": limits} if limits else {}),
+    }
+
+
+def _s3_of(aws: Connection) -> dict[str, Any]:
+    """Return the settings of S3 that a connection to AWS holds."""
+    extras = aws.extra_dejson
+    if identities := [name for name in _AWS_IDENTITIES if extras.get(name)]:
+        raise InvalidInputError(
+            f"connection {aws.conn_id!r} takes its identity from {', '.join(identities)}: graveler "
+            "uses keys, or the AWS settings of the worker (leave aws_conn_id out)"
+        )
+    service = (extras.get("service_config") or {}).get("s3") or {}
+    values = {
+        "access_key": aws.login or extras.get("aws_access_key_id"),
+        "secret_key": aws.password or extras.get("aws_secret_access_key"),
+        "session_token": extras.get("aws_session_token"),
+        "region": extras.get("region_name"),
+        "endpoint_url": service.get("endpoint_url") or extras.get("endpoint_url"),
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def _plain(value: Any) -> str:
+    """Return a text in which nothing is replaced: neither a variable nor the output of a command."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.replace("${", "$${")
+
+
+def _mask(settings: Mapping[str, Any], password: str) -> None:
+    s3 = settings.get("s3", {})
+    for secret in (password, s3.get("secret_key"), s3.get("session_token")):
+        if secret:
+            mask_secret(secret)
+            mask_secret(quote(secret, safe=""))

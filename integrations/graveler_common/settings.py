@@ -1,0 +1,78 @@
+"""The settings of a lake that an orchestrator holds: in its connections, in its resources."""
+
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from graveler.config import ENVIRONMENT_LAKE, set_environment
+from graveler.errors import InvalidInputError
+from graveler.privacy import shown_uri
+
+OBJECT_SCHEMES: Final = ("s3", "s3a", "s3n", "file", "gs", "abfs", "abfss", "http", "https")
+_DATABASES: Final = ("postgres", "mysql", "mariadb")
+_KEY: Final = secrets.token_bytes(16)  # so that no name is a hash of a password alone
+
+
+def settings_location(settings: Mapping[str, Any]) -> str:
+    """Put settings into this process's environment; return the location of their lake.
+
+    The location holds no secret, and programs that this process starts understand it as well.
+
+    Args:
+        settings: The tables of a ``graveler.toml``.
+    """
+    text = json.dumps(settings, sort_keys=True)
+    digest = blake2b(text.encode(), key=_KEY, digest_size=4).hexdigest()
+    store = re.sub(r"[^A-Za-z0-9]+", "_", shown_uri(settings["kv"]["uri"]).partition("?")[0])
+    name = f"GRAVELER_{store.strip('_')[:80]}_{digest}".upper()
+    set_environment(name, text)
+    return f"{ENVIRONMENT_LAKE}{name}"
+
+
+def kv_uri(uri: str, user: str = "", password: str = "", *, what: str) -> str:
+    """Return the URI of a key-value store with a user and a password in it.
+
+    Args:
+        uri: The URI, without a password.
+        user: The user; the URI's if not given.
+        password: As it is, not percent-encoded.
+        what: Names the URI in errors.
+
+    Raises:
+        InvalidInputError: The URI holds a password, or names another user; or it takes neither.
+    """
+    scheme, _, rest = uri.partition("://")
+    if scheme in OBJECT_SCHEMES:
+        raise InvalidInputError(
+            f"{what} {shown_uri(uri)} is an object store: it is the storage; the key-value store "
+            "is postgresql://host/database, for instance"
+        )
+    try:
+        given = urlsplit(uri)
+        given_user, given_password = given.username or "", given.password
+    except ValueError:
+        raise InvalidInputError(f"{what}: {shown_uri(uri)} cannot be read as a URI") from None
+    if given_password or "@" in rest.partition("/")[2]:
+        raise InvalidInputError(
+            f"{what} {shown_uri(uri)} holds a password, which is shown there: leave it out, and "
+            "give it as the password"
+        )
+    if not (user or password):
+        return uri
+    if not scheme.startswith(_DATABASES):
+        raise InvalidInputError(
+            f"{what} {shown_uri(uri)} takes no login and password: leave them empty"
+        )
+    if given_user and user and quote(user, safe="") != given_user:
+        raise InvalidInputError(
+            f"{what} {shown_uri(uri)} names a user, and the login is another: leave one out"
+        )
+    login = given_user or quote(user, safe="")
+    if not login:
+        raise InvalidInputError(f"{what}: a password without a login: give both")
+    secret = f":{quote(password, safe='')}" if password else ""
+    return f"{scheme}://{login}{secret}@{rest.rpartition('@')[2]}"
