@@ -1,4 +1,4 @@
-"""``airflow graveler``: lists the runs of a lake, and reaps runs whose lease is over."""
+"""``airflow graveler``: makes repositories, lists runs, and reaps runs whose lease is over."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from graveler.lake import Repository
+    from graveler.lake import Lake, Repository
 
 
 def commands() -> list[Any]:
@@ -24,6 +24,7 @@ def commands() -> list[Any]:
     make: Callable[..., Any] = Arg
     connection = make(("--conn-id",), help="Connection of the lake", default="graveler_default")
     repository = make(("--repo",), help="Repository; the connection's if not given", default="")
+    made = make(("repository",), help="Name of the repository")
     state = make(
         ("--state",), help="Only runs in this state: open, parked, published, …", default=""
     )
@@ -37,6 +38,12 @@ def commands() -> list[Any]:
             name="graveler",
             help="Runs of graveler, each on a branch of its own",
             subcommands=(
+                ActionCommand(
+                    name="create",
+                    help="Make a repository in the lake of a connection, if it is not there",
+                    func=lazy_load_command("graveler_airflow.cli.create"),
+                    args=(made, connection),
+                ),
                 ActionCommand(
                     name="runs",
                     help="List the runs and their states",
@@ -53,6 +60,12 @@ def commands() -> list[Any]:
             ),
         )
     ]
+
+
+def create(args: "Namespace") -> None:
+    """Make a repository."""
+    with _lake(args) as lake:
+        print(f"repository {lake.create_repository(args.repository, exist_ok=True).name}")  # noqa: T201
 
 
 def runs(args: "Namespace") -> None:
@@ -88,14 +101,29 @@ def reap(args: "Namespace") -> None:
 @contextmanager
 def _repository(args: "Namespace") -> Iterator["Repository"]:
     """Open the repository of the arguments; an error ends the command with one line."""
+    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
+
+    with _one_line(args), GravelerHook(args.conn_id).repository(args.repo) as repository:
+        yield repository
+
+
+@contextmanager
+def _lake(args: "Namespace") -> Iterator["Lake"]:
+    """Open the lake of the arguments; an error ends the command with one line."""
+    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
+
+    with _one_line(args), GravelerHook(args.conn_id).get_conn() as lake:
+        yield lake
+
+
+@contextmanager
+def _one_line(args: "Namespace") -> Iterator[None]:
     from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415
 
     from graveler.errors import GravelerError  # noqa: PLC0415
-    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
 
     try:
-        with GravelerHook(args.conn_id).repository(args.repo) as repository:
-            yield repository
+        yield
     except GravelerError as error:
         raise SystemExit(f"{error.code}: {error}") from error
     except AirflowNotFoundException as error:

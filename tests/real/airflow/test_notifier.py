@@ -65,6 +65,13 @@ def test_reaping_is_a_dry_run_without_apply(home, events, repository):
     assert home.run(AIRFLOW, *answers, "--apply").strip() == "[]"
 
 
+def test_a_repository_is_made_in_the_lake_of_a_connection(home, lake):
+    for _ in range(2):
+        made = home.run(AIRFLOW, "graveler", "create", "ordered").splitlines()
+        assert made[-1] == "repository ordered"
+    assert "ordered" in lake.repositories()
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -53,10 +53,22 @@ def test_airflow_finds_the_provider_and_all_it_names(home):
 def test_the_form_of_the_connection_has_our_fields(home):
     assert home.ask("connection_form") == {
         "fields": {
+            "storage": ["string", "null"],
+            "aws_conn_id": ["string", "null"],
+            "endpoint_url": ["string", "null"],
+            "region": ["string", "null"],
+            "access_key": ["string", "null"],
+            "secret_key": ["string", "null"],
+            "session_token": ["string", "null"],
+            "path_style": ["boolean", "null"],
+            "cache": ["string", "null"],
+            "cache_max_bytes": ["integer", "null"],
+            "no_progress_seconds": ["number", "null"],
             "repo": ["string", "null"],
             "lease_minutes": ["number", "null"],
             "ttl_days": ["number", "null"],
         },
+        "hides": ["secret_key", "session_token"],
         "host": "Lake",
         "hidden": True,
     }
@@ -144,7 +156,7 @@ def test_the_hook_opens_what_the_connection_names(home, hook):
     assert hook["works"] == [True, f"{home.lake}: {', '.join(hook['async'])}"]
     assert hook["nowhere"].startswith("invalid-input: connection 'nowhere' names no lake")
     assert hook["uri"].startswith(
-        "invalid-input: connection 'uri': postgresql://***@db/lake is a URI"
+        "invalid-input: connection 'uri': the host postgresql://***@db/lake holds a password"
     )
     assert hook["unknown"].startswith("repository-not-found: no repository 'trains'")
     assert hook["no repository"].startswith("invalid-input: no repository: name one")

@@ -10,9 +10,13 @@ print(
     json.dumps(
         {
             "fields": {name: field["schema"]["type"] for name, field in meta.extra_fields.items()},
+            "hides": [
+                name
+                for name, field in meta.extra_fields.items()
+                if field["schema"].get("format") == "password"
+            ],
             "host": meta.standard_fields.host.title,
-            "hidden": meta.standard_fields.url_schema.hidden
-            and meta.standard_fields.password.hidden,
+            "hidden": meta.standard_fields.url_schema.hidden and meta.standard_fields.port.hidden,
         }
     )
 )

@@ -1,0 +1,140 @@
+# mypy: ignore-errors
+"""Works through connections that hold a whole lake, and prints what came of them as JSON.
+
+Arguments: the folder of PostgreSQL's socket, the endpoint of S3, a bucket, a folder for caches.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from airflow.sdk.log import redact
+
+from graveler.config import load_config
+from graveler.errors import GravelerError
+from graveler_airflow import GravelerHook
+from graveler_airflow.dag.handles import attached, find_handle, pack
+from graveler_airflow.plugin.runs import opened, place_of
+
+warnings.filterwarnings("error", module="graveler")
+socket, endpoint, bucket, folder = sys.argv[1:]
+KV = f"postgresql:///postgres?host={socket}"
+PASSWORD = "pass/word@1"
+STORAGE = {"storage": f"s3://{bucket}/lake", "cache": f"{folder}/cache"}
+KEYS = {
+    "endpoint_url": endpoint,
+    "region": "us-east-1",
+    "access_key": "key",
+    "secret_key": "secret-of-s3",
+}
+
+
+def connect(name, conn_type="graveler", **connection):
+    os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": conn_type, **connection})
+    return GravelerHook(name)
+
+
+def refusal(act):
+    try:
+        act()
+    except GravelerError as error:
+        return f"{error.code}: {error}"
+    return "no refusal"
+
+
+def lake_of(hook):
+    with hook.get_conn() as lake:
+        return lake.repositories()
+
+
+user = {"host": KV, "login": "lake", "password": PASSWORD}
+whole = connect("whole", **user, extra={**STORAGE, **KEYS, "repo": "flights"})
+connect(
+    "aws",
+    conn_type="aws",
+    login="key",
+    password="secret-of-s3",
+    extra={"region_name": "us-east-1", "endpoint_url": endpoint},
+)
+connect("role", conn_type="aws", extra={"role_arn": "arn:aws:iam::1:role/lake"})
+by_aws = connect("by_aws", **user, extra={**STORAGE, "aws_conn_id": "aws", "repo": "flights"})
+
+results = {"empty": connect("new", **user, extra={**STORAGE, **KEYS}).test_connection()}
+with whole.get_conn() as lake:
+    lake.create_repository("flights")
+    results["printed"] = repr(lake)
+results["works"] = whole.test_connection()
+results["by aws"] = by_aws.test_connection()
+
+with whole.repository() as repository:
+    run = repository.runs.open("hour")
+    run.put("a", b"1")
+    packed = pack(run.handle, "whole", "open_run")
+results["handle"] = json.dumps(packed)
+results["location"] = find_handle(packed).location
+with attached(packed) as run:
+    run.put("b", b"2")
+    run.commit("both")
+    run.publish()
+with by_aws.repository() as repository:
+    results["published"] = [entry.path for entry in repository.ref("main").list()]
+
+
+async def alocation():
+    return await by_aws.aget_location()
+
+
+results["async"] = asyncio.run(alocation()) == by_aws.location
+results["same lake"] = (
+    whole.location == connect("again", **json.loads(os.environ["AIRFLOW_CONN_WHOLE"])).location
+)
+with opened(place_of("by_aws")) as lake:
+    results["page"] = lake.repositories()
+results["page without aws"] = place_of(
+    connect("lost", **user, extra={**STORAGE, "aws_conn_id": "gone"}).graveler_conn_id
+).trouble
+
+results["masked"] = [
+    redact(f"{PASSWORD} and pass%2Fword%401"),
+    redact(os.environ[whole.location.removeprefix("env:")]),
+    redact("secret-of-s3"),
+]
+
+bare = {**STORAGE, **KEYS}
+wrong = {
+    "password": {**user, "password": "other", "extra": bare},
+    "database": {**user, "host": KV.replace("///postgres", "///nowhere"), "extra": bare},
+    "server": {**user, "host": "postgresql://127.0.0.1:9/lake", "extra": bare},
+    "bucket": {**user, "extra": {**bare, "storage": "s3://no-such-bucket/lake"}},
+    "endpoint": {**user, "extra": {**bare, "endpoint_url": "http://127.0.0.1:9"}},
+}
+results["test says"] = {
+    name: connect(f"wrong_{name}", **connection).test_connection()
+    for name, connection in wrong.items()
+}
+refused = {
+    "password in host": {"host": "postgresql://ann:s3cret@db/lake", "extra": bare},
+    "store as host": {"host": "s3://bucket/lake"},
+    "no storage": user,
+    "two keys": {**user, "extra": {**bare, "aws_conn_id": "aws"}},
+    "role": {**user, "extra": {**STORAGE, "aws_conn_id": "role"}},
+    "keys of a folder": {**user, "extra": {"storage": f"file://{folder}/o", "region": "x"}},
+    "storage of a file": {"host": f"{folder}/graveler.toml", "extra": {"storage": "s3://b"}},
+    "relative": {"host": "lake"},
+    "typo": {**user, "extra": {**bare, "regoin": "us-east-1"}},
+    "parts": {"host": "db", "schema": "lake", "port": 5432},
+    "command": {**user, "extra": {**bare, "secret_key": {"command": f"touch {folder}/made"}}},
+    "no driver": {"host": "oracle://db/lake", "extra": bare},
+}
+results["refused"] = {
+    name: refusal(lambda connection=connection: lake_of(connect("refused", **connection)))
+    for name, connection in refused.items()
+}
+results["made"] = Path(folder, "made").exists()
+literal = {**user, "password": "${HOME}", "extra": {**bare, "storage": "s3://${HOME}/x"}}
+settings = load_config(connect("literal", **literal).location)
+results["literal"] = [settings.storage_uri, "%24%7BHOME%7D" in settings.kv_uri]
+print(json.dumps(results))
