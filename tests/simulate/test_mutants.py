@@ -3,8 +3,7 @@
 import pytest
 
 from graveler.repository import commits
-from tests.simulate.mutants.catalogue import MUTANTS
-from tests.simulate.mutants.mutation import hunt
+from tests.simulate.mutants.mutation import MUTANTS, hunt
 from tests.simulate.mutants.patch import Edit, Mutant, OutdatedMutantError, mutated
 
 

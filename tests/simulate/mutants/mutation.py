@@ -1,16 +1,20 @@
-"""Whether the scenarios find a mutant out."""
+"""The mutants, and whether the scenarios find one out."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
 from tests.simulate.judging import judge
+from tests.simulate.mutants import collection, history, writes
 from tests.simulate.mutants.patch import Mutant, mutated
 from tests.simulate.scenarios.catalogue import every_scenario, find
 from tests.simulate.scenarios.conditions import simulating
 from tests.simulate.schedules.explore import explore
 
 _MOST = 6_000
+
+MUTANTS: tuple[Mutant, ...] = (*writes.MUTANTS, *history.MUTANTS, *collection.MUTANTS)
+"""Ways to get the protocol wrong. Every one must be found out."""
 
 
 @dataclass(frozen=True)

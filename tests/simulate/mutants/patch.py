@@ -95,3 +95,8 @@ def _function(name: str, where: str) -> FunctionType:
     if not isinstance(found, FunctionType):
         raise OutdatedMutantError(f"mutant {name!r}: there is no function {where}")
     return found
+
+
+def one_edit(name: str, where: str, old: str, new: str, *scenarios: str) -> Mutant:
+    """Return the mutant that one edit makes."""
+    return Mutant(name, (Edit(where, old, new),), scenarios)

@@ -6,8 +6,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from time import perf_counter
 
 from tests.simulate.judging import judge
-from tests.simulate.mutants.catalogue import MUTANTS
-from tests.simulate.mutants.mutation import Kill, hunt
+from tests.simulate.mutants.mutation import MUTANTS, Kill, hunt
 from tests.simulate.scenarios.catalogue import every_scenario, find
 from tests.simulate.scenarios.conditions import simulating
 from tests.simulate.scenarios.scenario import Scenario

@@ -1,0 +1,275 @@
+"""Wrong writers, publishers, readers and committers."""
+
+from tests.simulate.mutants.patch import Edit, Mutant, one_edit
+
+_PRESENT = '__import__("graveler.kv.store").kv.store.PRESENT'
+_COMMIT = "repository.commits:_Committer"
+
+MUTANTS: tuple[Mutant, ...] = (
+    # writers
+    one_edit(
+        "a writer is content with any token at its second look",
+        "repository.writes:StagedWrites._stage",
+        "if record.staging_token == token:",
+        "if record.staging_token:",
+        "write-commit",
+    ),
+    one_edit(
+        "a write is acknowledged before the second look",
+        "repository.writes:StagedWrites._stage",
+        "            record = self._record()\n            if record",
+        "            return\n            if record",
+        "write-commit",
+    ),
+    one_edit(
+        "a writer repeats its write under the dead token",
+        "repository.writes:StagedWrites._stage",
+        "token = record.staging_token",
+        "token = token if attempt else record.staging_token",
+        "write-commit",
+    ),
+    # publishers
+    one_edit(
+        "a landing trusts a head whose record was rewritten",
+        "publishing.candidacy:_attempt",
+        "if moved or not judged:",
+        "if tip.head.id != seen.head.id or not judged:",
+        "tick-quarantine",
+    ),
+    one_edit(
+        "a published hour takes another commit",
+        "ingest.ticker:Ticker._keep",
+        "if record.published or commit.id",
+        "if commit.id",
+        "tick-repair",
+    ),
+    # readers
+    one_edit(
+        "a reader does not look again",
+        "reads.view:value_on_branch",
+        "return settled(stores, name, read)",
+        "return read(stores.refs.branches.get(name))",
+        "sealed-left",
+        "write-commit-read",
+    ),
+    one_edit(
+        "a lister does not look again",
+        "reads.view:branch_snapshot",
+        "settled(stores, name, copy)",
+        "copy(stores.refs.branches.get(name))",
+        "write-commit-list",
+    ),
+    one_edit(
+        "a listing settles each row by itself",
+        "reads.view:branch_snapshot",
+        "        yield rows\n",
+        """
+        def settled_rows(position):
+            def read(record):
+                tree = stores.refs.commits.get(record.commit_id).metarange
+                staged = stores.staging.scan(newest_first(record), position)
+                return next(overlay(staged, scan(stores.ranges, tree, position)), None)
+
+            while (row := settled(stores, name, read)) is not None:
+                yield row
+                position = row[0] + b"\\0"
+
+        yield settled_rows
+""",
+        "spooled-listing",
+    ),
+    one_edit(
+        "the second look is the first record",
+        "reads.view:settled",
+        "now = stores.refs.branches.get(name)",
+        "now = record",
+        "write-commit-read",
+    ),
+    one_edit(
+        "the second look sees the live token only",
+        "reads.view:settled",
+        "(now.staging_token, now.sealed_tokens, now.commit_id) == (\n"
+        "            record.staging_token,\n"
+        "            record.sealed_tokens,\n"
+        "            record.commit_id,\n"
+        "        )",
+        "now.staging_token == record.staging_token",
+        "sealed-left",
+        "write-commit-read",
+    ),
+    one_edit(
+        "a reader asks the oldest token first",
+        "reads.view:newest_first",
+        "[record.staging_token, *reversed(record.sealed_tokens)]",
+        "[*record.sealed_tokens, record.staging_token]",
+        "sealed-left",
+    ),
+    one_edit(
+        "a staged deletion shows what was committed",
+        "reads.view:value_on_branch",
+        "if write is not None:",
+        "if write is not None and staged_value(write) is not None:",
+        "delete-committed",
+    ),
+    # sealing
+    one_edit(
+        "nothing is sealed",
+        "repository.commits:_seal",
+        "staging_token=stores.ids.unique()",
+        "staging_token=live",
+        "write-commit",
+    ),
+    one_edit(
+        "sealing forgets what was sealed before",
+        "repository.commits:_seal",
+        "(*record.sealed_tokens, live)",
+        "(live,)",
+        "sealed-left",
+    ),
+    one_edit(
+        "sealing puts the newest token first",
+        "repository.commits:_seal",
+        "(*record.sealed_tokens, live)",
+        "(live, *record.sealed_tokens)",
+        "sealed-left",
+    ),
+    one_edit(
+        "a branch is moved without a condition",
+        "refs.mover:move",
+        "refs.branches.replace(new, predicate",
+        f"refs.branches.replace(new, {_PRESENT}",
+        "write-two-commits",
+        "each-writes-and-commits",
+    ),
+    # committing
+    one_edit(
+        "a commit lands without a condition",
+        "refs.mover:advance",
+        "refs.branches.replace(record, predicate",
+        f"refs.branches.replace(record, {_PRESENT}",
+        "write-two-commits",
+        "each-writes-and-commits",
+    ),
+    one_edit(
+        "a commit clears every sealed token",
+        f"{_COMMIT}._build",
+        "sealed_tokens=tip.record.sealed_tokens[len(tokens) :]",
+        "sealed_tokens=()",
+        "each-writes-and-commits",
+    ),
+    one_edit(
+        "a commit gives a token back",
+        f"{_COMMIT}._build",
+        "sealed_tokens=tip.record.sealed_tokens[len(tokens) :]",
+        "sealed_tokens=tip.record.sealed_tokens",
+        "write-commit",
+    ),
+    one_edit(
+        "a retry keeps the base it began with",
+        f"{_COMMIT}._build",
+        "self._applied(tip.head, tokens)",
+        "self._applied(self._stores.refs.commits.get(self._seen.commit_id), tokens)",
+        "each-writes-and-commits",
+        "merge-commit",
+    ),
+    one_edit(
+        "a retry keeps the parent it began with",
+        f"{_COMMIT}._build",
+        "parents=(tip.head,)",
+        "parents=(self._stores.refs.commits.get(self._seen.commit_id),)",
+        "each-writes-and-commits",
+        "merge-commit",
+    ),
+    one_edit(
+        "a commit lets the oldest write win",
+        f"{_COMMIT}._grown",
+        "newest_first = tokens[::-1]",
+        "newest_first = tokens",
+        "sealed-left",
+    ),
+    one_edit(
+        "a commit leaves deletions out",
+        f"{_COMMIT}._grown",
+        "self._changes(stores.staging.scan(newest_first))",
+        'self._changes(i for i in stores.staging.scan(newest_first) if i[1] != b"\\x00")',
+        "delete-committed",
+    ),
+    one_edit(
+        "tokens are dropped before the commit is in",
+        f"{_COMMIT}._build",
+        "return replace(rest, commit_id=made.id)",
+        "self._stores.staging.drop(*tokens); return replace(rest, commit_id=made.id)",
+        "write-commit-read",
+        "write-commit+1",
+    ),
+    one_edit(
+        "committed tokens are never dropped",
+        f"{_COMMIT}.run",
+        "self._stores.staging.drop(*self._tokens)",
+        "pass",
+        "write-commit",
+    ),
+    one_edit(
+        "finished work is kept whatever the head has become",
+        f"{_COMMIT}._only_ours_since",
+        "return parent.id == built.parent.id and landed + tokens == built.tokens",
+        "return True",
+        "merge-commit",
+        "each-writes-and-commits",
+    ),
+    one_edit(
+        "finished work is kept though its tokens were being dropped",
+        f"{_COMMIT}._applied",
+        "if overlap(tokens, now.sealed_tokens) != tokens:",
+        "if False:",
+        "each-writes-and-commits",
+        "write-two-commits",
+    ),
+    one_edit(
+        "a committer whose writes were discarded returns the head",
+        f"{_COMMIT}._taken",
+        "raise NoChangesError(",
+        "return tip.head\n        raise NoChangesError(",
+        "reset-commit",
+    ),
+    Mutant(
+        "the commit record is written when the branch names it",
+        (
+            Edit(
+                "refs.commits:Commits.add",
+                "self._kv.set(self._partition, _PREFIX + commit.id.encode(), record)",
+                "Commits._later = lambda: self._kv.set("
+                "self._partition, _PREFIX + commit.id.encode(), record)",
+            ),
+            Edit(
+                "refs.mover:advance",
+                "    except PreconditionFailedError:",
+                "        type(refs.commits)._later()\n    except PreconditionFailedError:",
+            ),
+        ),
+        ("write-commit-read", "write-commit+1"),
+    ),
+    # lost replies
+    one_edit(
+        "after a lost reply any record counts as ours",
+        "refs.branches:Branches._is_written",
+        "if record is not None and record.nonce == written.nonce:",
+        "if record is not None:",
+        "write-commit+1",
+    ),
+    one_edit(
+        "a write whose reply was lost counts as made",
+        "refs.branches:Branches._write",
+        "unknown = error",
+        "return",
+        "write-commit+1",
+    ),
+    one_edit(
+        "a commit whose reply was lost counts as landed",
+        "refs.mover:advance",
+        "now = _read_back(refs, record.name, error)",
+        "return True",
+        "each-writes-and-commits+1",
+        "write-two-commits+1",
+    ),
+)
