@@ -17,11 +17,12 @@ _FIELDS: Final = {
     "Conflict": "path base source dest bases_disagree source_change dest_change",
     "RefMove": "ref kind position at action before after actor",
     "RunRecord": (
-        "key state attempt branch into base head commit reason owner on_failure lease_until "
-        "expires rollback inputs refusals verdicts metadata created opened updated"
+        "key state attempt branch into base head commit publishes reason owner on_failure "
+        "lease_until expires rollback inputs refusals verdicts metadata created opened updated"
     ),
     "Input": "commit prefix",
     "Refusal": "at reason gates",
+    "Publish": "commit head into attempt at changed rollback lost verdicts",
     "Reaped": "key branch from_state to_state reason",
 }
 

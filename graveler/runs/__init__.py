@@ -5,10 +5,10 @@ from graveler.runs.provenance import Origin, Why
 from graveler.runs.publishing import PublishResult
 from graveler.runs.reaper import Reaped
 from graveler.runs.record import LEASE, TTL, Input, Refusal, RunHandle, RunRecord
-from graveler.runs.rollback import Rollback
+from graveler.runs.rollback import Rollback, RollbackPlan
 from graveler.runs.run import Run
 from graveler.runs.runs import Runs
-from graveler.runs.state import RunState
+from graveler.runs.state import Publish, RunState
 from graveler.runs.step import Step
 
 __all__ = [
@@ -16,10 +16,12 @@ __all__ = [
     "TTL",
     "Input",
     "Origin",
+    "Publish",
     "PublishResult",
     "Reaped",
     "Refusal",
     "Rollback",
+    "RollbackPlan",
     "Run",
     "RunHandle",
     "RunRecord",

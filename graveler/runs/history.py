@@ -5,25 +5,21 @@ branch was dropped or its publish was reverted. When a run resumes, the orchestr
 out a step that succeeded before. The integrations compare both with this history.
 
 An attempt that began while the run's earlier publish was on the target has that publish in its
-history. If the attempt writes the same content again, it changes nothing, and a merge would keep
-the target without the reverted files. Such a merge must not count as a publish.
+history. If that publish is reverted under it, what the attempt writes again in the same way changes
+nothing, and a merge would keep the target without those files. Such an attempt is not published, and
+the next one does not resume it.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from graveler.committed import diff, get, same_records
-from graveler.committed.diff import same_content
+from graveler.committed import same_records
 from graveler.errors import MergeConflictError
-from graveler.model import Commit, Conflict
+from graveler.model import Commit
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
 from graveler.runs.record import RunRecord
 from graveler.runs.step import own_steps, work_of
-from graveler.values import decode_entry
-
-_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ def joined_steps(stores: Stores, record: RunRecord) -> Mapping[str, JoinedStep]:
     if branch is None:
         return {}
     steps: dict[str, JoinedStep] = {}
-    starts = [(branch.commit_id, ""), *((head, head) for head in reversed(record.rounds))]
+    starts = [(branch.commit_id, ""), *((head, head) for head in reversed(record.heads))]
     for start, published in starts:
         for step, commit in own_steps(stores, start, key=record.key):
             if step not in steps:
@@ -129,61 +125,38 @@ def reverted_publishes(
             yield commit, published
 
 
-def check_not_reverted(stores: Stores, record: RunRecord, head: Commit, dest: Commit) -> None:
-    """Refuse to publish a run with a step that wrote the same content as a reverted publish.
+def reverted_below(stores: Stores, record: RunRecord, dest: Commit) -> tuple[Commit, Commit] | None:
+    """Return a standing revert of a publish from which the run's branch was forked, and the publish.
+
+    The branch has the reverted files from that publish, and a merge of it would neither bring them
+    back nor miss them. None if there is none.
 
     Args:
         stores: The repository.
         record: The run.
-        head: The head to publish.
-        dest: Head of the target.
+        dest: Head of its target.
+    """
+    if not record.publishes:
+        return None
+    floor = stores.refs.commits.get(record.base).generation
+    for revert, publish in reverted_publishes(stores, record.key, dest, floor=floor):
+        if publish.generation <= floor:
+            return revert, publish
+    return None
+
+
+def check_not_reverted(stores: Stores, record: RunRecord, dest: Commit) -> None:
+    """Refuse to publish an attempt that was forked from a publish of the run that is reverted.
 
     Raises:
-        MergeConflictError: There are such paths; the error lists them.
+        MergeConflictError: It was.
     """
-    floor = stores.refs.commits.get(record.base).generation
-    for _, published in reverted_publishes(stores, record.key, dest, floor=floor):
-        if published.generation > floor:
-            continue  # of the present round
-        conflicts = tuple(_lost(stores, record, published, head, dest))
-        if conflicts:
-            shown = ", ".join(repr(conflict.path) for conflict in conflicts[:_SHOWN])
-            more = f" and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
-            raise MergeConflictError(
-                f"run {record.key!r} began before its publish {published.id[:12]} was reverted, "
-                f"and has written {shown}{more} as that one had: they would not be on "
-                f"{record.into!r}; abandon the run, then run it again",
-                conflicts,
-            )
-
-
-def _lost(
-    stores: Stores, record: RunRecord, published: Commit, head: Commit, dest: Commit
-) -> Iterator[Conflict]:
-    """Yield the paths that a step wrote as the publish left them, and that the target lacks."""
-    joins = _since_fork(stores, record, head)
-    steps = list(filter(None, (work_of(stores, commit) for commit in joins)))
-    before = stores.refs.commits.get(published.parents[0])
-    for change in diff(stores.ranges, before.metarange, published.metarange) if steps else ():
-        left = change.right_value
-
-        def has(tree: str, key: bytes = change.key, left: bytes | None = left) -> bool:
-            return same_content(get(stores.ranges, tree, key), left)
-
-        if has(dest.metarange) or not has(head.metarange):
-            continue
-        if any(not has(start) and has(end) for start, end in steps):
-            present = get(stores.ranges, dest.metarange, change.key)
-            wrote, now = (
-                None if value is None else decode_entry(change.key, value)
-                for value in (left, present)
-            )
-            yield Conflict(change.key.decode(), wrote, wrote, now)
-
-
-def _since_fork(stores: Stores, record: RunRecord, head: Commit) -> Iterator[Commit]:
-    """Yield the run's own commits since the fork, newest first."""
-    commit = head
-    while commit.id != record.base and commit.metadata.get("graveler.run") == record.key:
-        yield commit
-        commit = stores.refs.commits.get(commit.parents[0])
+    reverted = reverted_below(stores, record, dest)
+    if reverted is not None:
+        revert, publish = reverted
+        raise MergeConflictError(
+            f"run {record.key!r}: attempt {record.attempt} began with publish {publish.id[:12]} on "
+            f"{record.into!r}, which commit {revert.id[:12]} reverted since, so that it would bring "
+            "only a part of its files: run all of it again, the next attempt starts from "
+            f"{record.into!r} as it is now"
+        )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from graveler.errors import FencedError, InternalError, RefNotFoundError
+from graveler.model import Commit
 from graveler.refs import is_ancestor, move
 from graveler.runs.branch import drop_branches, drop_step_branches, fence_off
 from graveler.runs.record import (
@@ -19,7 +20,7 @@ from graveler.runs.record import (
     shortened,
 )
 from graveler.runs.records import RunRecords
-from graveler.runs.state import RunEvent, RunState
+from graveler.runs.state import Publish, RunEvent, RunState
 
 
 def settle_publish(records: RunRecords, record: RunRecord) -> RunRecord:
@@ -28,11 +29,38 @@ def settle_publish(records: RunRecords, record: RunRecord) -> RunRecord:
     A run that is not being published does not change.
     """
     while record.state is RunState.PUBLISHING:
-        change = partial(_settled, candidate=record.candidate, landed=_has_landed(records, record))
+        landed = None
+        if _has_landed(records, record):
+            candidate = records.stores.refs.commits.get(record.candidate)
+            landed = publish_of(records, record, candidate, head=record.head)
+        change = partial(_settled, candidate=record.candidate, landed=landed)
         record = records.update(record.key, change)
         if record.state is RunState.PUBLISHED:
             drop(records, record)
     return record
+
+
+def publish_of(
+    records: RunRecords, record: RunRecord, commit: Commit, *, head: str, landed: bool = True
+) -> Publish:
+    """Return the publish of the present attempt, with the verdicts of its record.
+
+    Args:
+        records: The repository's runs.
+        record: The run.
+        commit: The commit that holds the run on the target.
+        head: The head of the run's branch.
+        landed: Whether the commit is the run's; else the target held all of it before.
+    """
+    return Publish(
+        commit=commit.id,
+        head=head,
+        into=record.into,
+        attempt=record.attempt,
+        at=records.stores.clock.now(),
+        changed=landed and commit.spans != (),
+        verdicts=record.verdicts if landed else (),
+    )
 
 
 def _has_landed(records: RunRecords, record: RunRecord) -> bool:
@@ -49,13 +77,13 @@ def _has_landed(records: RunRecords, record: RunRecord) -> bool:
     return is_ancestor(refs.commits, record.candidate, target.commit_id)
 
 
-def _settled(record: RunRecord | None, *, candidate: str, landed: bool) -> RunRecord:
+def _settled(record: RunRecord | None, *, candidate: str, landed: Publish | None) -> RunRecord:
     if record is None:
         raise InternalError(f"the record of a run is gone while {candidate} was settled")
     if record.state is not RunState.PUBLISHING or record.candidate != candidate:
         return record  # the result is about another candidate: check again
-    if landed:
-        return published(record, head=record.head, commit=candidate)
+    if landed is not None:
+        return published(record, landed)
     return after(record, RunEvent.LOST, candidate="")
 
 

@@ -21,7 +21,9 @@ from graveler.arguments import BranchLike, Duration, branch_text, choice, durati
 from graveler.errors import FencedError, InvalidInputError
 from graveler.model import BranchRecord
 from graveler.names import check_caller_pairs, run_branch
+from graveler.reads.stores import Stores
 from graveler.runs.branch import drop_branch, drop_step_branches, take_branch, was_deleted
+from graveler.runs.history import reverted_below
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import LEASE, TTL, RunRecord
 from graveler.runs.records import RunRecords
@@ -207,7 +209,7 @@ def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunR
     if terms.accepts is not None:
         terms.accepts(record)
     state = RunState.NONE if record is None else record.state
-    resumed = state in _RESUMED
+    resumed = record is not None and state in _RESUMED and not _rests_on_reverted(stores, record)
     if record is not None and resumed and record.into != terms.into:
         raise InvalidInputError(
             f"run {key!r} is {state} and publishes to {record.into!r}, not {terms.into!r}: "
@@ -241,7 +243,7 @@ def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunR
         fresh,
         attempt=record.attempt + 1,
         created=record.created,
-        rounds=record.rounds,
+        publishes=record.publishes,
         metadata=fresh.metadata or dict(record.metadata),
         forked=record.attempt + 1,
         owners=(*record.owners, record.owner)[-_OWNERS_KEPT:] if ended else record.owners,
@@ -257,6 +259,26 @@ def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunR
         born=record.born,
         inputs=record.inputs,
     )
+
+
+def _rests_on_reverted(stores: Stores, record: RunRecord) -> bool:
+    """Return whether the run's branch was forked from a publish that is reverted: it is not resumed."""
+    target = stores.refs.branches.find(record.into)
+    if target is None:
+        return False
+    reverted = reverted_below(stores, record, stores.refs.commits.get(target.commit_id))
+    if reverted is None:
+        return False
+    _log.warning(
+        "run %s: publish %s was reverted by %s: the next attempt starts from %s as it is now, not "
+        "from the branch of attempt %d, which was forked from that publish",
+        record.key,
+        reverted[1].id[:_SHORT],
+        reverted[0].id[:_SHORT],
+        record.into,
+        record.attempt,
+    )
+    return True
 
 
 def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> None:

@@ -13,6 +13,7 @@ from graveler.reads.view import Ref, find_value
 from graveler.refs import resolve_to_read
 from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
+from graveler.runs.state import Publish
 from graveler.values import decode_entry
 
 _JOB: Final = {"airflow": "dag_id", "dagster": "job"}
@@ -89,6 +90,7 @@ class Why:
         attempt: The attempt of the run.
         step: The step; "" if the run committed without one.
         try_number: The try of the step, by the caller's count; 0 without a step.
+        publish: The publish that brought the entry, as the run's record has it; None if unknown.
         gates: The gates that judged the publish.
         verdicts: Their verdicts, if the run's record still has them.
         inputs: The inputs of the run or the step.
@@ -104,6 +106,7 @@ class Why:
     attempt: int = 0
     step: str = ""
     try_number: int = 0
+    publish: Publish | None = None
     gates: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     inputs: tuple[Input, ...] = ()
@@ -129,6 +132,8 @@ def why(records: RunRecords, path: str, ref: str) -> Why:
     own = made.metadata if "graveler.run" in made.metadata else commit.metadata
     run_key = own.get("graveler.run", "")
     run = records.find(run_key) if run_key else None
+    published = () if run is None else run.publishes
+    publish = next((item for item in published if item.commit == commit.id), None)
     return Why(
         path=path,
         entry=entry,
@@ -140,7 +145,8 @@ def why(records: RunRecords, path: str, ref: str) -> Why:
         step=own.get("graveler.step", ""),
         try_number=int(own.get("graveler.try", "0")),
         gates=tuple(filter(None, commit.metadata.get("graveler.gates", "").split(","))),
-        verdicts=run.verdicts if run is not None and run.commit == commit.id else (),
+        publish=publish,
+        verdicts=() if publish is None else publish.verdicts,
         inputs=_inputs(own, commit.metadata),
         origin=Origin.of(own) or Origin.of(commit.metadata),
     )

@@ -18,7 +18,7 @@ from graveler.publishing.landing import CommitSpec, Landed, Tip
 from graveler.repository.merges import build_merge
 from graveler.runs.branch import drop_branches, freeze, run_head
 from graveler.runs.history import check_not_reverted
-from graveler.runs.lifecycle import drop, park, settle_publish
+from graveler.runs.lifecycle import drop, park, publish_of, settle_publish
 from graveler.runs.record import (
     Refusal,
     RunHandle,
@@ -146,8 +146,7 @@ class RunCandidacy(Candidacy[PublishResult]):
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
         """Return the candidate; None if the target holds the run."""
         record = self._record
-        if record.forked > 1:  # else the run had published nothing before it began
-            check_not_reverted(self.stores, record, self._head, tip.head)
+        check_not_reverted(self.stores, record, tip.head)
         metadata = {
             **record.metadata,
             "graveler.run": record.key,
@@ -220,6 +219,13 @@ class RunCandidacy(Candidacy[PublishResult]):
         """Record the publish on the run; None if another publish must be settled first."""
         commit = landed.commit
         announced = "" if commit is None else commit.id
+        publish = publish_of(
+            self._records,
+            replace(self._record, verdicts=self.verdicts),
+            commit or landed.tip.head,
+            head=self._head.id,
+            landed=commit is not None,
+        )
 
         def change(record: RunRecord | None) -> RunRecord:
             if record is None or self._is_over(record):
@@ -227,12 +233,7 @@ class RunCandidacy(Candidacy[PublishResult]):
                 return record or self._records.get(self._record.key)
             if record.state is RunState.PUBLISHING and record.candidate != announced:
                 return record  # another process of this attempt is about to land a candidate
-            return published(
-                record,
-                head=self._head.id,
-                commit=(commit or landed.tip.head).id,
-                verdicts=() if commit is None else self.verdicts,
-            )
+            return published(record, publish)
 
         now = self._records.update(self._record.key, change)
         if commit is None and (

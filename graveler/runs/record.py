@@ -10,7 +10,7 @@ from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.gates.verdicts import read_verdict
 from graveler.records import Fields, decode_json, encode_json
-from graveler.runs.state import RunEvent, RunState, next_state
+from graveler.runs.state import Publish, RunEvent, RunState, next_state, with_publish
 
 LEASE: Final = timedelta(minutes=15)
 """Default lease: how long an attempt may be silent before it counts as dead."""
@@ -22,7 +22,6 @@ LIVE: Final = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
 
 _MOST_INPUTS: Final = 64
 _MOST_COMMITS: Final = 256
-_ROUNDS_KEPT: Final = 50
 _REFUSALS_KEPT: Final = 20
 _LONGEST_REASON: Final = 2000
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -70,8 +69,8 @@ class RunRecord:
         base: Commit that the present branch was forked from.
         head: Head of the run's branch when it was last parked or published.
         candidate: While publishing: the commit the target is to become.
-        commit: Once published: the merge commit.
-        rounds: Heads that were published and not rolled back, the newest last; at most 50.
+        publishes: What all attempts have published, the newest last; at most 50. The state, like
+            `reason` and `verdicts`, is that of the present attempt.
         reason: Why the run was parked or abandoned.
         verdicts: The latest verdicts of the gates.
         metadata: Pairs of the opener.
@@ -90,7 +89,6 @@ class RunRecord:
         on_failure: ``park`` or ``drop``: what happens to an attempt that fails or is silent.
         inputs: Inputs of the attempts since the fork.
         refusals: Refused publishes, the newest last; at most 20.
-        rollback: Once rolled back: the reverting commit.
         nonce: Unique to every write.
     """
 
@@ -107,8 +105,7 @@ class RunRecord:
     lease_until: datetime
     head: str = ""
     candidate: str = ""
-    commit: str = ""
-    rounds: tuple[str, ...] = ()
+    publishes: tuple[Publish, ...] = ()
     reason: str = ""
     verdicts: tuple[Verdict, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -122,8 +119,27 @@ class RunRecord:
     on_failure: str = "park"
     inputs: tuple[Input, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    rollback: str = ""
     nonce: str = ""
+
+    @property
+    def published(self) -> Publish | None:
+        """The latest publish that was not rolled back, whatever the state of the run."""
+        return next((publish for publish in reversed(self.publishes) if not publish.rollback), None)
+
+    @property
+    def commit(self) -> str:
+        """The commit of `published`; "" if nothing of the run is on a target."""
+        return "" if self.published is None else self.published.commit
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads of the publishes that were not rolled back, the newest last."""
+        return tuple(publish.head for publish in self.publishes if not publish.rollback)
+
+    @property
+    def rollback(self) -> str:
+        """The commit that reverted the latest publish; "" while that stands."""
+        return self.publishes[-1].rollback if self.publishes else ""
 
     @property
     def resumed(self) -> bool:
@@ -248,18 +264,16 @@ def after(record: RunRecord, event: RunEvent, **changes: Any) -> RunRecord:
     return replace(record, state=next_state(record.key, record.state, event), **changes)
 
 
-def published(record: RunRecord, *, head: str, commit: str, **changes: Any) -> RunRecord:
-    """Return the record of a run whose `head` is on the target, by `commit`."""
-    rounds = (*record.rounds, head)[-_ROUNDS_KEPT:]
+def published(record: RunRecord, publish: Publish) -> RunRecord:
+    """Return the record of a run after a publish."""
     return after(
         record,
         RunEvent.LANDED,
-        head=head,
-        commit=commit,
-        rounds=rounds,
+        head=publish.head,
+        publishes=with_publish(record.publishes, publish),
+        verdicts=publish.verdicts,
         candidate="",
         reason="",
-        **changes,
     )
 
 
@@ -282,12 +296,19 @@ def encode_run(record: RunRecord) -> bytes:
     for name in ("lease", "ttl"):
         raw[name] //= _MICROSECOND
     raw["verdicts"] = [asdict(verdict) for verdict in record.verdicts]
+    raw["publishes"] = [_raw_publish(publish) for publish in record.publishes]
     raw["inputs"] = [[read.commit, read.prefix] for read in record.inputs]
     raw["refusals"] = [
         [unix_us(refusal.at), refusal.reason, list(refusal.gates)] for refusal in record.refusals
     ]
     raw["metadata"] = dict(record.metadata)
     return encode_json(raw)
+
+
+def _raw_publish(publish: Publish) -> dict[str, Any]:
+    raw = asdict(publish)
+    del raw["lost"]
+    return {**raw, "at": unix_us(publish.at)}
 
 
 def decode_run(raw: bytes) -> RunRecord:
@@ -308,8 +329,7 @@ def decode_run(raw: bytes) -> RunRecord:
         lease_until=stored.moment("lease_until"),
         head=stored.digest("head", ""),
         candidate=stored.digest("candidate", ""),
-        commit=stored.digest("commit", ""),
-        rounds=stored.digests("rounds"),
+        publishes=tuple(map(_read_publish, stored.records("publishes"))),
         reason=stored.text("reason"),
         verdicts=tuple(map(read_verdict, stored.records("verdicts"))),
         metadata=stored.pairs("metadata"),
@@ -326,6 +346,18 @@ def decode_run(raw: bytes) -> RunRecord:
             Refusal(refusal.moment("at"), refusal.text("reason"), refusal.texts("gates"))
             for refusal in stored.rows("refusals", ("at", "reason", "gates"))
         ),
-        rollback=stored.text("rollback"),
         nonce=stored.text("nonce"),
+    )
+
+
+def _read_publish(fields: Fields) -> Publish:
+    return Publish(
+        commit=fields.digest("commit"),
+        head=fields.digest("head"),
+        into=fields.name("into"),
+        attempt=fields.number("attempt"),
+        at=fields.moment("at"),
+        changed=fields.flag("changed"),
+        verdicts=tuple(map(read_verdict, fields.records("verdicts"))),
+        rollback=fields.digest("rollback", ""),
     )

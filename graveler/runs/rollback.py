@@ -24,12 +24,32 @@ from graveler.runs.history import standing_reverts
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
-from graveler.runs.state import RunEvent, RunState, next_state
+from graveler.runs.state import Publish, RunEvent, RunState, last_change, with_rollback
 from graveler.values import value_identity
 
 _NAMED: Final = 5
 _HOURS: Final = ("hour", "hours", "late")
 """Metadata of a commit that names the hours of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """What a rollback would revert.
+
+    Attributes:
+        record: The run.
+        publish: The publish that would be reverted: its commit, target, attempt and time.
+        reverted: The commit that has reverted it already; "" if none has.
+        rests: Whether the run's present attempt was forked from it and is not over. It can then no
+            longer be published; the next attempt starts from the target.
+        readers: Runs that have read the run's output, by key; they may have to run again.
+    """
+
+    record: RunRecord
+    publish: Publish
+    reverted: str = ""
+    rests: bool = False
+    readers: tuple[RunRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,88 +59,131 @@ class Rollback:
     Attributes:
         commit: The revert commit on the target.
         record: The run.
+        publish: The publish that was reverted.
         readers: Runs that have read the run's output, by key; they may have to run again.
         already: Whether it was rolled back before this call.
     """
 
     commit: Commit
     record: RunRecord
+    publish: Publish
     readers: tuple[RunRecord, ...] = ()
     already: bool = False
 
 
 def rollback(
-    records: RunRecords, key_or_commit: str, *, message: str | None, metadata: Mapping[str, str]
+    records: RunRecords,
+    key_or_commit: str,
+    *,
+    into: str | None,
+    message: str | None,
+    metadata: Mapping[str, str],
 ) -> Rollback:
     """Revert what a run published, on its target; see `Runs.rollback`."""
     check_caller_pairs("rollback", metadata)
-    record, published = _published(records, key_or_commit)
-    commit = _reverting(records.stores, record, published)
+    record, publish = _published(records, key_or_commit, into)
+    published = records.stores.refs.commits.get(publish.commit)
+    commit = _reverting(records.stores, record, publish)
     already = commit is not None
     if commit is None:
-        _check_not_forked_from(records.stores, record, published)
         try:
-            commit = _revert(records.stores, record, published, message, metadata)
+            commit = _revert(records.stores, record, publish, message, metadata)
         except NoChangesError:
             # another process may have reverted it at the same moment
-            commit = _reverting(records.stores, record, published)
+            commit = _reverting(records.stores, record, publish)
             if commit is None:
                 raise
             already = True
-    record = _note(records, record, published, commit)
-    return Rollback(commit, record, _readers(records, record, published), already)
+    record = _note(records, record, publish, commit)
+    publish = replace(publish, rollback=commit.id)
+    return Rollback(
+        commit, record, publish, _readers(records, record, published, publish.into), already
+    )
+
+
+def plan(records: RunRecords, key_or_commit: str, *, into: str | None) -> RollbackPlan:
+    """Return what `rollback` would revert; nothing changes."""
+    record, publish = _published(records, key_or_commit, into)
+    revert = _reverting(records.stores, record, publish)
+    return RollbackPlan(
+        record,
+        publish,
+        reverted="" if revert is None else revert.id,
+        rests=record.live and is_ancestor(records.stores.refs.commits, publish.commit, record.base),
+        readers=readers(records, publish.commit),
+    )
 
 
 def readers(records: RunRecords, key_or_commit: str) -> tuple[RunRecord, ...]:
     """Return the runs that have read the output of a published run, by key."""
-    return _readers(records, *_published(records, key_or_commit))
+    record, publish = _published(records, key_or_commit, None)
+    return _readers(records, record, records.stores.refs.commits.get(publish.commit), publish.into)
 
 
-def _published(records: RunRecords, key_or_commit: str) -> tuple[RunRecord, Commit]:
-    """Return the run of a key or commit, and the commit that published it."""
-    stores = records.stores
+def publishes(records: RunRecords, key: str) -> tuple[Publish, ...]:
+    """Return the publishes of a run as their targets have them; see `Runs.publishes`."""
+    record = settle_publish(records, records.get(key))
+    return tuple(_present(records.stores, record, publish) for publish in record.publishes)
+
+
+def _present(stores: Stores, record: RunRecord, publish: Publish) -> Publish:
+    """Return a publish with the commit that reverts it now, by whatever means."""
+    if not publish.changed:
+        return publish
+    try:
+        revert = _reverting(stores, record, publish)
+    except (NotFoundError, RunStateError):
+        return replace(publish, lost=True)
+    return replace(publish, rollback="" if revert is None else revert.id)
+
+
+def _published(
+    records: RunRecords, key_or_commit: str, into: str | None
+) -> tuple[RunRecord, Publish]:
+    """Return the run of a key or commit, and the publish that a rollback would revert."""
     record = records.find(key_or_commit)
     if record is None:
-        commit = _find_commit(stores, key_or_commit)
-        key = None if commit is None else commit.metadata.get("graveler.run")
-        if commit is None or key is None or "graveler.published" not in commit.metadata:
-            raise RunNotFoundError(
-                f"{key_or_commit!r} is neither a run nor the commit that published one: "
-                "`graveler run list` shows the runs; `graveler revert` reverts other commits"
-            )
-        return records.get(key), commit
+        return _published_by(records, key_or_commit)
     record = settle_publish(records, record)
-    next_state(record.key, record.state, RunEvent.ROLLED_BACK)
-    if record.state is RunState.ROLLED_BACK:
-        revert = stores.refs.commits.get(record.rollback)
-        return record, stores.refs.commits.get(revert.metadata["graveler.revert"])
-    commit = _last_publish(stores, record)
-    if commit is None:
-        raise NoChangesError(f"run {record.key!r} changed nothing: there is nothing to roll back")
-    return record, commit
+    key = record.key
+    mine = [publish for publish in record.publishes if into in (None, publish.into)]
+    if not mine:
+        where = "" if into is None else f" to {into!r}"
+        raise RunStateError(
+            f"run {key!r} is {record.state} and has published nothing{where}: there is nothing to "
+            "roll back"
+        )
+    publish = last_change(mine)
+    if publish is None:
+        raise NoChangesError(f"run {key!r} changed nothing: there is nothing to roll back")
+    return record, publish
 
 
-def _last_publish(stores: Stores, record: RunRecord) -> Commit | None:
-    """Return the last commit by which the run moved its target and that was not rolled back.
-
-    It need not be of the last round: a round that wrote the same content moved nothing.
-    """
-    commits = stores.refs.commits
-    heads = {head: commits.find(head) for head in record.rounds}
-    floor = min((head.generation for head in heads.values() if head is not None), default=None)
-    if floor is None:
-        return None
-    for commit in log(commits, record.commit, first_parent=True):
-        if commit.generation <= floor:
-            break
-        metadata = commit.metadata
-        if (
-            metadata.get("graveler.run") == record.key
-            and "graveler.published" in metadata
-            and not heads.keys().isdisjoint(commit.parents[1:])
-        ):
-            return commit
-    return None
+def _published_by(records: RunRecords, text: str) -> tuple[RunRecord, Publish]:
+    """Return the run and the publish of a commit."""
+    commit = _find_commit(records.stores, text)
+    key = None if commit is None else commit.metadata.get("graveler.run")
+    if commit is None or key is None or "graveler.published" not in commit.metadata:
+        raise RunNotFoundError(
+            f"{text!r} is neither a run nor the commit that published one: "
+            "`graveler run list` shows the runs; `graveler revert` reverts other commits"
+        )
+    record = settle_publish(records, records.get(key))
+    for publish in record.publishes:
+        if publish.commit == commit.id and publish.changed:
+            return record, publish
+        if publish.commit == commit.id:
+            raise NoChangesError(
+                f"run {key!r}: commit {text} changed nothing: there is nothing to roll back"
+            )
+    # an older one than the record keeps
+    return record, Publish(
+        commit=commit.id,
+        head=commit.parents[1],
+        into=record.into,
+        attempt=int(commit.metadata["graveler.attempt"]),
+        at=commit.created,
+    )
 
 
 def _find_commit(stores: Stores, text: str) -> Commit | None:
@@ -130,38 +193,28 @@ def _find_commit(stores: Stores, text: str) -> Commit | None:
         return None
 
 
-def _reverting(stores: Stores, record: RunRecord, published: Commit) -> Commit | None:
+def _reverting(stores: Stores, record: RunRecord, publish: Publish) -> Commit | None:
     """Return the commit on the target that reverts the publish and was not reverted itself."""
     commits = stores.refs.commits
-    head = stores.refs.branches.get(record.into).commit_id
-    if not is_ancestor(commits, published.id, head):
+    head = stores.refs.branches.get(publish.into).commit_id
+    if not is_ancestor(commits, publish.commit, head):
         raise RunStateError(
-            f"run {record.key!r}: commit {published.id[:12]}, which published it, is not in "
-            f"{record.into!r} any more: there is nothing to roll back"
+            f"run {record.key!r}: commit {publish.commit[:12]}, which published it, is not in "
+            f"{publish.into!r} any more: there is nothing to roll back"
         )
-    standing = standing_reverts(stores, commits.get(head), floor=published.generation)
-    return next((commit for commit, reverted in standing if reverted == published.id), None)
-
-
-def _check_not_forked_from(stores: Stores, record: RunRecord, published: Commit) -> None:
-    """Refuse while an open attempt was forked from the publish.
-
-    If that attempt writes the same content, it changes nothing, and would publish nothing.
-    """
-    if record.live and is_ancestor(stores.refs.commits, published.id, record.base):
-        raise RunStateError(
-            f"run {record.key!r}: attempt {record.attempt} is {record.state}, and rests on commit "
-            f"{published.id[:12]}: let it be published, or abandon it, then roll back"
-        )
+    floor = commits.get(publish.commit).generation
+    standing = standing_reverts(stores, commits.get(head), floor=floor)
+    return next((commit for commit, reverted in standing if reverted == publish.commit), None)
 
 
 def _revert(
     stores: Stores,
     record: RunRecord,
-    published: Commit,
+    publish: Publish,
     message: str | None,
     metadata: Mapping[str, str],
 ) -> Commit:
+    published = stores.refs.commits.get(publish.commit)
     spec = CommitSpec(
         message or f"roll back run {record.key}\n\nReverts commit {published.id}.",
         {
@@ -172,7 +225,7 @@ def _revert(
         },
     )
     try:
-        return reverts.revert(stores, record.into, reverts.Pick(published, parent=1), spec)
+        return reverts.revert(stores, publish.into, reverts.Pick(published, parent=1), spec)
     except MergeConflictError as error:
         shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
         more = error.count - _NAMED
@@ -195,27 +248,31 @@ def _changed_by(conflict: Conflict) -> str:
     return f"{conflict.path!r} by {by}"
 
 
-def _note(records: RunRecords, record: RunRecord, published: Commit, revert: Commit) -> RunRecord:
-    """Record the rollback on the run, unless the run was opened again since."""
+def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Commit) -> RunRecord:
+    """Record the rollback on the run.
+
+    The run is ROLLED_BACK if its present attempt is published, and that publish is the reverted one.
+    """
 
     def change(record: RunRecord | None) -> RunRecord:
         record = record or records.get(key)
-        rounds = tuple(head for head in record.rounds if head != published.parents[1])
-        last = None
-        if record.state is RunState.PUBLISHED:
-            last = _last_publish(records.stores, record)
-        if last is not None and last.id == published.id:
-            reason = f"rolled back by commit {revert.id[:12]}"
-            event = RunEvent.ROLLED_BACK
-            return after(record, event, rounds=rounds, rollback=revert.id, reason=reason)
-        return record if rounds == record.rounds else replace(record, rounds=rounds)
+        marked = with_rollback(record.publishes, publish.commit, revert.id)
+        if marked == record.publishes:
+            return record
+        record = replace(record, publishes=marked)
+        if record.state is not RunState.PUBLISHED or record.rollback != revert.id:
+            return record
+        reason = f"rolled back by commit {revert.id[:12]}"
+        return after(record, RunEvent.ROLLED_BACK, reason=reason)
 
     key = record.key
     return records.update(key, change)
 
 
-def _readers(records: RunRecords, record: RunRecord, published: Commit) -> tuple[RunRecord, ...]:
-    paths = _PublishedPaths(records.stores, record.into, published)
+def _readers(
+    records: RunRecords, record: RunRecord, published: Commit, into: str
+) -> tuple[RunRecord, ...]:
+    paths = _PublishedPaths(records.stores, into, published)
     downstream = (
         other
         for other in records.list()

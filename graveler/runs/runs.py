@@ -8,9 +8,11 @@ from itertools import islice
 from typing import Unpack
 
 from graveler.arguments import (
+    BranchLike,
     Moment,
     PathText,
     RefLike,
+    branch_text,
     choice,
     count,
     flag,
@@ -38,9 +40,9 @@ from graveler.runs.provenance import Why, why
 from graveler.runs.reaper import Reaped, reap, reap_due
 from graveler.runs.record import LIVE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
-from graveler.runs.rollback import Rollback, readers, rollback
+from graveler.runs.rollback import Rollback, RollbackPlan, plan, publishes, readers, rollback
 from graveler.runs.run import Run
-from graveler.runs.state import RunState
+from graveler.runs.state import Publish, RunState
 
 _log = logging.getLogger(__name__)
 
@@ -252,26 +254,56 @@ class Runs:
             everything=everything,
         )
 
+    def publishes(self, key: str) -> tuple[Publish, ...]:
+        """Return what a run has published, the oldest first, as its targets have it now.
+
+        `RunRecord.publishes` has the same without a look at the targets: a revert by other means
+        than `rollback`, or a reset, is not in it.
+
+        Raises:
+            RunNotFoundError: No such run.
+        """
+        return publishes(self._records, run_key(key))
+
+    def plan_rollback(
+        self, key_or_commit: str | Commit, *, into: str | BranchLike | None = None
+    ) -> RollbackPlan:
+        """Return what `rollback` would revert, and the runs that have read it; nothing changes.
+
+        Raises:
+            RunStateError: The run has published nothing, or its target has lost it.
+            NoChangesError: The run changed nothing.
+            RunNotFoundError: It is neither a run nor a commit of one.
+        """
+        key_or_commit = run_or_commit(key_or_commit)
+        return plan(self._records, key_or_commit, into=optional(branch_text, into, "into"))
+
     def rollback(
         self,
         key_or_commit: str | Commit,
         *,
+        into: str | BranchLike | None = None,
         message: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Rollback:
-        """Roll a published run back by one revert commit on its target.
+        """Roll back what a run published, by one revert commit on its target.
 
-        Idempotent: a second call returns the same commit.
+        The state of the run does not matter: a later attempt that is open, parked or abandoned does
+        not change what an earlier one published. An attempt that was forked from what is rolled
+        back can no longer be published; the next one starts from the target.
+
+        Idempotent: a second call returns the same commit. `plan_rollback` tells what it reverts.
 
         Args:
             key_or_commit: The run's key, for its last publish that changed something; or the id of
                 the commit that published it.
+            into: With a key: only publishes to this branch count.
             message: Message of the commit; by default a description.
             metadata: Pairs for the commit.
 
         Raises:
             MergeConflictError: Later changes overlap; the target stays, and they are listed.
-            RunStateError: The run is not published, or an open attempt is forked from the publish.
+            RunStateError: The run has published nothing, or its target has lost it.
             NoChangesError: The run changed nothing, or none of its changes are left.
             RunNotFoundError: It is neither a run nor a commit of one.
             ProtectedBranchError: The target does not allow reverts.
@@ -282,6 +314,7 @@ class Runs:
         return rollback(
             self._records,
             key_or_commit,
+            into=optional(branch_text, into, "into"),
             message=message,
             metadata=dict(metadata or {}),
         )

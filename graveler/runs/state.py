@@ -1,10 +1,16 @@
-"""The states of a run and the events that are allowed in each."""
+"""The states of a run, the events that are allowed in each, and its publishes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from graveler.errors import RunStateError
+from graveler.gates import Verdict
+
+_PUBLISHES_KEPT: Final = 50
+_JUDGED: Final = 10
 
 
 class RunState(StrEnum):
@@ -67,3 +73,71 @@ def next_state(key: str, state: RunState, event: RunEvent) -> RunState:
             "from what is committed"
         )
     return after
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """One publish of a run: what the target got, whatever later attempts of the run do.
+
+    Attributes:
+        commit: The commit that holds the run on the target.
+        head: The head of the run's branch.
+        into: The target.
+        attempt: The attempt that published.
+        at: Time.
+        changed: Whether it changed a file of the target; an attempt that writes the same again does
+            not.
+        verdicts: The verdicts of the gates; kept for the latest 10 publishes.
+        rollback: The commit that reverted it; "" while it stands.
+        lost: Whether the target has lost it, by a reset or its deletion. Only `Runs.publishes`
+            compares with the target; it is not part of the record.
+    """
+
+    commit: str
+    head: str
+    into: str
+    attempt: int
+    at: datetime
+    changed: bool = True
+    verdicts: tuple[Verdict, ...] = ()
+    rollback: str = ""
+    lost: bool = False
+
+
+def with_publish(publishes: Sequence[Publish], new: Publish) -> tuple[Publish, ...]:
+    """Return the publishes of a run, the newest last, with a new one: at most 50."""
+    kept = (*publishes, new)[-_PUBLISHES_KEPT:]
+    bare = tuple(replace(publish, verdicts=()) for publish in kept[:-_JUDGED])
+    return bare + kept[-_JUDGED:]
+
+
+def with_rollback(publishes: Sequence[Publish], commit: str, rollback: str) -> tuple[Publish, ...]:
+    """Return the publishes of a run after a revert of the one that is `commit`.
+
+    Later publishes that changed nothing rest on it, and are reverted with it.
+    """
+    marked: list[Publish] = []
+    reverted: Publish | None = None
+    for publish in publishes:
+        mine = publish.changed and publish.commit == commit
+        if mine:
+            reverted = publish
+        elif reverted is not None and publish.into == reverted.into:
+            if publish.changed and not publish.rollback:
+                reverted = None
+            else:
+                mine = not publish.changed and publish.rollback == reverted.rollback
+        marked.append(replace(publish, rollback=rollback) if mine else publish)
+    return tuple(marked)
+
+
+def last_change(publishes: Sequence[Publish]) -> Publish | None:
+    """Return the latest publish; the one on which it rests, if it changed nothing.
+
+    None if no publish changed the target.
+    """
+    for publish in reversed(publishes):
+        last = publishes[-1]
+        if publish.changed and (publish.into, publish.rollback) == (last.into, last.rollback):
+            return publish
+    return None

@@ -127,7 +127,7 @@ def open_step(
     fork = run_head(stores, run)
     number, fence = records.next_try(branch, run.attempt)
     # the latest round in which it ran, if not this one
-    heads = (fork.id, *reversed(attempt.known.rounds))
+    heads = (fork.id, *reversed(attempt.known.heads))
     joins = (_find_step(stores, head, key=run.key, step=name) for head in heads)
     earlier = next(filter(None, joins), None)
     start = fork

@@ -73,7 +73,7 @@ def test_a_run_is_rolled_back_and_its_readers_are_named(cli, published):
     assert said["commit"]["message"] == "wrong rows"
     assert said["commit"]["metadata"]["ticket"] == "7"
     assert not published.ref("main").exists("output/05:00/a")
-    again = cli("run", "rollback", said["run"]["commit"][:12])
+    again = cli("run", "rollback", said["publish"]["commit"][:12])
     assert f"was rolled back before, by commit {said['commit']['id']}" in again.out
     assert said["commit"]["id"] in cli("run", "show", "hour 05").out
     assert cli("run", "list", "--state", "rolled_back", "--json").json["key"] == "hour 05"
@@ -142,3 +142,46 @@ def test_why_of_what_never_was_says_so(cli, published):
     published.branch("main").delete("readme.txt")
     published.branch("main").commit("gone")
     assert "main:readme.txt  (deleted)" in cli("why", "readme.txt").out
+
+
+@pytest.fixture
+def cleared(published):
+    """A published run of which one task is cleared and fails: its second attempt is parked."""
+    published.runs.open("hour 05").park("one task was cleared")
+    return published
+
+
+def test_a_parked_attempt_does_not_hide_the_publish(cli, cleared):
+    commit = cleared.runs.get("hour 05").commit
+    (line,) = [line for line in cli("run", "list").out.splitlines() if "hour 05" in line]
+    assert line.startswith("PARKED      attempt 2")
+    assert f"main has {commit[:12]} of attempt 1" in line
+    shown = cli("run", "show", "hour 05").out
+    assert "state      PARKED, attempt 2" in shown
+    assert "published  attempt 1 into main, " in shown
+    assert f" UTC, commit {commit}\n" in shown
+    (fact,) = cli("run", "show", "hour 05", "--json").json["publishes"]
+    assert (fact["commit"], fact["attempt"], fact["rollback"]) == (commit, 1, "")
+    assert [verdict["gate"] for verdict in fact["verdicts"]] == ["complete"]
+    assert "hour 05, attempt 1 (PUBLISHED; attempt 2 is PARKED now)" in (
+        cli("why", "output/05:00/a").out
+    )
+    assert "complete: passed" in cli("gates", "show", "hour 05").out
+
+
+def test_a_rollback_first_says_what_it_rolls_back(cli, cleared):
+    commit = cleared.runs.get("hour 05").commit
+    planned = cli("run", "rollback", "hour 05", "--dry-run").out
+    assert "run hour 05: attempt 2 is PARKED" in planned
+    assert "rolls back attempt 1 into main, " in planned
+    assert f" UTC, commit {commit}\n" in planned
+    assert "  removes output/05:00/a" in planned
+    assert "attempt 2 was forked from it and cannot be published" in planned
+    done = cli("run", "rollback", "hour 05").out
+    assert done.startswith(planned.removesuffix("dry run: nothing was changed\n"))
+    assert "run hour 05 is rolled back, by commit" in done
+    assert "rolled back by commit" in cli("run", "show", "hour 05").out
+    assert "main has" not in next(
+        line for line in cli("run", "list").out.splitlines() if "hour 05" in line
+    )
+    assert cli("run", "rollback", "hour 05", "--into", "dev").code == 1

@@ -463,7 +463,7 @@ def test_findings_of_one_candidate_are_not_used_for_the_next():
             assert published(repo) == []
         else:
             assert not run.record.resumed  # published: a new round
-            assert run.record.rounds == (record.head,)
+            assert run.record.heads == (record.head,)
             assert len(published(repo)) == 1
 
     def operate(repo):

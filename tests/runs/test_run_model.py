@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from graveler.errors import (
     FencedError,
     GateFailedError,
+    MergeConflictError,
     NoChangesError,
     ObjectNotFoundError,
     RunStateError,
@@ -31,6 +32,15 @@ def never(candidate):
 
 
 @dataclass
+class Fact:
+    """A publish: whether it changed the target, what was there before, and its rollback's number."""
+
+    changed: bool
+    before: dict[str, str]
+    rollback: str = ""
+
+
+@dataclass
 class Modelled:
     """What a run should be, and what its target should hold of it."""
 
@@ -39,7 +49,8 @@ class Modelled:
     ended: bool = False  # by the reaper: its own handle is stale, too
     drop: bool = False
     target: dict[str, str] = field(default_factory=dict)
-    before: list[dict[str, str]] = field(default_factory=list)  # of each change that stands
+    publishes: list[Fact] = field(default_factory=list)
+    rests: bool = False  # on a publish that is rolled back
     committed: dict[str, str] = field(default_factory=dict)
     staged: dict[str, str] = field(default_factory=dict)
     changed: bool = False
@@ -63,8 +74,8 @@ class Runs(RuleBasedStateMachine):
     def open_run(self, key, how, drop):
         run = self.model[key]
         self.reap()  # opening would do some of it by itself
-        if run.state not in ("OPEN", "PARKED"):
-            run.committed, run.changed = dict(run.target), False
+        if run.state not in ("OPEN", "PARKED") or run.rests:
+            run.committed, run.changed, run.rests = dict(run.target), False, False
         run.state, run.ended, run.staged, run.drop = "OPEN", False, {}, drop
         run.attempt += 1
         opened = how(on_failure="drop" if drop else "park")
@@ -101,8 +112,7 @@ class Runs(RuleBasedStateMachine):
         run.committed, run.changed = others | files, True
 
     def is_published(self, run):
-        if run.changed:
-            run.before.append(run.target)
+        run.publishes.append(Fact(run.changed, run.target))
         run.target, run.state = dict(run.committed), "PUBLISHED"
 
     def mine(self, data):
@@ -172,8 +182,8 @@ class Runs(RuleBasedStateMachine):
         if present and run.state == "PUBLISHED":
             assert attempt.publish([never]).already
             return
-        if alive and refused:
-            with pytest.raises(GateFailedError):
+        if alive and (refused or run.rests):
+            with pytest.raises(MergeConflictError if run.rests else GateFailedError):
                 attempt.publish([never])
             run.state = "PARKED"
             return
@@ -215,10 +225,17 @@ class Runs(RuleBasedStateMachine):
         run = self.model[key]
         if run.state == "NONE":
             return
-        allowed = run.state == "ROLLED_BACK" or (run.state == "PUBLISHED" and run.before)
-        self.expect(lambda: self.repo.runs.rollback(key), allowed, RunStateError, NoChangesError)
-        if allowed and run.state == "PUBLISHED":
-            run.target, run.state = run.before.pop(), "ROLLED_BACK"
+        last = run.publishes[-1] if run.publishes else Fact(changed=False, before={})
+        alike = [fact for fact in run.publishes if fact.changed and fact.rollback == last.rollback]
+        self.expect(lambda: self.repo.runs.rollback(key), alike, RunStateError, NoChangesError)
+        if not alike or last.rollback:
+            return
+        run.target = alike[-1].before
+        number = self.fresh()
+        for fact in run.publishes[run.publishes.index(alike[-1]) :]:
+            fact.rollback = fact.rollback or number
+        run.rests = run.state in ("OPEN", "PARKED")
+        run.state = "ROLLED_BACK" if run.state == "PUBLISHED" else run.state
 
     @precondition(lambda self: self.handles)
     @rule(data=st.data())

@@ -57,7 +57,9 @@ def _judgement(session: Session, what: str) -> "Judgement":
         record = session.repository.runs.get(what)
     except RunNotFoundError:
         return gates.judgement(what)
-    commit = record.commit or record.candidate or _last_judged(record)
+    commit = record.candidate or _last_judged(record)
+    if record.state == "PUBLISHED" or not commit:
+        commit = record.commit or commit
     if commit:
         try:
             return gates.judgement(commit)

@@ -1,6 +1,9 @@
 """``graveler run``: list, show, park, abandon, reap and roll back the runs of pipelines."""
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,9 +14,15 @@ from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 
+if TYPE_CHECKING:
+    from graveler.runs import Publish, RollbackPlan, RunRecord
+
 _run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_help=True)
 _COLORS = {"PUBLISHED": "green", "PARKED": "red", "OPEN": "yellow", "PUBLISHING": "yellow"}
 _ON_ITS_BRANCH = ("OPEN", "PUBLISHING", "PARKED")
+_UNDONE = {"added": "removes", "changed": "restores", "removed": "brings back"}
+_CHANGES = 20
+_SHORT = 12
 
 _Key = Annotated[str, typer.Argument(help="The run's key, as `run list` shows it.")]
 
@@ -61,23 +70,33 @@ def _list(
         out.show(
             shape_of(record),
             f"{shown}  attempt {record.attempt}  {record.updated:%Y-%m-%d %H:%M:%S}  "
-            f"{printable(record.key)}{where}{reason}",
+            f"{printable(record.key)}{_on_target(record)}{where}{reason}",
         )
+
+
+def _on_target(record: "RunRecord") -> str:
+    """Return what of the run is on its target, for a line of the list."""
+    publish = record.published
+    if publish is None:
+        return ""
+    attempt = f" of attempt {publish.attempt}" if publish.attempt != record.attempt else ""
+    return f"  {publish.into} has {publish.commit[:_SHORT]}{attempt}"
 
 
 @verb(_run, "show")
 def _show(session: Session, key: _Key) -> None:
-    """Show a run: its state and its verdicts."""
-    record = session.repository.runs.get(key)
+    """Show a run: the state of its latest attempt, and what all attempts have published."""
+    runs = session.repository.runs
+    record, publishes = runs.get(key), runs.publishes(key)
     fields = [
         ("run", record.key),
         ("state", f"{record.state}, attempt {record.attempt}"),
+        *(("published", _publish_text(publish)) for publish in reversed(publishes)),
+        *([] if publishes else [("published", "nothing yet")]),
         ("branch", f"{record.branch} → {record.into}"),
         ("opened", f"{record.created:%Y-%m-%d %H:%M:%S} UTC"),
         ("changed", f"{record.updated:%Y-%m-%d %H:%M:%S} UTC"),
         *([("until", f"{record.expires:%Y-%m-%d %H:%M:%S} UTC")] if record.expires else []),
-        *([("commit", record.commit)] if record.commit else []),
-        *([("rollback", record.rollback)] if record.rollback else []),
         *([("reason", record.reason)] if record.reason else []),
         *sorted(record.metadata.items()),
     ]
@@ -94,7 +113,21 @@ def _show(session: Session, key: _Key) -> None:
         for refusal in record.refusals
     ]
     lines = [f"{name:9}  {printable(value)}" for name, value in fields]
-    session.out.show(shape_of(record), *lines, *gates, *read, *refusals)
+    shape = {**shape_of(record), "publishes": shape_of(publishes)}
+    session.out.show(shape, *lines, *gates, *read, *refusals)
+
+
+def _publish_text(publish: "Publish") -> str:
+    """Return a publish and what became of it."""
+    text = (
+        f"attempt {publish.attempt} into {publish.into}, {publish.at:%Y-%m-%d %H:%M:%S} UTC, "
+        f"commit {publish.commit}"
+    )
+    if publish.rollback:
+        return f"{text}: rolled back by commit {publish.rollback}"
+    if publish.lost:
+        return f"{text}: {publish.into} has lost it"
+    return text if publish.changed else f"{text}: changed nothing"
 
 
 @verb(_run, "park")
@@ -152,29 +185,64 @@ def _rollback(
     ] = "",
     meta: MetaOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the runs that have read what it wrote.")
+        bool, typer.Option("--dry-run", help="Only show what would be rolled back.")
     ] = False,
+    into: Annotated[
+        str, typer.Option(metavar="BRANCH", help="Only what was published to this branch.")
+    ] = "",
 ) -> None:
-    """Roll back a published run in one commit, and list the runs that have read what it wrote."""
-    runs = session.repository.runs
+    """Roll back what a run published, in one commit, whatever state its latest attempt is in.
+
+    Prints first what is rolled back, and the runs that have read it.
+    """
+    runs, out = session.repository.runs, session.out
+    pairs = read_pairs(meta)
+    plan = runs.plan_rollback(run, into=into or None)
+    shape: dict[str, Any] = {
+        "commit": None,
+        "run": None,
+        "already": bool(plan.reverted),
+        "dry_run": dry_run,
+        "publish": shape_of(plan.publish),
+        "rests": plan.rests,
+        "readers": [reader.key for reader in plan.readers],
+    }
+    if not out.as_json:
+        for line in _plan_lines(session, plan):
+            out.line(line)
     if dry_run:
-        shape: dict[str, Any] = {"commit": None, "run": None, "already": False}
-        lines, readers = ["dry run: nothing was changed"], runs.readers(run)
-    else:
-        done = runs.rollback(run, message=message or None, metadata=read_pairs(meta))
-        shape = {
-            "commit": shape_of(done.commit),
-            "run": shape_of(done.record),
-            "already": done.already,
-        }
-        was = "was rolled back before" if done.already else "is rolled back"
-        lines = [f"run {printable(done.record.key)} {was}, by commit {done.commit.id}"]
-        readers = done.readers
-    session.out.show(
-        {**shape, "dry_run": dry_run, "readers": [reader.key for reader in readers]},
-        *lines,
-        *(
-            f"has read what it wrote: {printable(reader.key)} ({reader.state})"
-            for reader in readers
-        ),
+        out.show(shape, "dry run: nothing was changed")
+        return
+    done = runs.rollback(plan.publish.commit, message=message or None, metadata=pairs)
+    was = "was rolled back before" if done.already else "is rolled back"
+    shape |= {
+        "commit": shape_of(done.commit),
+        "run": shape_of(done.record),
+        "already": done.already,
+        "publish": shape_of(done.publish),
+    }
+    out.show(shape, f"run {printable(done.record.key)} {was}, by commit {done.commit.id}")
+
+
+def _plan_lines(session: Session, plan: "RollbackPlan") -> Iterator[str]:
+    """Yield what a rollback reverts."""
+    record, publish, repository = plan.record, plan.publish, session.repository
+    yield f"run {printable(record.key)}: attempt {record.attempt} is {record.state}"
+    if plan.reverted:
+        yield f"{_publish_text(replace(publish, rollback=plan.reverted))}"
+        return
+    yield f"rolls back {_publish_text(publish)}"
+    parent = repository.commit(publish.commit).parents[0]
+    changes = list(islice(repository.diff(parent, publish.commit), _CHANGES + 1))
+    yield from (
+        f"  {_UNDONE[change.kind]} {printable(change.path)}" for change in changes[:_CHANGES]
     )
+    if len(changes) > _CHANGES:
+        yield f"  and more: graveler diff {parent[:_SHORT]} {publish.commit[:_SHORT]}"
+    if plan.rests:
+        yield (
+            f"attempt {record.attempt} was forked from it and cannot be published; the next attempt "
+            f"starts from {publish.into}"
+        )
+    for reader in plan.readers:
+        yield f"has read what it wrote: {printable(reader.key)} ({reader.state})"

@@ -73,12 +73,25 @@ def _shape(why: "Why", ref: str) -> dict[str, Any]:
         "inputs": shape_of(why.inputs),
         "origin": shape_of(why.origin),
         "run": shape_of(why.run),
+        "publish": shape_of(why.publish),
     }
 
 
 def _lines(why: "Why", ref: str) -> Iterator[str]:
     for name, value in _fields(why, ref):
         yield f"{name:9}  {printable(value)}"
+
+
+def _now(why: "Why") -> str:
+    """Return what became of the attempt, and the state of the run's latest one."""
+    if why.run is None:
+        return "its record is gone"
+    if why.run.attempt == why.attempt:
+        return f"now {why.run.state}"
+    word = "" if why.publish is None else "PUBLISHED; "
+    if why.publish is not None and why.publish.rollback:
+        word = "ROLLED_BACK; "
+    return f"{word}attempt {why.run.attempt} is {why.run.state} now"
 
 
 def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:
@@ -90,8 +103,7 @@ def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:
     if why.made.id != why.commit.id:
         yield "made in", why.made.id[:12]
     if why.key:
-        now = "its record is gone" if why.run is None else f"now {why.run.state}"
-        yield "run", f"{why.key}, attempt {why.attempt} ({now})"
+        yield "run", f"{why.key}, attempt {why.attempt} ({_now(why)})"
     if why.step:
         yield "step", f"{why.step}, try {why.try_number}"
     if why.origin is not None:

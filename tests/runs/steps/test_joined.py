@@ -81,7 +81,7 @@ def test_nothing_is_lost_where_the_earlier_publish_stands(repo, run, made):
         other.put("other", b"1")
     again = repo.runs.open(KEY)
     assert lost(again, made) == ()
-    assert joined(again)["first"].published == run.record.rounds[-1]
+    assert joined(again)["first"].published == run.record.heads[-1]
     made["second"] = write(again, "second", "second/other file")
     assert lost(again, made) == ()
     again.publish()
