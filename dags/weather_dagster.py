@@ -2,12 +2,12 @@
 import dagster as dg
 import pandas as pd
 
-from dagster_graveler import GravelerPandasIOManager, GravelerResource, graveler_definitions
+from dagster_graveler import GravelerIOManager, GravelerResource, graveler_definitions
 from graveler.config import environment
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 lake = GravelerResource(lake=environment("GRAVELER_LAKE", "demo-lake/lake"), repository="flights")
-frames = GravelerPandasIOManager(graveler=lake, prefix="weather/")
+frames = GravelerIOManager(graveler=lake, prefix="weather/")
 
 
 @dg.asset(partitions_def=hours)

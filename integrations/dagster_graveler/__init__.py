@@ -16,13 +16,7 @@ if TYPE_CHECKING:
     from dagster_graveler.ingestion import build_ingest_asset as build_ingest_asset
     from dagster_graveler.ingestion import build_ingest_schedule as build_ingest_schedule
     from dagster_graveler.io_managers.base import GravelerIOManager as GravelerIOManager
-    from dagster_graveler.io_managers.pandas import (
-        GravelerPandasIOManager as GravelerPandasIOManager,
-    )
-    from dagster_graveler.io_managers.polars import (
-        GravelerPolarsIOManager as GravelerPolarsIOManager,
-    )
-    from dagster_graveler.io_managers.spark import GravelerSparkIOManager as GravelerSparkIOManager
+    from dagster_graveler.io_managers.handlers import TypeHandler as TypeHandler
     from dagster_graveler.lifecycle import build_lifecycle_sensors as build_lifecycle_sensors
     from dagster_graveler.lifecycle import build_reaper_sensor as build_reaper_sensor
     from dagster_graveler.publish import build_publish_asset as build_publish_asset
@@ -38,9 +32,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "gates": ("graveler_gates",),
         "ingestion": ("build_ingest_asset", "build_ingest_schedule"),
         "io_managers.base": ("GravelerIOManager",),
-        "io_managers.pandas": ("GravelerPandasIOManager",),
-        "io_managers.polars": ("GravelerPolarsIOManager",),
-        "io_managers.spark": ("GravelerSparkIOManager",),
+        "io_managers.handlers": ("TypeHandler",),
         "lifecycle": ("build_lifecycle_sensors", "build_reaper_sensor"),
         "publish": ("build_publish_asset",),
         "resource": ("GravelerResource",),

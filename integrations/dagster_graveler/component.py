@@ -1,9 +1,9 @@
 """A repository, and the assets that are published to it, as a component for ``dg``."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 import dagster as dg
 from dagster.components.resolved.core_models import (
@@ -16,19 +16,13 @@ from dagster.components.resolved.core_models import (
 )
 
 from dagster_graveler.definitions import surround
-from dagster_graveler.io_managers.base import GravelerIOManager
+from dagster_graveler.io_managers.base import HANDLERS, GravelerIOManager
+from dagster_graveler.io_managers.handlers import MODES
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate
-
-_MANAGERS: Final[Mapping[str, str]] = {  # by name: a library is loaded only if it is used
-    "bytes": "GravelerIOManager",
-    "pandas": "GravelerPandasIOManager",
-    "polars": "GravelerPolarsIOManager",
-    "spark": "GravelerSparkIOManager",
-}
 
 _Partitions = Annotated[
     dg.PartitionsDefinition[str] | None,
@@ -53,10 +47,14 @@ class GravelerComponent(dg.Component, dg.Resolvable):
         into: The branch that runs publish to.
         ui: The address of Dagster's web server; commits then link to their runs.
         name: The prefix of all names.
-        io_manager: The kind of assets: ``bytes`` and text, or frames of ``pandas``, ``polars``
-            or ``spark``.
         prefix: The beginning of all paths.
         layout: An asset's folder, with ``{asset}`` and ``{partition}``.
+        load_as: What an argument without annotation gets, where nothing tells what was written.
+        pickle: Keep values of other types by Python's pickle.
+        mode: ``overwrite``, ``append`` or ``error``.
+        file_format: Spark's name of the format of Spark frames.
+        partition_by: Columns of Spark frames that become ``key=value`` folders.
+        options: Spark's options of the format.
         assets: Keys of the assets that a run publishes together. Without any, the component has
             the resource and the sensors that end unpublished runs.
         partitions: The partitions of the assets.
@@ -73,20 +71,28 @@ class GravelerComponent(dg.Component, dg.Resolvable):
     into: str = "main"
     ui: str = ""
     name: str = "graveler"
-    io_manager: Literal["bytes", "pandas", "polars", "spark"] = "spark"
     prefix: str = ""
     layout: str = "{asset}/{partition}"
+    load_as: str = "spark"
+    pickle: bool = False
+    mode: str = "overwrite"
+    file_format: str = "parquet"
+    partition_by: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
     assets: Sequence[dg.ResolvedAssetKey] = ()
     partitions: _Partitions = None
     single_run: bool = False
     gates: Sequence[str] = ()
     publish_adhoc: bool = False
-    on_failure: Literal["park", "drop"] = "park"
+    on_failure: str = "park"
     lease_seconds: float = 900
     ttl_days: float = 14
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the definitions."""
+        _check_choice("load_as", self.load_as, HANDLERS)
+        _check_choice("mode", self.mode, MODES)
+        _check_choice("on_failure", self.on_failure, ("park", "drop"))
         graveler = GravelerResource(
             lake=self.lake,
             repository=self.repository,
@@ -96,10 +102,17 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             lease_seconds=self.lease_seconds,
             ttl_days=self.ttl_days,
         )
-        manager_type: type[GravelerIOManager] = getattr(
-            import_module("dagster_graveler"), _MANAGERS[self.io_manager]
+        manager = GravelerIOManager(
+            graveler=graveler,
+            prefix=self.prefix,
+            layout=self.layout,
+            load_as=self.load_as,
+            pickle=self.pickle,
+            mode=self.mode,
+            file_format=self.file_format,
+            partition_by=list(self.partition_by),
+            options=dict(self.options),
         )
-        manager = manager_type(graveler=graveler, prefix=self.prefix, layout=self.layout)
         gates = [gate for name in self.gates for gate in _load_gates(name)]
         if self.assets:
             return surround(
@@ -121,6 +134,12 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             ],
             resources={"graveler": graveler, "io_manager": manager},
         )
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    # Dagster does not compare a component's attributes with a `Literal`
+    if value not in choices:
+        raise InvalidInputError(f"{name} {value!r}: choose one of {', '.join(choices)}")
 
 
 def _load_gates(name: str) -> Iterable[Gate | Check]:

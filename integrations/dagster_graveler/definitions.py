@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from dagster_graveler.gates import graveler_gates
-from dagster_graveler.io_managers.spark import GravelerSparkIOManager
+from dagster_graveler.io_managers.base import GravelerIOManager
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
 from dagster_graveler.publish import PUBLISH_POOL, build_publish_asset
 from dagster_graveler.resource import GravelerResource
@@ -42,7 +42,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             the result of the asset checks.
         asset_checks: More checks; a blocking one stops publishing.
         partitions_def: The partitions of the assets.
-        io_manager: The IO manager of the assets; a ``GravelerSparkIOManager`` if not given.
+        io_manager: The IO manager of the assets; a ``GravelerIOManager`` if not given.
         resources: More resources.
         publish_adhoc: Publish assets that were selected by hand, behind the same gates; otherwise
             their run is parked.
@@ -149,7 +149,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         ],
         resources={
             "graveler": graveler,
-            "io_manager": io_manager or GravelerSparkIOManager(graveler=graveler),
+            "io_manager": io_manager or GravelerIOManager(graveler=graveler),
             **(resources or {}),
         },
     )

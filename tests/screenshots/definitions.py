@@ -3,14 +3,14 @@ import dagster as dg
 import pandas as pd
 
 import graveler
-from dagster_graveler import GravelerPandasIOManager, GravelerResource, graveler_definitions
+from dagster_graveler import GravelerIOManager, GravelerResource, graveler_definitions
 from graveler.config import environment
 
 CARRIERS = ("AA", "B6", "DL", "EV", "UA", "WN")
 
 hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00", end_date="2013-01-01-08:00")
 lake = GravelerResource(lake=environment("GRAVELER_LAKE", ""), repository="flights")
-frames = GravelerPandasIOManager(graveler=lake)
+frames = GravelerIOManager(graveler=lake)
 
 
 @dg.asset(partitions_def=hours)

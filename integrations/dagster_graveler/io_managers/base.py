@@ -1,187 +1,266 @@
 """Assets as folders of the lake: written in a step of the run, read from the run's branch."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, Self, get_args, get_origin
+from importlib import import_module
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
 import dagster as dg
+from pydantic import Field
 
 from dagster_graveler.context import output_name, partition_folder
+from dagster_graveler.io_managers.frames import FrameHandler, count_rows
+from dagster_graveler.io_managers.handlers import (
+    TYPE,
+    BytesHandler,
+    PartitionRows,
+    PickleHandler,
+    Table,
+    TextHandler,
+    TypeHandler,
+    unknown_type,
+)
 from dagster_graveler.resource import GravelerResource
-from graveler.errors import InvalidInputError, ObjectNotFoundError
-from graveler.lake import Branch, Ref, Run, Step
+from graveler.errors import InvalidInputError, MissingDependencyError, ObjectNotFoundError
+from graveler.lake import Branch, Ref, Run
 
-_FILE: Final = "data"
 _SHOWN: Final = 20
 _MISSING: Final = "allow_missing_partitions"
 _COLUMN: Final = "partition_expr"
+_LIBRARIES: Final[Mapping[str, tuple[str, str]]] = {
+    "pandas": ("pandas", "PandasHandler"),
+    "polars": ("polars", "PolarsHandler"),
+    "pyarrow": ("arrow", "ArrowHandler"),
+    "pyspark": ("spark", "SparkHandler"),
+}
+HANDLERS: Final = ("spark", "pandas", "polars", "pyarrow", "bytes", "text")
+"""The names of graveler's handlers that ``load_as`` may choose."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRows:
-    """The rows of a partition: those whose column holds its key, or a time in its window.
+class GravelerIOManager(dg.ConfigurableIOManager):
+    """Keeps what assets return, each in a folder of its own, on the branch of the run.
 
-    Attributes:
-        key: The partition key.
-        start: The start of its window of time; None for partitions that are not times.
-        end: The end of the window, which belongs to the next one.
-    """
+    What an asset returns decides how it is written: bytes and text as they are; frames of pandas,
+    polars and pyarrow as one Parquet file; frames of Spark as the files that Spark writes. The
+    annotation of an argument decides what it gets, whichever type the asset upstream returned::
 
-    key: str
-    start: datetime | None = None
-    end: datetime | None = None
+        @dg.asset
+        def flights() -> pd.DataFrame: ...
 
-    @classmethod
-    def of(cls, definition: dg.PartitionsDefinition[str], key: str) -> Self:
-        """Return the rows of a partition key."""
-        if isinstance(definition, dg.TimeWindowPartitionsDefinition):
-            window = definition.time_window_for_partition_key(key)
-            return cls(key, window.start, window.end)
-        if isinstance(definition, dg.MultiPartitionsDefinition):
-            raise InvalidInputError(
-                "a frame is split by one column, and the partitions have several dimensions: "
-                "return a mapping by partition key"
-            )
-        return cls(key)
+        @dg.asset
+        def delays(flights: pl.LazyFrame) -> pl.DataFrame: ...
 
-    def window(self, column: str) -> tuple[datetime, datetime]:
-        """Return the window of time, or raise InvalidInputError if the partition is not a time."""
-        if self.start is None or self.end is None:
-            raise InvalidInputError(
-                f"column {column!r} holds times, and partition {self.key!r} is not a time"
-            )
-        return self.start, self.end
-
-
-def refuse_other_rows(column: str, count: int | None = None) -> None:
-    """Raise InvalidInputError: rows belong to none of the run's partitions."""
-    rows = "rows" if count is None else f"{count} rows"
-    raise InvalidInputError(
-        f"{rows} belong to none of the partitions of this run by their column {column!r}: "
-        "filter them out, or run their partitions too"
-    )
-
-
-class BaseGravelerIOManager(dg.ConfigurableIOManager):
-    """Determines the folder of an asset, the step that writes it and the commit it is read from.
-
-    Subclasses define the files of a value: ``write``, ``read`` and optionally ``combine``,
-    ``split`` and ``describe``.
+    Without an annotation an argument gets the type that was written.
 
     Attributes:
         graveler: The repository.
         prefix: The beginning of all paths.
         layout: An asset's folder below the prefix, with ``{asset}`` (its key, joined by slashes)
             and ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key).
+        load_as: What an argument without annotation gets where nothing tells what was written, as
+            for files that Spark or another program wrote: ``spark``, ``pandas``, ``polars``,
+            ``pyarrow``, ``bytes`` or ``text``.
+        pickle: Keep values of all other types by Python's pickle. Reading such a file runs code
+            that it names: only for a lake whose writers are trusted.
+        mode: ``overwrite``, ``append`` or ``error``. In every mode, a retry or another run of
+            the same job and partition replaces what the asset wrote there before. With
+            ``append``, a Spark frame of an asset with partitions also replaces what other jobs
+            wrote there; one without partitions adds its rows with each run. ``error`` refuses to
+            write over files of another job.
+        file_format: Spark's name of the format of Spark frames.
+        partition_by: Columns of Spark frames that become ``key=value`` folders.
+        options: Spark's options of the format, for writing and reading.
     """
 
     graveler: dg.ResourceDependency[GravelerResource]
     prefix: str = ""
     layout: str = "{asset}/{partition}"
+    load_as: str = "spark"
+    pickle: bool = False
+    mode: str = "overwrite"
+    file_format: str = "parquet"
+    partition_by: list[str] = Field(default_factory=list)
+    options: dict[str, str] = Field(default_factory=dict)
+
+    def type_handlers(self) -> Sequence[TypeHandler]:
+        """Return handlers of more types; they are tried before graveler's own."""
+        return ()
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Write `obj` in a step of the run; a retry replaces the work of the earlier try.
 
         In a run for several partitions `obj` is a mapping by partition key, or a frame, if the
-        manager keeps frames and the asset's metadata name a column in ``partition_expr``. None
-        writes nothing, and undoes what an earlier run of the same key wrote for the output.
+        asset's metadata name a column in ``partition_expr``. None writes nothing, and undoes
+        what an earlier run of the same key wrote for the output.
         """
         if obj is None:  # the asset wrote its files itself, or there are none
             self.graveler.undo(context)
             return
         values = self._by_folder(context, obj)
+        handlers = {key: self._writer(context, value) for key, (_, value) in values.items()}
         with self.graveler.step(context) as step:
-            for folder, value in values.items():
-                self.write(step, folder, value, context)
-            written = Branch(step.repository, step.name)  # this listing is no input of the run
-            paths = [entry.path for folder in values for entry in written.entries(folder)]
+            for key, (folder, value) in values.items():
+                handlers[key].write(step, self._table(folder, context), value)
+            # this listing is no input of the run
+            written = Branch(step.repository, step.name)
+            shown = {
+                key: self._describe(context, written, folder, handlers[key], value)
+                for key, (folder, value) in values.items()
+            }
         run = self.graveler.run(context)
         commit = step.result or run.head
-        context.add_output_metadata(
-            {
-                "graveler/branch": run.branch,
-                "graveler/commit": commit.id,
-                "graveler/paths": dg.MetadataValue.json(paths[:_SHOWN]),
-                "graveler/files": len(paths),
-                **(self.describe(obj) if len(values) == 1 else {}),
-            }
-        )
+        context.add_output_metadata({"graveler/branch": run.branch, "graveler/commit": commit.id})
+        for key, (folder, _) in values.items():
+            metadata = {"dagster/uri": self._uri(commit.id, folder), **shown[key]}
+            if len(values) == 1:
+                context.add_output_metadata(metadata)
+            else:
+                context.step_context.add_asset_metadata(metadata, context.asset_key, key)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read from the run's branch; outside a run, from the present commit of the target."""
         view = self.graveler.view(context) if _is_in_run(context) else self.graveler.at()
         folders = self._input_folders(context)
         if not isinstance(folders, Mapping):
-            return self.read(view, folders, context)
+            return self._read(view, folders, context)[1]
         values = {}
+        handler: TypeHandler = BytesHandler()
         for key, folder in folders.items():
             try:
-                values[key] = self.read(view, folder, context)
+                handler, values[key] = self._read(view, folder, context)
             except ObjectNotFoundError:
                 if not (context.definition_metadata or {}).get(_MISSING):
                     raise
         if get_origin(context.dagster_type.typing_type) is dict:
             return values
-        return self.combine(values) if len(folders) != 1 or not values else values.popitem()[1]
+        return handler.combine(values) if len(folders) != 1 or not values else values.popitem()[1]
 
-    @abstractmethod
-    def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
-        """Write a value below `folder`."""
+    def _read(
+        self, view: Run | Ref, folder: str, context: dg.InputContext
+    ) -> tuple[TypeHandler, Any]:
+        table, kind = self._table(folder, context), value_type(context)
+        handler = None if kind is Any else self._handler(kind)
+        if handler is None:
+            first = next(table.entries(view), None)
+            writer = "" if first is None else first.metadata.get(TYPE, "")
+            if kind is not Any and writer != PickleHandler.name:
+                raise unknown_type(f"argument {context.name!r}", kind)
+            handler = self._named(writer or self.load_as, folder)
+        return handler, handler.read(view, table, kind)
 
-    @abstractmethod
-    def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
-        """Return the value below `folder`."""
+    def _writer(self, context: dg.OutputContext, value: object) -> TypeHandler:
+        if handler := self._handler(type(value)):
+            return handler
+        if self.pickle:
+            return PickleHandler()
+        raise unknown_type(f"output {output_name(context)!r} of {context.step_key}", type(value))
 
-    def combine(self, values: Mapping[str, Any]) -> Any:
-        """Return the value of an input of several partitions: a dictionary by partition key."""
-        return dict(values)
+    def _handler(self, kind: type) -> TypeHandler | None:
+        """Return the handler of a type, None if there is none."""
+        for handler in (*self.type_handlers(), BytesHandler(), TextHandler()):
+            if handler.handles(kind):
+                return handler
+        for base in kind.__mro__:
+            library = base.__module__.partition(".")[0]
+            if library in _LIBRARIES and (handler := _load(library)).handles(kind):
+                return handler
+        return None
 
-    def split(
-        self, obj: object, column: str, rows: Mapping[str, PartitionRows]
-    ) -> Mapping[str, Any]:
-        """Return the parts of a value, by partition key.
+    def _named(self, name: str, folder: str) -> TypeHandler:
+        """Return the handler of a name."""
+        for handler in (*self.type_handlers(), BytesHandler(), TextHandler()):
+            if handler.name == name:
+                return handler
+        if name == PickleHandler.name:
+            if self.pickle:
+                return PickleHandler()
+            raise InvalidInputError(
+                f"{folder} holds a pickle, and reading it runs code that it names: if you trust "
+                "the writers of this lake, give the IO manager `pickle=True`"
+            )
+        library = "pyspark" if name == "spark" else name
+        if library not in _LIBRARIES:
+            raise InvalidInputError(
+                f"{folder}: no type handler is named {name!r}: annotate the argument, or add the "
+                f"handler to `type_handlers()`; graveler has {', '.join(HANDLERS)}"
+            )
+        return _load(library)
 
-        Args:
-            obj: What the asset returned for all partitions.
-            column: The column that holds the partition of a row.
-            rows: The rows of each partition.
-        """
-        raise InvalidInputError(
-            f"{type(obj).__name__} cannot be split by column {column!r}: return a mapping by "
-            "partition key"
+    def _table(self, folder: str, context: dg.OutputContext | dg.InputContext) -> Table:
+        return Table(
+            folder,
+            mode=self.mode,
+            file_format=self.file_format,
+            partition_by=self.partition_by,
+            options=self.options,
+            owner=_owner(context),
         )
 
-    def describe(self, obj: object) -> Mapping[str, Any]:
-        """Return more metadata of a value for Dagster."""
-        return {}
+    def _describe(
+        self,
+        context: dg.OutputContext,
+        view: Branch,
+        folder: str,
+        handler: TypeHandler,
+        value: object,
+    ) -> Mapping[str, Any]:
+        """Return Dagster's metadata of a value that is written: its files, rows and columns."""
+        entries = list(self._table(folder, context).entries(view))
+        paths = [entry.path for entry in entries]
+        metadata: dict[str, Any] = {
+            "graveler/paths": dg.MetadataValue.json(paths[:_SHOWN]),
+            "graveler/files": len(paths),
+        }
+        if not isinstance(handler, FrameHandler):
+            return metadata
+        rows = count_rows(view, entries)
+        if rows is not None:
+            partitioned = context.has_asset_key and context.has_asset_partitions
+            metadata[f"dagster/{'partition_' if partitioned else ''}row_count"] = rows
+        columns = [dg.TableColumn(name, kind) for name, kind in handler.columns(value).items()]
+        metadata["dagster/column_schema"] = dg.TableSchema(columns)
+        if context.has_asset_key:
+            metadata["dagster/table_name"] = self.table_name(context.asset_key)
+        return metadata
 
-    def _by_folder(self, context: dg.OutputContext, obj: object) -> Mapping[str, Any]:
+    def table_name(self, asset: dg.AssetKey) -> str:
+        """Return the name of an asset's table: repository, target and key, joined by dots."""
+        return ".".join((self.graveler.repository, self.graveler.into, *asset.path))
+
+    def _uri(self, ref: str, folder: str) -> str:
+        return f"grav://{self.graveler.repository}/{ref}/{folder}"
+
+    def _by_folder(self, context: dg.OutputContext, obj: object) -> Mapping[str, tuple[str, Any]]:
+        """Return folder and value of each partition; the key is "" for what has none."""
         if not context.has_asset_key:
-            return {self._folder([context.step_key, output_name(context)]): obj}
+            return {"": (self._folder([context.step_key, output_name(context)]), obj)}
         parts = context.asset_key.path
         if not context.has_asset_partitions:
-            return {self._folder(parts): obj}
+            return {"": (self._folder(parts), obj)}
+        definition = context.asset_partitions_def
+        return {
+            key: (self._folder(parts, partition_folder(definition, key)), value)
+            for key, value in self._by_partition(context, obj).items()
+        }
+
+    def _by_partition(self, context: dg.OutputContext, obj: object) -> Mapping[str, Any]:
         definition = context.asset_partitions_def
         keys = list(context.asset_partition_keys)
         column = (context.definition_metadata or {}).get(_COLUMN)
-        if len(keys) == 1 and not isinstance(obj, Mapping):
-            values: Mapping[str, Any] = {keys[0]: obj}
-            if column is not None and _has_rows(definition, obj):
-                self.split(
-                    obj, column, {keys[0]: PartitionRows.of(definition, keys[0])}
-                )  # raises if rows do not belong
-        elif isinstance(obj, Mapping) or column is None:
-            values = _mapped(context.asset_key, obj, keys)
-        else:
-            values = self.split(
-                obj, column, {key: PartitionRows.of(definition, key) for key in keys}
-            )
-        return {
-            self._folder(parts, partition_folder(definition, key)): value
-            for key, value in values.items()
-        }
+        if isinstance(obj, Mapping) and (len(keys) > 1 or set(obj) == set(keys)):
+            return _mapped(context.asset_key, obj, keys)
+        if len(keys) == 1 and (column is None or not self._has_rows(definition, obj)):
+            return {keys[0]: obj}
+        if column is None:
+            return _mapped(context.asset_key, obj, keys)
+        rows = {key: PartitionRows.of(definition, key) for key in keys}
+        return self._writer(context, obj).split(obj, column, rows)  # raises if rows do not belong
+
+    def _has_rows(self, definition: dg.PartitionsDefinition[str], obj: object) -> bool:
+        """Return whether a column can hold the partition of each row of the value."""
+        return not isinstance(definition, dg.MultiPartitionsDefinition) and isinstance(
+            self._handler(type(obj)), FrameHandler
+        )
 
     def _input_folders(self, context: dg.InputContext) -> str | Mapping[str, str]:
         """Return the folder of an input, or the folders of its partitions by key."""
@@ -215,30 +294,38 @@ class BaseGravelerIOManager(dg.ConfigurableIOManager):
         return self.prefix + "".join(f"{part}/" for part in path.split("/") if part)
 
 
-class GravelerIOManager(BaseGravelerIOManager):
-    """Keeps assets that are bytes or text, one file each."""
-
-    def write(self, step: Step, folder: str, obj: object, context: dg.OutputContext) -> None:
-        """Write a value below `folder`."""
-        if not isinstance(obj, bytes | str):
-            raise InvalidInputError(
-                f"{folder}: {type(obj).__name__} is neither bytes nor text: use the IO manager "
-                "for Spark, pandas or polars, or write with `graveler.step(context)`"
-            )
-        step.put(folder + _FILE, obj.encode() if isinstance(obj, str) else obj)
-
-    def read(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
-        """Return the value below `folder`."""
-        body = view.get(folder + _FILE)
-        return body.decode() if value_type(context) is str else body
-
-
 def value_type(context: dg.InputContext) -> Any:
-    """Return the annotated type of an input; of one value, for a dictionary by partition."""
+    """Return the class that an input is annotated with, ``Any`` without one.
+
+    Of a dictionary by partition it is the class of one value, of an optional value that of the
+    value.
+    """
     annotated = context.dagster_type.typing_type
     if get_origin(annotated) is dict and context.has_asset_key and context.has_asset_partitions:
-        return get_args(annotated)[1]
-    return annotated
+        annotated = get_args(annotated)[1]
+    if get_origin(annotated) in (Union, UnionType):
+        kinds = [kind for kind in get_args(annotated) if kind is not NoneType]
+        annotated = kinds[0] if len(kinds) == 1 else Any
+    kind = get_origin(annotated) or annotated
+    return kind if isinstance(kind, type) and kind is not object else Any
+
+
+def _load(library: str) -> TypeHandler:
+    """Return the handler for the frames of a library."""
+    module, name = _LIBRARIES[library]
+    try:
+        handler: TypeHandler = getattr(import_module(f"{__package__}.{module}"), name)()
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            f"frames of {library} need the package {error.name}: `pip install {error.name}`"
+        ) from error
+    return handler
+
+
+def _owner(context: dg.OutputContext | dg.InputContext) -> str:
+    """Return the asset that owns the rows of a partition, whichever run writes them, or ""."""
+    known = context.has_asset_key and context.has_asset_partitions
+    return context.asset_key.to_user_string() if known else ""
 
 
 def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str, Any]:
@@ -256,13 +343,6 @@ def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str
             "an empty one if it has no data"
         )
     return obj
-
-
-def _has_rows(definition: dg.PartitionsDefinition[str], obj: object) -> bool:
-    """Return whether a column can hold the partition of each row of the value."""
-    return not isinstance(definition, dg.MultiPartitionsDefinition) and not isinstance(
-        obj, bytes | str
-    )
 
 
 def _is_in_run(context: dg.InputContext) -> bool:

@@ -1,37 +1,60 @@
-"""Assets that are pandas frames."""
+"""Values that are pandas frames."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from dagster_graveler.io_managers.base import PartitionRows, refuse_other_rows
-from dagster_graveler.io_managers.frames import ParquetIOManager
+from dagster_graveler.io_managers.frames import ParquetHandler
+from dagster_graveler.io_managers.handlers import PartitionRows, refuse_other_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NANOSECONDS = "datetime64[ns]"
 
 
-class GravelerPandasIOManager(ParquetIOManager):
-    """Keeps assets that are pandas frames, one Parquet file each; and bytes and text.
+class PandasHandler(ParquetHandler):
+    """Keeps pandas frames, one Parquet file each."""
 
-    An input of several partitions is one frame, or a dictionary by partition key if the
-    argument is annotated so (``dict[str, pd.DataFrame]``). It reads Parquet files of any writer.
-    """
+    name = "pandas"
 
-    def is_frame(self, obj: object) -> bool:
-        """Return whether `obj` is a pandas frame."""
-        return isinstance(obj, pd.DataFrame)
+    def handles(self, kind: type) -> bool:
+        """Return whether the type is a pandas frame."""
+        return issubclass(kind, pd.DataFrame)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
-        """Write a frame to a local file."""
-        frame.to_parquet(file)
+        """Write a frame to a local file.
 
-    def read_parquet(self, file: BinaryIO) -> Any:
-        """Return the frame in an open file."""
-        return pd.read_parquet(file)
+        Times are stored as microseconds where that loses nothing: Spark reads no nanoseconds.
+        """
+        table = pa.Table.from_pandas(frame)
+        for number, column in _times(table, "ns"):
+            try:
+                shorter = table.column(number).cast(pa.timestamp("us", column.type.tz))
+            except pa.ArrowInvalid:
+                continue
+            table = table.set_column(number, column.name, shorter)
+        pq.write_table(table, file)
 
-    def columns(self, frame: Any) -> Mapping[str, str]:
+    def from_arrow(self, table: pa.Table, kind: Any) -> Any:
+        """Return an Arrow table as a frame."""
+        described = (table.schema.pandas_metadata or {}).get("columns", [])
+        nanoseconds = {
+            column["field_name"] for column in described if column["numpy_type"] == _NANOSECONDS
+        }
+        for number, column in _times(table, "us"):
+            if column.name in nanoseconds:
+                longer = table.column(number).cast(pa.timestamp("ns", column.type.tz))
+                table = table.set_column(number, column.name, longer)
+        return table.to_pandas()
+
+    def columns(self, obj: Any) -> Mapping[str, str]:
         """Return the type of each column."""
-        return {str(name): str(kind) for name, kind in frame.dtypes.items()}
+        return {str(name): str(kind) for name, kind in obj.dtypes.items()}
 
     def concat(self, frames: Sequence[Any]) -> Any:
         """Return frames with equal columns as one."""
@@ -46,6 +69,12 @@ class GravelerPandasIOManager(ParquetIOManager):
         if others:
             refuse_other_rows(column, others)
         return parts
+
+
+def _times(table: pa.Table, unit: str) -> "Iterator[tuple[int, pa.Field]]":
+    for number, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.unit == unit:
+            yield number, column
 
 
 def _mask(column: "pd.Series[Any]", rows: PartitionRows) -> "pd.Series[bool]":

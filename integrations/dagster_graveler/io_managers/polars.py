@@ -1,27 +1,26 @@
-"""Assets that are polars frames."""
+"""Values that are polars frames."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import polars as pl
 
-from dagster_graveler.io_managers.base import PartitionRows, refuse_other_rows, value_type
-from dagster_graveler.io_managers.frames import ParquetIOManager
-from graveler.lake import Ref, Run
+from dagster_graveler.io_managers.frames import ParquetHandler
+from dagster_graveler.io_managers.handlers import PartitionRows, refuse_other_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-class GravelerPolarsIOManager(ParquetIOManager):
-    """Keeps assets that are polars frames, lazy or not, one Parquet file each; bytes and text.
+class PolarsHandler(ParquetHandler):
+    """Keeps polars frames, lazy or not, one Parquet file each."""
 
-    An argument annotated as ``pl.LazyFrame`` gets one. An input of several partitions is one
-    frame, or a dictionary by partition key if the argument is annotated so.
-    """
+    name = "polars"
 
-    def is_frame(self, obj: object) -> bool:
-        """Return whether `obj` is a polars frame."""
-        return isinstance(obj, pl.DataFrame | pl.LazyFrame)
+    def handles(self, kind: type) -> bool:
+        """Return whether the type is a polars frame."""
+        return issubclass(kind, pl.DataFrame | pl.LazyFrame)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
         """Write a frame to a local file."""
@@ -30,18 +29,14 @@ class GravelerPolarsIOManager(ParquetIOManager):
         else:
             frame.write_parquet(file)
 
-    def read_parquet(self, file: BinaryIO) -> Any:
-        """Return the frame in an open file."""
-        return pl.read_parquet(file.read())
+    def from_arrow(self, table: "pa.Table", kind: Any) -> Any:
+        """Return an Arrow table as a frame, lazy if annotated so."""
+        frame = pl.DataFrame(table)
+        return frame.lazy() if kind is pl.LazyFrame else frame
 
-    def read_frame(self, view: Run | Ref, folder: str, context: dg.InputContext) -> Any:
-        """Return the rows of all Parquet files below `folder`, lazy if annotated so."""
-        frame = super().read_frame(view, folder, context)
-        return frame.lazy() if value_type(context) is pl.LazyFrame else frame
-
-    def columns(self, frame: Any) -> Mapping[str, str]:
+    def columns(self, obj: Any) -> Mapping[str, str]:
         """Return the type of each column."""
-        return {name: str(kind) for name, kind in frame.collect_schema().items()}
+        return {name: str(kind) for name, kind in obj.collect_schema().items()}
 
     def concat(self, frames: Sequence[Any]) -> Any:
         """Return frames with equal columns as one."""

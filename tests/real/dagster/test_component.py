@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
-from dagster_graveler import GravelerComponent, GravelerPandasIOManager
+from dagster_graveler import GravelerComponent, GravelerIOManager
 from graveler.config import environment
 from graveler.gates import gate
 
@@ -57,7 +57,6 @@ attributes:
   lake: "{{ env.TEST_LAKE }}"
   repository: flights
   name: flights
-  io_manager: bytes
   assets: [raw]
   partitions: {type: hourly, start_date: "2013-01-01-00:00"}
   gates: ["graveler.demo:GATES"]
@@ -141,7 +140,6 @@ def test_the_component_publishes_assets_defined_elsewhere(lake, repo):
             "lake": lake,
             "repository": "flights",
             "name": "flights",
-            "io_manager": "bytes",
             "prefix": "in/",
             "layout": "{partition}/{asset}",
             "assets": ["raw"],
@@ -168,8 +166,9 @@ def test_the_component_publishes_assets_defined_elsewhere(lake, repo):
 
 
 def test_without_assets_there_are_the_resource_and_run_sensors(lake):
-    defs = load({"lake": lake, "repository": "flights", "io_manager": "pandas"})
-    assert isinstance(defs.resources["io_manager"], GravelerPandasIOManager)
+    defs = load({"lake": lake, "repository": "flights", "load_as": "pandas"})
+    assert isinstance(defs.resources["io_manager"], GravelerIOManager)
+    assert defs.resources["io_manager"].load_as == "pandas"
     assert defs.resources["graveler"].repo().name == "flights"
     assert sorted(sensor.name for sensor in defs.sensors) == [
         "graveler_park_canceled",
@@ -190,7 +189,7 @@ def causes(error):
 
 def test_an_unknown_setting_is_refused(lake):
     with pytest.raises(Exception, match="Error while") as refused:
-        load({"lake": lake, "repository": "flights", "io_manager": "tapes"})
+        load({"lake": lake, "repository": "flights", "load_as": "tapes"})
     assert "tapes" in causes(refused.value)
 
 

@@ -10,9 +10,6 @@ from polars.testing import assert_frame_equal
 
 from dagster_graveler import (
     GravelerIOManager,
-    GravelerPandasIOManager,
-    GravelerPolarsIOManager,
-    GravelerSparkIOManager,
     build_publish_asset,
 )
 from graveler.errors import InvalidInputError, ObjectNotFoundError
@@ -65,9 +62,9 @@ def pandas_frame(keys):
 @pytest.mark.parametrize(
     ("manager", "frame", "lib"),
     [
-        (GravelerPandasIOManager, pd.DataFrame({"n": [1, 2]}), pd),
-        (GravelerPolarsIOManager, pl.DataFrame({"n": [1, 2]}), pl),
-        (GravelerPolarsIOManager, pl.LazyFrame({"n": [1, 2]}), pl),
+        (GravelerIOManager, pd.DataFrame({"n": [1, 2]}), pd),
+        (GravelerIOManager, pl.DataFrame({"n": [1, 2]}), pl),
+        (GravelerIOManager, pl.LazyFrame({"n": [1, 2]}), pl),
     ],
     ids=["pandas", "polars", "polars, lazy"],
 )
@@ -107,7 +104,7 @@ def test_an_argument_annotated_as_lazy_gets_a_lazy_frame(resource, materialize):
     def reader(numbers: pl.LazyFrame) -> None:
         seen.append(numbers)
 
-    materialize([numbers, reader], GravelerPolarsIOManager(graveler=resource))
+    materialize([numbers, reader], GravelerIOManager(graveler=resource))
     assert_frame_equal(seen[0].collect(), pl.DataFrame({"n": [1, 2]}))
 
 
@@ -150,7 +147,7 @@ def test_a_backfill_in_one_run_publishes_its_hours_in_one_commit(
     def doubled(raw):
         return pd.concat([raw, raw])
 
-    manager = GravelerPandasIOManager(graveler=resource)
+    manager = GravelerIOManager(graveler=resource)
     before = len(list(repo.log("main")))
     result = materialize([raw, doubled], manager, tags=RANGE)
     assert paths(repo) == [
@@ -171,14 +168,14 @@ TIMES = [at(5), at(6), at(6)]
 @pytest.mark.parametrize(
     ("manager", "frame"),
     [
-        (GravelerPandasIOManager, pd.DataFrame({"at": TIMES, "n": range(3)})),
+        (GravelerIOManager, pd.DataFrame({"at": TIMES, "n": range(3)})),
         (
-            GravelerPandasIOManager,
+            GravelerIOManager,
             pd.DataFrame({"at": [time.replace(tzinfo=None) for time in TIMES], "n": range(3)}),
         ),
-        (GravelerPolarsIOManager, pl.DataFrame({"at": TIMES, "n": range(3)})),
+        (GravelerIOManager, pl.DataFrame({"at": TIMES, "n": range(3)})),
         (
-            GravelerPolarsIOManager,
+            GravelerIOManager,
             pl.LazyFrame({"at": [time.replace(tzinfo=None) for time in TIMES], "n": range(3)}),
         ),
     ],
@@ -204,7 +201,7 @@ def test_rows_of_a_spark_frame_go_to_the_hour_of_their_time(spark, repo, resourc
             [(time, n) for n, time in enumerate(TIMES)], "at timestamp, n int"
         )
 
-    materialize([events], GravelerSparkIOManager(graveler=resource), tags=RANGE)
+    materialize([events], GravelerIOManager(graveler=resource), tags=RANGE)
     written = {path.rpartition("/")[0] for path in paths(repo)}
     assert written >= {f"events/{folder}" for folder in FOLDERS[:2]}
 
@@ -225,7 +222,7 @@ def test_values_that_cannot_be_split_are_refused(repo, resource, materialize, re
         return returned
 
     with pytest.raises(InvalidInputError, match=message):
-        materialize([events], GravelerPandasIOManager(graveler=resource), tags=RANGE)
+        materialize([events], GravelerIOManager(graveler=resource), tags=RANGE)
     assert paths(repo) == []
 
 
@@ -239,9 +236,9 @@ ONE_HOUR = [
 @pytest.mark.parametrize(
     ("manager", "frame"),
     [
-        (GravelerPandasIOManager, pd.DataFrame({"at": TIMES})),
-        (GravelerPolarsIOManager, pl.DataFrame({"at": TIMES})),
-        (GravelerPolarsIOManager, pl.LazyFrame({"at": TIMES})),
+        (GravelerIOManager, pd.DataFrame({"at": TIMES})),
+        (GravelerIOManager, pl.DataFrame({"at": TIMES})),
+        (GravelerIOManager, pl.LazyFrame({"at": TIMES})),
     ],
     ids=["pandas", "polars", "polars, lazy"],
 )
@@ -263,7 +260,7 @@ def test_a_spark_row_of_another_hour_is_refused_in_a_single_run(spark, repo, res
         return spark.createDataFrame([(time,) for time in TIMES], "at timestamp")
 
     with pytest.raises(InvalidInputError, match="rows belong to none of the partitions"):
-        materialize([events], GravelerSparkIOManager(graveler=resource), partition_key=HOURS[0])
+        materialize([events], GravelerIOManager(graveler=resource), partition_key=HOURS[0])
     assert paths(repo) == []
 
 
@@ -279,7 +276,7 @@ def test_the_rows_of_one_hour_are_written_as_they_are(repo, resource, materializ
     def note() -> str:
         return "text has no rows"
 
-    materialize([events, note], GravelerPandasIOManager(graveler=resource), **given)
+    materialize([events, note], GravelerIOManager(graveler=resource), **given)
     with repo.ref("main").open(f"events/{FOLDERS[0]}/data.parquet") as file:
         assert pl.read_parquet(file.read()).columns == ["at", "n"]
 
@@ -324,15 +321,14 @@ def reading(resource, materialize, instance):
     return read
 
 
-@pytest.mark.parametrize("manager", [GravelerIOManager, GravelerPandasIOManager])
-def test_a_dictionary_annotates_the_type_of_its_values(resource, reading, manager):
-    results = reading(manager(graveler=resource), str, dict[str, str])
+def test_a_dictionary_annotates_the_type_of_its_values(resource, reading):
+    results = reading(GravelerIOManager(graveler=resource), str, dict[str, str])
     assert results == {key: str(n) for n, key in enumerate(HOURS)}
 
 
 def test_a_dictionary_of_lazy_frames_holds_lazy_frames(resource, reading):
     results = reading(
-        GravelerPolarsIOManager(graveler=resource),
+        GravelerIOManager(graveler=resource),
         lambda n: pl.DataFrame({"n": [n]}),
         dict[str, pl.LazyFrame],
     )
@@ -341,7 +337,7 @@ def test_a_dictionary_of_lazy_frames_holds_lazy_frames(resource, reading):
 
 def test_an_hour_without_rows_or_types_is_read_with_the_others(resource, reading):
     results = reading(
-        GravelerPolarsIOManager(graveler=resource),
+        GravelerIOManager(graveler=resource),
         lambda n: pl.DataFrame({"n": [n] if n else []}),
     )
     assert_frame_equal(results, pl.DataFrame({"n": [1, 2]}))

@@ -1,0 +1,250 @@
+"""Type handlers: how a value of a type becomes files of the lake, and is read again."""
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Final, Self
+
+import dagster as dg
+
+from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from graveler.lake import Branch, Ref, Run, Step
+from graveler.model import Entry
+
+TYPE: Final = "dagster.type"
+"""In a file's metadata: the handler that wrote it."""
+
+MODES: Final = ("overwrite", "append", "error")
+"""What happens to the files of earlier runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A folder that holds a value, and how frames are kept in it.
+
+    Attributes:
+        folder: The folder, with a slash at its end.
+        mode: ``overwrite``, ``append`` or ``error``.
+        file_format: Spark's name of the format of Spark frames.
+        partition_by: Columns of Spark frames that become ``key=value`` folders.
+        options: Spark's options of the format.
+        owner: Who owns the rows that Spark appends, or "".
+    """
+
+    folder: str
+    mode: str = "overwrite"
+    file_format: str = "parquet"
+    partition_by: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown mode."""
+        if self.mode not in MODES:
+            raise InvalidInputError(f"mode {self.mode!r}: choose one of {', '.join(MODES)}")
+
+    def entries(self, view: Run | Ref | Branch) -> Iterator[Entry]:
+        """Yield the files of the value: in the folder itself, or in ``key=value`` folders."""
+        for entry in view.entries(self.folder):
+            *folders, _ = entry.path.removeprefix(self.folder).split("/")
+            if all("=" in name for name in folders):
+                yield entry
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """The rows of a partition: those whose column holds its key, or a time in its window.
+
+    Attributes:
+        key: The partition key.
+        start: The start of its window of time; None for partitions that are not times.
+        end: The end of the window, which belongs to the next one.
+    """
+
+    key: str
+    start: datetime | None = None
+    end: datetime | None = None
+
+    @classmethod
+    def of(cls, definition: dg.PartitionsDefinition[str], key: str) -> Self:
+        """Return the rows of a partition key."""
+        if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            window = definition.time_window_for_partition_key(key)
+            return cls(key, window.start, window.end)
+        if isinstance(definition, dg.MultiPartitionsDefinition):
+            raise InvalidInputError(
+                "a frame is split by one column, and the partitions have several dimensions: "
+                "return a mapping by partition key"
+            )
+        return cls(key)
+
+    def window(self, column: str) -> tuple[datetime, datetime]:
+        """Return the window of time, or raise InvalidInputError if the partition is not a time."""
+        if self.start is None or self.end is None:
+            raise InvalidInputError(
+                f"column {column!r} holds times, and partition {self.key!r} is not a time"
+            )
+        return self.start, self.end
+
+
+def refuse_other_rows(column: str, count: int | None = None) -> None:
+    """Raise InvalidInputError: rows belong to none of the run's partitions."""
+    rows = "rows" if count is None else f"{count} rows"
+    raise InvalidInputError(
+        f"{rows} belong to none of the partitions of this run by their column {column!r}: "
+        "filter them out, or run their partitions too"
+    )
+
+
+class TypeHandler(ABC):
+    """Writes and reads the values of one library.
+
+    Attributes:
+        name: The name of the handler; the files it puts carry it in their metadata.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def handles(self, kind: type) -> bool:
+        """Return whether values of a type are written and read by this handler."""
+
+    @abstractmethod
+    def write(self, step: Step, table: Table, obj: Any) -> None:
+        """Write a value."""
+
+    @abstractmethod
+    def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
+        """Return the value.
+
+        Args:
+            view: What is read.
+            table: Where the value is.
+            kind: The type that the argument is annotated with; ``Any`` without annotation.
+        """
+
+    def combine(self, values: Mapping[str, Any]) -> Any:
+        """Return the value of an input of several partitions: a dictionary by partition key."""
+        return dict(values)
+
+    def split(self, obj: Any, column: str, rows: Mapping[str, PartitionRows]) -> Mapping[str, Any]:
+        """Return the parts of a value, by partition key.
+
+        Args:
+            obj: What the asset returned for all partitions.
+            column: The column that holds the partition of a row.
+            rows: The rows of each partition.
+        """
+        raise InvalidInputError(
+            f"{type(obj).__name__} cannot be split by column {column!r}: return a mapping by "
+            "partition key"
+        )
+
+    def columns(self, obj: Any) -> Mapping[str, str]:
+        """Return the type of each column; none if the value is no table."""
+        return {}
+
+
+def put(step: Step, table: Table, name: str, body: Any, *, kind: str, content_type: str) -> None:
+    """Put a value as the one file of its folder; the files of its earlier versions go.
+
+    Raises:
+        AlreadyExistsError: Mode ``error``, and the folder holds files.
+    """
+    path = table.folder + name
+    others = [] if table.mode == "append" else [entry.path for entry in table.entries(step)]
+    if others and table.mode == "error":
+        raise AlreadyExistsError(
+            f"{others[0]!r} exists already: use mode 'overwrite', or another folder"
+        )
+    step.delete_many(other for other in others if other != path)
+    step.put(path, body, content_type=content_type, metadata={TYPE: kind})
+
+
+class BytesHandler(TypeHandler):
+    """Bytes, as one file."""
+
+    name = "bytes"
+    _FILE: Final = "data"
+
+    def handles(self, kind: type) -> bool:
+        """Return whether the type is bytes."""
+        return issubclass(kind, bytes)
+
+    def write(self, step: Step, table: Table, obj: Any) -> None:
+        """Write bytes."""
+        put(step, table, self._FILE, obj, kind=self.name, content_type="application/octet-stream")
+
+    def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
+        """Return the bytes."""
+        return view.get(table.folder + self._FILE)
+
+
+class TextHandler(BytesHandler):
+    """Text, as one file in UTF-8."""
+
+    name = "text"
+
+    def handles(self, kind: type) -> bool:
+        """Return whether the type is text."""
+        return issubclass(kind, str)
+
+    def write(self, step: Step, table: Table, obj: Any) -> None:
+        """Write text."""
+        body = obj.encode()
+        put(step, table, self._FILE, body, kind=self.name, content_type="text/plain; charset=utf-8")
+
+    def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
+        """Return the text."""
+        return super().read(view, table, kind).decode()
+
+
+class PickleHandler(TypeHandler):
+    """Any other value, as one file that Python's pickle wrote."""
+
+    name = "pickle"
+    _FILE: Final = "data.pickle"
+
+    def handles(self, kind: type) -> bool:
+        """Return True: every type is tried."""
+        return True
+
+    def write(self, step: Step, table: Table, obj: Any) -> None:
+        """Write a value."""
+        try:
+            body = pickle.dumps(obj)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise InvalidInputError(
+                f"{table.folder}: {_full_name(type(obj))} cannot be pickled ({error}): return a "
+                "value that can, or write files with `graveler.step(context)`"
+            ) from error
+        put(step, table, self._FILE, body, kind=self.name, content_type="application/x-pickle")
+
+    def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
+        """Return the value; unpickling runs code that the file names."""
+        return pickle.loads(view.get(table.folder + self._FILE))  # noqa: S301 - chosen by a setting
+
+
+def _full_name(kind: Any) -> str:
+    name = getattr(kind, "__qualname__", str(kind))
+    module = getattr(kind, "__module__", "builtins")
+    return name if module == "builtins" else f"{module}.{name}"
+
+
+def unknown_type(subject: str, kind: Any) -> InvalidInputError:
+    """Return the error about a value or an annotation that no handler is for."""
+    return InvalidInputError(
+        f"{subject}: no type handler is for {_full_name(kind)}: use bytes, str or a frame of pandas, "
+        "polars, pyarrow or Spark; give the IO manager `pickle=True`; or return your own from its "
+        "`type_handlers()`"
+    )
+
+
+def nothing_below(folder: str, names: Sequence[str] = ()) -> ObjectNotFoundError:
+    """Return the error about a folder without Parquet files."""
+    holds = f", only {', '.join(names[:3])}: annotate the argument with the type that wrote them"
+    return ObjectNotFoundError(
+        f"no Parquet file below {folder!r}{holds if names else ': write the asset first'}"
+    )
