@@ -147,6 +147,11 @@ class TypeHandler(ABC):
         return {}
 
 
+def written(step: Step, table: Table) -> Sequence[Entry]:
+    """Return the files of a table as they are on the step; they become no input of the run."""
+    return list(table.entries(Branch(step.repository, step.name)))
+
+
 def put(step: Step, table: Table, name: str, body: Any, *, kind: str, content_type: str) -> None:
     """Put a value as the one file of its folder; the files of its earlier versions go.
 
@@ -154,7 +159,7 @@ def put(step: Step, table: Table, name: str, body: Any, *, kind: str, content_ty
         AlreadyExistsError: Mode ``error``, and the folder holds files.
     """
     path = table.folder + name
-    others = [] if table.mode == "append" else [entry.path for entry in table.entries(step)]
+    others = [] if table.mode == "append" else [entry.path for entry in written(step, table)]
     if others and table.mode == "error":
         raise AlreadyExistsError(
             f"{others[0]!r} exists already: use mode 'overwrite', or another folder"

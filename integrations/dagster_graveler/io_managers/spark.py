@@ -10,7 +10,13 @@ from pyspark.sql.functions import coalesce, lit
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from dagster_graveler.io_managers.frames import FrameHandler
-from dagster_graveler.io_managers.handlers import TYPE, PartitionRows, Table, refuse_other_rows
+from dagster_graveler.io_managers.handlers import (
+    TYPE,
+    PartitionRows,
+    Table,
+    refuse_other_rows,
+    written,
+)
 from graveler.lake import Ref, Run, Step
 from graveler.spark import read, write
 
@@ -41,7 +47,7 @@ class SparkHandler(FrameHandler):
         )
         if table.mode == "overwrite":  # with `partition_by` Spark replaces its own folders only
             step.delete_many(
-                [entry.path for entry in table.entries(step) if TYPE in entry.metadata]
+                [entry.path for entry in written(step, table) if TYPE in entry.metadata]
             )
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
