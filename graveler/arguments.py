@@ -1,8 +1,8 @@
-"""One check of what callers hand over, at the public face and nowhere below.
+"""The checks of arguments, made at the public face and nowhere below.
 
-Each function takes a value and the name of its argument, and returns the value as the engine
-wants it; a value that makes no sense is an InvalidInputError that names argument, value and
-expectation.
+Each function takes a value and the name of its argument, and returns the value in the form that
+the engine uses. An invalid value raises InvalidInputError, which names the argument, the value and
+what is expected.
 """
 
 import json
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class RefLike(ABC):
-    """What stands for a ref as an argument."""
+    """What is accepted where an argument is a ref."""
 
     @property
     @abstractmethod
@@ -49,7 +49,7 @@ class RefLike(ABC):
 
 
 class BranchLike(RefLike):
-    """What stands for a branch as an argument; its expression is the branch's name."""
+    """What is accepted where an argument is a branch; its expression is the branch's name."""
 
 
 PathText = str | PurePath
@@ -77,7 +77,7 @@ def text(value: Any, name: str, *, empty: bool = False, most: int | None = None)
         value: What was given.
         name: Of the argument.
         empty: Whether "" makes sense.
-        most: Bytes of UTF-8 at the most.
+        most: Largest number of bytes in UTF-8.
     """
     if not isinstance(value, str):
         raise _wrong(name, value, "text")
@@ -127,7 +127,7 @@ def path_text(value: Any, name: str) -> str:
 
 
 def prefix_text(value: Any, name: str) -> str:
-    """Return the beginning of paths: text, or a path object, which stands for its folder."""
+    """Return the beginning of paths: text, or a path object, which means its folder."""
     if isinstance(value, PurePath):
         value = f"{value.as_posix()}/" if value.parts else ""
     if not isinstance(value, str):
@@ -169,7 +169,7 @@ def choice(value: Any, name: str, choices: Iterable[str]) -> str:
 
 
 def read_duration(given: str) -> timedelta | None:
-    """Return the length of time that a text says (``7d``, ``36h``, ``90m``, ``30s``), or None."""
+    """Return the length of time in a text (``7d``, ``36h``, ``90m``, ``30s``), or None."""
     match = _LENGTH.fullmatch(given)
     if match is None:
         return None
@@ -189,7 +189,7 @@ def duration(value: Any, name: str, *, zero: bool = True) -> timedelta:
 
 
 def moment(value: Any, name: str) -> datetime:
-    """Return a time: a datetime, or text in ISO 8601; it is UTC where it says no zone."""
+    """Return a time: a datetime, or text in ISO 8601; UTC if it has no zone."""
     time = value
     try:
         if isinstance(value, str):
@@ -239,14 +239,14 @@ def instance(value: Any, name: str, kind: type[T], expected: str) -> T:
 
 
 def each(value: Any, name: str, kind: type[T], expected: str) -> Iterator[T]:
-    """Return the values of an iterable, each looked at when it is reached."""
+    """Return the values of an iterable, each checked when it is reached."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise _wrong(name, value, f"several of {expected}, as in a list")
     return (instance(item, f"{name}[{at}]", kind, expected) for at, item in enumerate(value))
 
 
 def paths_of(value: Any, name: str) -> Iterator[str]:
-    """Return the paths of an iterable, each looked at when it is reached."""
+    """Return the paths of an iterable, each checked when it is reached."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise _wrong(name, value, "several paths, as in a list")
     return (path_text(item, f"{name}[{at}]") for at, item in enumerate(value))

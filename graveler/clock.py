@@ -47,10 +47,10 @@ class IdSource(ABC):
 
 
 class RandomIds(IdSource):
-    """Ids of 128 bits whose order is that of their making, to the millisecond.
+    """Ids of 128 bits that sort by the millisecond in which they were made.
 
-    Objects made together then lie together in a store's listing, which is what a
-    sweep by age wants. 48 bits of time and 80 random ones, as UUID version 7 has it.
+    Objects made at one time are neighbours in a store's listing, so a sweep by age reads few
+    pages. 48 bits are time and 80 are random, as in UUID version 7.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Settings: what a lake's ``graveler.toml`` says, and the one place that reads the environment.
+"""Settings: a lake's ``graveler.toml``, and the one place that reads the environment.
 
 A lake is a folder with a ``graveler.toml``, or such a file anywhere::
 
@@ -96,7 +96,7 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
 
 
 def environment(name: str, default: str = "") -> str:
-    """Return the environment variable `name`, or `default` where it is not set."""
+    """Return the environment variable `name`, or `default` if it is not set."""
     return os.environ.get(name, default)
 
 
@@ -193,11 +193,11 @@ def default_committer() -> str:
     return named or _system_user(os.geteuid())
 
 
-@lru_cache(maxsize=8)  # asked for with every move, and the database may be a server
+@lru_cache(maxsize=8)  # called for every move; the user database may be on a server
 def _system_user(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError:  # a container that runs under a number alone
+    except KeyError:  # a container may run under a user id without a name
         return ""
 
 
@@ -234,9 +234,9 @@ def load_config(target: str | Path) -> LakeConfig:
 
     Raises:
         NotFoundError: There is no such lake.
-        InvalidInputError: `target` is a URI, or the file is not what the module's page says.
-        BackendUnavailableError: The file system does not give it now, or a command that a setting
-            asks for failed.
+        InvalidInputError: `target` is a URI, or the file is not as the module's page describes it.
+        BackendUnavailableError: The file system does not return it now, or the command of a setting
+            failed.
     """
     if is_environment_lake(target):
         location = os.fspath(target)

@@ -1,8 +1,8 @@
 """Every error graveler raises, in one tree by what the caller does next.
 
-Messages say what happened, with the values, and the way out. ``code`` is stable
-and append-only; the command line and the integrations decide by it. Everything
-here pickles, because errors travel through Spark, XCom and process pools.
+A message states what happened, with the values, and the way out. ``code`` is stable
+and append-only; the command line and the integrations decide by it. Every error
+can be pickled, because errors travel through Spark, XCom and process pools.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class GravelerError(Exception):
 
 
 class NotFoundError(GravelerError, LookupError):
-    """Fix the name: what was asked for is not there."""
+    """Fix the name: nothing of that name exists."""
 
     code = ErrorCode.NOT_FOUND
 
@@ -173,7 +173,7 @@ class FencedError(StateError):
 
 
 class KVOutdatedError(StateError):
-    """The key-value store knows less than the object store: restore a newer backup of it."""
+    """The key-value store is older than the object store: restore a newer backup of it."""
 
     code = ErrorCode.KV_OUTDATED
 
@@ -248,7 +248,7 @@ class PreconditionFailedError(RetryableError):
 
 
 class ThrottledError(RetryableError):
-    """The backend asks to slow down."""
+    """The backend limits the rate of requests, or too many races were lost."""
 
     code = ErrorCode.THROTTLED
 

@@ -156,7 +156,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class RangeInfo:
-    """One range as its metarange knows it.
+    """One range, as its metarange records it.
 
     Attributes:
         id: Range id, 32 raw bytes.

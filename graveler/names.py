@@ -115,11 +115,11 @@ def check_path(path: str) -> bytes:
 
 
 def check_prefix(what: str, prefix: str) -> None:
-    """Refuse a prefix that no path begins with, however much it looks like one of a folder.
+    """Refuse a prefix with which no path can begin, such as ``/folder/``.
 
     Args:
         what: Whose prefix, for the message.
-        prefix: What paths are to begin with; "" for all.
+        prefix: Beginning of paths; "" for all.
 
     Raises:
         InvalidInputError: It begins as paths of a file system do, or is a pattern, or no text.
@@ -145,10 +145,10 @@ def hour_text(moment: datetime) -> str:
 
 
 def read_hour(text: str) -> datetime | None:
-    """Return the time, in UTC, that a text says, None where it says none.
+    """Return the time of a text in UTC, or None if the text is not a time.
 
     Args:
-        text: ISO 8601, UTC where it has no zone; or an hour's folder.
+        text: ISO 8601, UTC if it has no zone; or an hour's folder.
     """
     folder = _HOUR_FOLDER.fullmatch(text)
     try:
@@ -163,7 +163,7 @@ def read_hour(text: str) -> datetime | None:
 
 
 def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
-    """Refuse metadata that is not text: a number would come back as another type.
+    """Refuse metadata that is not text: a number would be read back as another type.
 
     Args:
         what: Whose pairs, for the message.

@@ -1,4 +1,4 @@
-"""What others may not see: secret values, URIs without them, files for this user alone."""
+"""Privacy: secret values, URIs without secrets, files that only this user may read."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def make_folder(folder: Path) -> None:
 
 
 def create_file(file: Path) -> None:
-    """Make an empty file where there is none; one that is there stays as it is."""
+    """Create an empty file; an existing one stays as it is."""
     with suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
 
@@ -47,7 +47,7 @@ def shown_uri(uri: str) -> str:
     """Return a URI for messages and logs: scheme, host and path, and no secret.
 
     What stands before an ``@`` and what follows a ``?`` or ``#`` may hold secrets and is hidden.
-    Where it is not clear which is which, as with a password that is not percent-encoded, only
+    If the parts cannot be told apart, as with a password that is not percent-encoded, only
     the scheme is left. Paths of local schemes are shown whole.
     """
     scheme, rest = _PARTS.fullmatch(uri).groups(default="")  # type: ignore[union-attr]  # matches any text
@@ -83,7 +83,7 @@ def reveal(value: Any, what: str, environment: Callable[[str], str | None]) -> s
     """Return the text of a setting.
 
     Args:
-        value: A text, in which ``${NAME}`` stands for a variable and ``$${`` for ``${``; or
+        value: A text, in which ``${NAME}`` is replaced by a variable and ``$${`` by ``${``; or
             ``{"command": …}``, a command line or a list of its words, for what it prints. It is
             run without a shell.
         what: Names the setting in errors; the text itself is never in them.
@@ -125,7 +125,7 @@ def _printed(command: Any, what: str) -> str:
         raise InvalidInputError(f"{what}: command is a command line, or a list of its words")
     program = words[0]
     try:
-        done = subprocess.run(  # noqa: S603 - that is what the setting asks for
+        done = subprocess.run(  # noqa: S603 - the setting is a command
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

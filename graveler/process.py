@@ -256,4 +256,4 @@ Progress = Callable[[str, int, int], None]
 
 
 def no_progress(_what: str, _done: int, _known: int) -> None:
-    """Report nothing: the default where no progress is asked for."""
+    """Report nothing: the default."""

@@ -2,7 +2,7 @@
 
 A record is a JSON object, or an array whose places have names. What is missing or wrong is a
 CorruptionError that names the record, the field and its value: bytes from a key-value store, an
-object store or a file are never believed.
+object store or a file are never trusted.
 """
 
 import json
@@ -65,7 +65,7 @@ def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
 
     Raises:
         CorruptionError: The bytes are not JSON.
-        NewerFormatError: It is a record, and its ``format`` is one we do not know yet.
+        NewerFormatError: It is a record, and its ``format`` is newer than this graveler.
         OlderFormatError: It is a record, and its ``format`` is one we do not read any more.
     """
     try:
@@ -99,13 +99,13 @@ def check_format(found: Any, what: str) -> None:
         raise CorruptionError(f"{what} has the format {found!r}: formats are 1, 2 and so on")
     if found < FORMAT:
         raise OlderFormatError(
-            f"{what} has format {found}, and this graveler reads format {FORMAT} alone: make a new "
+            f"{what} has format {found}, and this graveler reads only format {FORMAT}: make a new "
             "repository with it and put or link the files there; the data files of the old one "
             "stay readable where they are, and nothing was changed"
         )
     if found > FORMAT:
         raise NewerFormatError(
-            f"{what} has format {found}, and this graveler knows formats up to {FORMAT}: "
+            f"{what} has format {found}, and this graveler reads formats up to {FORMAT}: "
             "upgrade graveler; the record was left as it is"
         )
 

@@ -1,10 +1,9 @@
-"""Trying again: after a lost race, and after a remote store failed.
+"""Retries: after a lost race, and after a failure of a remote store.
 
-A call ends after `NO_PROGRESS_S` seconds without progress, its repetitions and the pauses between
-them included. Of a try that fails, what goes beyond the time that the driver lets a connection be
-silent was progress (a long upload that breaks), and does not count. The calls of one thread that
-follow each other at once share that time: one that reads back what became of a lost write does
-not wait as long again.
+A call ends after `NO_PROGRESS_S` seconds without progress, retries and pauses included. A driver
+lets a connection be silent for a shorter time; if a try that fails took longer than that, the
+rest was progress (a long upload that breaks) and does not count. Consecutive calls of one thread
+share the time: a call that reads back the outcome of a lost write does not wait as long again.
 """
 
 import logging
@@ -17,7 +16,7 @@ from graveler.clock import Clock, IdSource
 from graveler.errors import BackendUnavailableError, ThrottledError
 
 NO_PROGRESS_S: Final = 30.0
-"""Seconds without progress after which a call ends, unless `[limits]` says otherwise."""
+"""Seconds without progress after which a call ends, unless `[limits]` sets another value."""
 
 _TRY: Final = 0.3
 """Part of that time that a try may take without progress: a call gets three."""
@@ -57,8 +56,8 @@ def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | N
     Args:
         clock: Waits.
         ids: Draws the jitter.
-        what: What is tried, for the error: ``branch 'main'``.
-        attempt: One try, called with 0, 1, 2 …; None says that a race was lost.
+        what: What is attempted, for the error: ``branch 'main'``.
+        attempt: One try, called with 0, 1, 2 …; it returns None after a lost race.
 
     Raises:
         ThrottledError: 200 races were lost in a row.
@@ -75,17 +74,17 @@ class Retrier:
     """Repeats what may be repeated, for a bounded time; threads may share it.
 
     The wait before try n is drawn evenly from 0 to `first_wait_s` · 2ⁿ, at most
-    `longest_wait_s`: clients that failed together do not come back together.
+    `longest_wait_s`: clients that failed together do not retry together.
 
     Attributes:
         limit_s: Seconds without progress after which a call ends.
-        try_s: Seconds without progress after which a driver gives a try up.
+        try_s: Seconds without progress after which a driver ends a try.
 
     Args:
         clock: Where pauses come from.
         ids: Where their jitter comes from.
         limit_s: As above.
-        tries: So many at the most, where answers come fast.
+        tries: Largest number of tries.
         first_wait_s: Bound of the first pause.
         longest_wait_s: Bound of all pauses.
         whole: Progress within a try cannot be seen: all of its time counts.

@@ -93,7 +93,7 @@ def framed_list(values: Iterable[str]) -> bytes:
 
 
 def entry_identity(entry: Entry) -> bytes:
-    """Return the content identity: 32 bytes that say what the entry holds.
+    """Return the content identity: 32 bytes over what the entry holds.
 
     A declared checksum is not trusted: the address and the version that its
     store reported stand in for the content.
@@ -165,7 +165,7 @@ def value_identity(raw: bytes | None) -> bytes | None: ...
 
 
 def value_identity(raw: bytes | None) -> bytes | None:
-    """Return the identity of a value record, which diff and merge compare; None of no record."""
+    """Return the identity of a value record, which diff and merge compare; None for None."""
     if raw is None:
         return None
     if len(raw) > RECORD_ID_BYTES and raw[0] == RECORD_ID_BYTES:
@@ -251,7 +251,7 @@ def stage_entry(
         key: Its path.
         entry: The entry.
         replaces: It lands also where the head has an entry of equal content.
-        epoch: Where it borrows bytes: the epoch of sweeps under which they were looked up.
+        epoch: For an entry that borrows bytes: the epoch of sweeps in which they were looked up.
     """
     value = encode_entry(entry)[1]
     kind = _REPLACING if replaces else _LIVE
@@ -284,7 +284,7 @@ def staged_epoch(raw: bytes) -> int | None:
 def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
     if len(raw) > 1 and raw[:1] > _BORROWED:
         return NewerFormatError(
-            f"a staged write is of kind {raw[0]}, and this graveler knows 0 to 3: upgrade "
+            f"a staged write is of kind {raw[0]}, and this graveler reads kinds 0 to 3: upgrade "
             "graveler; the write was left as it is"
         )
     return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 03")

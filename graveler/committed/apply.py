@@ -139,7 +139,7 @@ def _gap(changes: Iterator[C], settle: Settle[C], tally: Tally) -> Iterator[Reco
 
 
 class _Cursor(Generic[C]):
-    """Changes with a look at the next one."""
+    """Changes, the next one readable in advance."""
 
     def __init__(self, changes: Iterable[C]) -> None:
         self._rest = iter(changes)
@@ -184,8 +184,8 @@ def apply(
 ) -> Applied:
     """Return the tree that `base` becomes by `changes`.
 
-    Ranges that no key touches are reused by id, unopened. Where a change has the
-    content identity that is there already, the base's record stays (its address too), unless
+    Ranges that no key touches are reused by id, unopened. If a change has the
+    content identity of the base's record, that record stays (its address too), unless
     the change is a `Replacement`.
 
     Args:

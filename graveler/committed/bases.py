@@ -1,9 +1,9 @@
 """What several merge bases hold at a path, as one value: their values merged, recursively.
 
 Two histories that have merged each other have several best common ancestors. Where these hold
-different values at a path, one of them may have been made in knowledge of another, so they are
+different values at a path, one of them may have been made from another, so they are
 merged in their turn, over the bases that they have in common, and so on. Nothing is written: only
-the value of the path in question is merged, and only the paths in question are looked at.
+the values of the paths that need it are merged.
 
 Several bases are merged one after the other, and what comes out can depend on which comes first.
 So every order counts: where all give one value, that is the base's. Where they do not, or where
@@ -78,7 +78,7 @@ _Outcome = bytes | Literal[Unresolved.CONFLICT] | None
 
 
 class BaseValues:
-    """The values of the bases of one merge; what was asked of the history is remembered."""
+    """The values of the bases of one merge; what was read of the history is kept."""
 
     def __init__(self, store: RangeStore, bases: Bases) -> None:
         self._store = store
@@ -130,7 +130,7 @@ class BaseValues:
 
 
 class _TooManyError(Exception):
-    """More commits would have to be looked at than is allowed."""
+    """More commits must be read than is allowed."""
 
 
 class _Path:

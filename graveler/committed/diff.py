@@ -1,6 +1,7 @@
 """What differs between two trees, in time proportional to the difference.
 
-Two or three trees are cut side by side into the smallest segments that can be decided alone.
+Two or three trees are cut side by side into the smallest segments that can be compared
+independently.
 Ranges that both trees have are never opened; within the others records are compared by
 key and content identity. An entry whose bytes were stored again at another address has not
 changed, although its range has another id.
@@ -28,7 +29,7 @@ def split_common(*sides: Side) -> tuple[list[RangeInfo], list[list[RangeInfo]]]:
     """Return the ranges that all sides share, and what is left of each side.
 
     A range that every side has is a segment of its own: within a side ranges do not
-    overlap, so nothing of any side overlaps it. Most ranges of most trees go this way, at
+    overlap, so nothing of any side overlaps it. Most ranges of most trees are such, at
     the price of a set look-up.
     """
     shared = {info.id for info in sides[0]}

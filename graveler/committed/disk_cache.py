@@ -6,8 +6,8 @@ Per table two files: ``<id>.sst``, the table itself, and ``<id>.rid``::
     bytes   xxh3-128 of the table file, 16
     bytes   xxh3-128 of everything before, 16
 
-Only tables that were checked against their id come in, so the two checksums are enough
-to tell on each load that nothing has happened to them since; whatever does not add up is
+Only tables that were checked against their id are added, so the two checksums are enough
+to detect later damage on each load; a damaged table is
 removed and reported as absent. Both files are renamed into place, the ``.rid`` first:
 readers need no lock, a killed process leaves at most a file under ``tmp``, and removing
 a file that a reader has just opened does not disturb that reader.
@@ -40,9 +40,9 @@ _log = logging.getLogger(__name__)
 class DiskCache:
     """The tables of one folder.
 
-    Each process counts what it adds and looks at the whole folder when the bound is
-    reached by its own count, and at least once per sixteenth of the bound: n processes
-    together exceed it by n sixteenths at the most.
+    Each process counts what it adds. It reads the whole folder when its own count reaches the
+    bound, and at least once per sixteenth of the bound: n processes
+    together exceed it by at most n sixteenths.
 
     Args:
         folder: Made when missing.
@@ -101,7 +101,7 @@ class DiskCache:
     def link(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
         """Keep a checked table as another name of `path`, which is never changed in place.
 
-        Where the disk does not do that (another disk, say), a copy is kept.
+        If that is impossible, as on another disk, a copy is kept.
         """
         try:
             make_folder(self._scratch)
@@ -178,7 +178,7 @@ class DiskCache:
         entries = self._entries()
         total = self._coming + sum(length for _, length in entries.values())
         if total + size > self._max:
-            # a tenth more than needed, so that the next tables find room without a look
+            # a tenth more than needed, so that the next tables fit without another check
             enough = self._max - self._max // 10 - size
             for name in sorted(entries, key=lambda name: entries[name]):
                 if total <= max(enough, 0):

@@ -22,9 +22,9 @@ _MEMORY_BYTES: Final = 128 << 20
 
 
 class RangeCache:
-    """Least recently used tables go first, in memory and on disk alike.
+    """Least recently used tables are removed first, in memory and on disk.
 
-    Tables are immutable and their names stand for every byte of their records, so nothing
+    Tables are immutable and their names cover every byte of their records, so nothing
     here ever becomes out of date.
     Only checked tables may be added: see `graveler.committed.table`.
 
@@ -147,8 +147,8 @@ class MetarangeMemory:
 
 
 Rescue = Callable[[bytes, Callable[[], bool]], bool]
-"""Called with the id of a table that is there already and with how to put it if it is absent:
-sees to it that garbage collection leaves it; returns whether it had to be put again."""
+"""Called with the id of a table that exists already, and with a function that puts it if it is
+absent: protects the table from garbage collection; returns whether it had to be put again."""
 
 
 def _is_kept(_identifier: bytes, _put: Callable[[], bool]) -> bool:
@@ -157,7 +157,7 @@ def _is_kept(_identifier: bytes, _put: Callable[[], bool]) -> bool:
 
 @dataclass(slots=True)
 class StoreStats:
-    """What a store was asked to do, and what reached the object store.
+    """The requests to a store, and those that reached the object store.
 
     Attributes:
         ranges_read: Ranges opened, from the cache or not.
@@ -181,7 +181,7 @@ class RangeStore:
         objects: The repository's storage.
         cache: May be shared by the stores of several repositories: names are content.
         prefix: Folder of the tables in `objects`.
-        rescue: Asked about each table that is there already when it is published.
+        rescue: Called for each table that exists already when it is published.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class RangeStore:
         return f"{self._prefix}/{identifier.hex()}"
 
     def is_stored(self, identifier: bytes) -> bool:
-        """Return whether the object store has the table; the cache is not asked."""
+        """Return whether the object store has the table; the cache is not read."""
         try:
             self.objects.head(self.key(identifier))
         except ObjectNotFoundError:
@@ -228,7 +228,7 @@ class RangeStore:
             try:
                 return self._fetch(identifier, kind)
             except CorruptionError:
-                # damaged on the way, perhaps: what is stored gets a second look
+                # the damage may be of the transfer: the table is read once more
                 return self._fetch(identifier, kind)
         except ObjectNotFoundError as error:
             raise CorruptionError(

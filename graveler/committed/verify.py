@@ -1,4 +1,4 @@
-"""Is what the object store holds what the trees say? For ``graveler fsck``.
+"""The check of stored tables against the trees that name them, for ``graveler fsck``.
 
 Reads the object store itself, never the cache, and reports instead of raising.
 """
@@ -37,7 +37,7 @@ def verify_range(
     Args:
         store: Where it is.
         range_id: Its id.
-        info: What a metarange says of it, to be compared.
+        info: Its entry in a metarange, to compare with.
 
     Returns:
         The range, None where it cannot be read.

@@ -23,7 +23,7 @@ class SessionLocks(NamedTuple):
     """How a kind of server locks a name for a session.
 
     Attributes:
-        lock: Waits for at most so many seconds; returns whether it has the lock.
+        lock: Waits for at most the given seconds; returns whether it has the lock.
         unlock: Releases it.
     """
 

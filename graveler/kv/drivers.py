@@ -224,7 +224,7 @@ def pages(
     """Yield what `read` gives, page after page, holding nothing in between.
 
     Args:
-        read: Given a start and a limit, returns up to so many items from there on, ascending.
+        read: Given a start and a limit, returns at most that many items from the start on, ascending.
         start: Where the first page starts.
     """
     # Many scans need a handful of items, some need millions: pages grow. Beyond a thousand
@@ -244,8 +244,8 @@ def chunks(
 ) -> Iterator[list[tuple[bytes, bytes]]]:
     """Yield `items` in lists, each key and value checked.
 
-    A chunk is complete before it is yielded: whatever `items` does to make its next
-    item, it does outside the driver's transaction.
+    A chunk is complete before it is yielded, so that `items` makes its next item outside the
+    driver's transaction.
     """
     check_partition(partition)
     for chunk in batches(items, _CHUNK):

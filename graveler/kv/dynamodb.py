@@ -55,7 +55,7 @@ class DynamoDBKVStore(Driver):
         no_progress_s: Seconds without progress after which a call ends.
 
     Raises:
-        InvalidInputError: The URI cannot be read, or the table is none of graveler's.
+        InvalidInputError: The URI cannot be read, or the table has another key schema.
         PermissionDeniedError: There are no credentials, or they do not suffice.
         BackendUnavailableError: The service does not answer.
     """
@@ -151,7 +151,7 @@ class DynamoDBKVStore(Driver):
             if waited > _TABLE_PATIENCE:
                 raise ThrottledError(
                     f"DynamoDB table {self._table.name} is still {status} after {waited:.0f} "
-                    "seconds: look at it and open it again"
+                    "seconds: check its state and open it again"
                 )
             if status is None:
                 self._create()
@@ -222,7 +222,7 @@ class DynamoDBKVStore(Driver):
                 pass
 
     def _until_done(self, operation: str, wanted: Any, left_over: str) -> Iterator[Any]:
-        """Yield replies, asking again for what the service had no capacity for."""
+        """Yield replies, and request again what the service had no capacity for."""
         attempt = 1
         while True:
             self._check_open()

@@ -52,7 +52,7 @@ _NEVER_SENT: Final = (boto.EndpointConnectionError, boto.ConnectTimeoutError)
 _BAD_ARGUMENT: Final = (boto.ParamValidationError, boto.InvalidRegionError, boto.NoRegionError)
 _RIGHTS: Final = (
     "graveler needs dynamodb:DescribeTable, GetItem, BatchGetItem, PutItem, DeleteItem, "
-    "BatchWriteItem, Query and Scan on the table, and CreateTable where it is not there"
+    "BatchWriteItem, Query and Scan on the table, and CreateTable if it does not exist"
 )
 _CAPACITY: Final = "wait, or give the table more capacity"
 _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
@@ -73,7 +73,7 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
 
 
 class ConditionFailed(Exception):  # noqa: N818 - no error of the caller's
-    """The item is not as the condition says; inside the driver only."""
+    """The condition on the item does not hold; used inside the driver only."""
 
 
 class Table(NamedTuple):
@@ -142,8 +142,8 @@ class DynamoDBClient:
             **parameters: The library's.
 
         Raises:
-            ConditionFailed: The service says so.
-            OutcomeUnknownError: A conditional one was sent, and what became of it is not known.
+            ConditionFailed: The condition does not hold.
+            OutcomeUnknownError: A conditional request was sent and its outcome is unknown.
         """
         attempts = self._retrier.attempts(f"{operation} on DynamoDB table {self._table.name}")
         while True:

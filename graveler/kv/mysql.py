@@ -254,7 +254,7 @@ def _number(error: DBAPIError) -> int:
 
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:
-    # What an idle connection has to say is a farewell, or its end.
+    # An idle connection has bytes to read only if the server has closed it.
     looking = select.poll()
     with suppress(AttributeError):
         looking.register(connection._sock, select.POLLIN)

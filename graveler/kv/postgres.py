@@ -35,13 +35,13 @@ _SESSION: Final = (
     "SELECT set_config('statement_timeout', '{statement:.0f}ms', false),"
     " set_config('lock_timeout', '{lock:.0f}ms', false)"
 )
-# Whatever the database or the role says: a commit is acknowledged once it is on the disk.
+# Overrides the database and the role: a commit is acknowledged once it is on the disk.
 _WAITING: Final = (
     ", set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
     " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
 )
 _CONNECT: Final[dict[str, Any]] = {
-    # A peer that vanished while nothing was asked of it is found out after a minute, not hours.
+    # An idle connection to a lost peer ends after a minute, not after hours.
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
@@ -236,7 +236,7 @@ class PostgresKVStore(SQLKVStore):
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:
     try:
-        # The first look takes in the server's farewell, the second meets the end.
+        # The first call reads the server's last message, the second reaches the end of the stream.
         connection.pgconn.consume_input()
         connection.pgconn.consume_input()
     except psycopg.OperationalError as error:

@@ -1,9 +1,9 @@
-"""Records of one kind in one partition, each changed by compare-and-set alone; and shared reads.
+"""Records of one kind in one partition, each changed by compare-and-set; and shared reads.
 
 Threads that read one key at the same time can share one read of the store. A read is shared only by
-threads that asked before it began, so each sees what a read of its own could have seen. The first
-thread never waits. Threads that come during its read wait for its end, and the first of them then
-reads for all of them.
+threads that called before it began, so each gets what a read of its own could have returned. The
+first thread never waits. Threads that call during its read wait for its end, and the first of them
+then reads for all of them.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -28,8 +28,8 @@ class RecordStore(Generic[K, R]):
     """The records of one kind.
 
     The encoding of a record that several writers may change carries a nonce, which differs with
-    every write. A writer that lost the reply to a write reads the record back, and knows from
-    the nonce whether the write landed.
+    every write. A writer that lost the reply to a write reads the record back: the nonce
+    shows whether the write landed.
 
     Args:
         kv: The key-value store.
@@ -70,7 +70,7 @@ class RecordStore(Generic[K, R]):
             yield key[len(prefix) :], self._decode(value)
 
     def write(self, name: K, record: R, predicate: Predicate = ABSENT) -> bool:
-        """Write the record if the stored one is as `predicate` says; return whether it is written.
+        """Write the record if the stored one matches `predicate`; return whether it is written.
 
         A lost reply is read back, and the write is tried once more where it did not happen. Where
         another writer has written since, the answer is False.
@@ -99,7 +99,7 @@ class RecordStore(Generic[K, R]):
         return True
 
     def remove(self, name: K, predicate: Predicate) -> bool:
-        """Remove the record if it is as `predicate` says; return whether it is gone."""
+        """Remove the record if it matches `predicate`; return whether it is gone."""
         key = self._key(name)
         try:
             self._kv.delete_if(self._partition, key, predicate)
@@ -161,7 +161,7 @@ class _Read(Generic[Value]):
 
 
 class SharedReads(Generic[Key, Value]):
-    """Shares the reads of threads that ask for one key at the same time.
+    """Shares the reads of threads that need one key at the same time.
 
     No thread waits for more than a second: it then reads by itself. It does so at once if its own
     thread is the one that must read (a signal handler above an interrupted read).

@@ -92,7 +92,7 @@ class _Handle:
                 self.db = self._reader.db
             else:
                 with suppress(OSError):  # RocksDB reports why it cannot be made
-                    make_folder(folder)  # RocksDB's own files are readable to all who reach them
+                    make_folder(folder)  # RocksDB creates files that every user may read
                 self.db = Rdict(str(folder), _options())
         self.durably = WriteOptions()
         self.durably.sync = True
@@ -170,7 +170,7 @@ def _translate(folder: Path, text: str, *, conditional: bool) -> GravelerError:
         return InvalidInputError(f"{message}: give a folder that this user may write to")
     # The effect of a failed write to the log is unknown.
     kind = OutcomeUnknownError if conditional else BackendUnavailableError
-    return kind(f"{message}: look at the disk and its system log")
+    return kind(f"{message}: check the disk and the system log")
 
 
 def _close(folder: Path, db: Rdict) -> None:

@@ -216,7 +216,7 @@ class SQLKVStore(Driver):
         )
 
     def _new_engine(self, patience: float) -> Engine:
-        """Return an engine whose pool lets a thread wait so many seconds for a connection."""
+        """Return an engine whose pool lets a thread wait that many seconds for a connection."""
         arguments = self._arguments()
         engine = create_engine(
             self._url,

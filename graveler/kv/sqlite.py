@@ -134,7 +134,7 @@ class SQLiteKVStore(Driver):
     Args:
         path: The file; it and its folder are made when missing. One that may not be written
             to is read, and refuses writes with ReadOnlyError.
-        patience_seconds: How long a write waits for other writers before it gives up.
+        patience_seconds: Seconds that a write waits for other writers.
         clock: Where pauses come from.
         ids: Where the jitter of the pauses comes from.
     """
@@ -229,7 +229,7 @@ class SQLiteKVStore(Driver):
         self._connections.close()
 
     def after_fork_in_child(self) -> None:
-        """Leave the parent's connections alone: SQLite forbids to carry them over a fork."""
+        """Forget the parent's connections: SQLite does not allow them to be used after a fork."""
         abandon(self._connections)
         closed = self._connections.closed
         self._connections = self._new_connections()
@@ -304,7 +304,7 @@ class SQLiteKVStore(Driver):
         if code == sqlite3.SQLITE_IOERR:
             # The effect of a failed fsync is unknown.
             kind = OutcomeUnknownError if conditional else BackendUnavailableError
-            return kind(f"{message}: look at the disk and its system log")
+            return kind(f"{message}: check the disk and the system log")
         return InternalError(f"{message} ({getattr(error, 'sqlite_errorname', 'no code')})")
 
 

@@ -3,9 +3,9 @@
 A file in WAL mode needs two more beside it, which a reader creates if they are missing. If it
 may not:
 
-- The log is there and its index too: a process has the file open, or died with it. Both are
+- The log exists and its index too: a process has the file open, or died while it had. Both are
   used as they are.
-- The log is there and no index: both are copied to a temporary folder, and read there.
+- The log exists and no index: file and log are copied to a temporary folder, and read there.
 - No log, or an empty one: everything is in the file, which no process has open. It is read as
   immutable; when a log appears, a process has the file open, and the first case applies.
 """

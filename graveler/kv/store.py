@@ -3,9 +3,9 @@
 A key lives in a partition, which is a namespace and the unit a driver may spread by.
 Partitions need no creating. Keys are compared bytewise.
 
-Consistency of every driver: a read or a scan that starts after a write returned sees that
-write or a later one. A scan is not a snapshot: it may or may not see what is written or
-deleted while it runs; it sees everything else.
+Consistency of every driver: a read or a scan that starts after a write returned returns that
+write or a later one. A scan is not a snapshot: it may or may not return what is written or
+deleted while it runs; it returns everything else.
 
 Durability: when a write returns, it survives the death of the process and, but for the
 memory driver, of the machine.
@@ -14,8 +14,8 @@ Concurrency: any number of threads may share a store. A store that a forked proc
 inherited is either reopened automatically or refuses to work; it never touches what
 belongs to the parent.
 
-A predicate stands for a value, not for a write: a key that was changed and changed back
-looks unchanged to ``set_if``. A caller that must distinguish the two adds a nonce to the value.
+A predicate identifies a value, not a write: ``set_if`` cannot distinguish a key that was
+changed and changed back from one that was not. A caller that must distinguish the two adds a nonce to the value.
 """
 
 from abc import ABC, abstractmethod
@@ -37,7 +37,7 @@ ABSENT: Final = _Existence("absent")
 """Predicate: the key must not be there."""
 
 PRESENT: Final = _Existence("present")
-"""Predicate: the key must be there, whatever its value."""
+"""Predicate: the key must exist, with any value."""
 
 Predicate = Any
 """``ABSENT``, ``PRESENT``, or the ``predicate`` of an earlier :class:`Stored`."""
@@ -45,7 +45,7 @@ Predicate = Any
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A value and what stands for it in a compare-and-set.
+    """A value, and the predicate of a compare-and-set that expects it.
 
     Attributes:
         value: The bytes stored.
@@ -75,31 +75,31 @@ class KVStore(ABC):
     def get_each(self, partitions: Sequence[str], key: bytes) -> list[Stored | None]:
         """Return what :meth:`get` gives for `key` in each of the partitions, in their order.
 
-        Not a snapshot. A driver that can asks for all of them in one round trip.
+        Not a snapshot. A driver that can reads all of them in one round trip.
         """
         return [self.get(partition, key) for partition in partitions]
 
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        """Hold the turn at what `name` stands for while the block runs; advisory only.
+        """Hold the turn named `name` while the block runs; advisory only.
 
-        Callers that take turns do not lose races to one another, and are served about in the
-        order in which they asked. Correctness must not depend on it: after `patience` seconds
-        the block runs without the turn, and a driver may have no turns at all. The turn of a
+        Callers that take turns do not lose races to one another, and get the turn roughly in the
+        order of their calls. Correctness must not depend on it: after `patience` seconds the
+        block runs without the turn, and a driver may have no turns at all. The turn of a
         process that dies is free at once.
 
         Args:
-            name: What to take turns at; any text.
-            patience: Seconds to wait at the most.
+            name: Name of the turn; any text.
+            patience: Largest number of seconds to wait.
 
         Returns:
-            A context manager that gives whether the turn was had.
+            A context manager that gives whether the turn is held.
         """
         del name, patience
         return nullcontext(enter_result=False)
 
     @abstractmethod
     def set(self, partition: str, key: bytes, value: bytes) -> None:
-        """Write `value`, whatever was there."""
+        """Write `value`; an earlier value is replaced."""
 
     @abstractmethod
     def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
@@ -111,30 +111,30 @@ class KVStore(ABC):
 
     @abstractmethod
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> None:
-        """Write `value` if the key is as `predicate` says, in one atomic step.
+        """Write `value` if the key matches `predicate`, in one atomic step.
 
-        An empty value is a value: the key is there.
+        An empty value is a value: the key exists.
 
         Raises:
-            InvalidInputError: The predicate is none that this store gives.
-            PreconditionFailedError: It is not; nothing was written.
-            OutcomeUnknownError: The reply was lost; read back to know.
+            InvalidInputError: The predicate is not one of this store.
+            PreconditionFailedError: The key does not match; nothing was written.
+            OutcomeUnknownError: The reply was lost; read the key to find the outcome.
         """
 
     @abstractmethod
     def delete(self, partition: str, key: bytes) -> None:
-        """Remove the key; no error where it is not there."""
+        """Remove the key; no error if it does not exist."""
 
     @abstractmethod
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        """Remove the key if its value is as the `predicate` of an earlier ``get`` says.
+        """Remove the key if its value matches the `predicate` of an earlier ``get``.
 
         One atomic step: what was written since the ``get`` stays.
 
         Raises:
-            InvalidInputError: The predicate is none that ``get`` gave.
+            InvalidInputError: The predicate is not one that ``get`` returned.
             PreconditionFailedError: The value is another one, or gone; nothing was removed.
-            OutcomeUnknownError: The reply was lost; read back to know.
+            OutcomeUnknownError: The reply was lost; read the key to find the outcome.
         """
 
     @abstractmethod
@@ -151,7 +151,7 @@ class KVStore(ABC):
     def partitions(self, prefix: str) -> Iterator[str]:
         """Yield the names of the partitions that begin with `prefix` and hold a key, in any order.
 
-        For clean-up: it may cost a look at the whole store. A partition that is filled or
+        For clean-up: it may read the whole store. A partition that is filled or
         emptied during the call may be among them or not. A driver that cannot list them yields
         none; abandoned partitions are then never found.
         """

@@ -1,4 +1,4 @@
-"""Turns: callers that ask for the same thing are served in the order of asking."""
+"""Turns: callers that request one turn get it in the order of their requests."""
 
 import errno
 import fcntl
@@ -23,7 +23,7 @@ _SHORTEST_PAUSE: Final = 0.0003
 _LONGEST_PAUSE: Final = 0.005
 _PAUSE_EACH: Final = 0.001  # for each one ahead but the first
 _COUNTER: Final = struct.Struct("<Q")
-_TICKETS: Final = 2**40  # bytes that stand for the tickets of a slot, beyond the end of the file
+_TICKETS: Final = 2**40  # bytes for the tickets of a slot, beyond the end of the file
 _MOST: Final = 1 << 62
 _LOCK: Final = struct.Struct("hhqqi0q")  # struct flock of 64-bit Linux
 _KNOWN: Final = sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
@@ -37,7 +37,7 @@ class _Lines:
         self.by_name: dict[str, deque[Lock]] = {}
 
     def join(self, name: str) -> Lock:
-        """Return a ticket: a lock that can be had when it is called up."""
+        """Return a ticket: a lock that is released when it is called up."""
         ticket = Lock()
         with self.lock:
             line = self.by_name.setdefault(name, deque())
@@ -64,7 +64,7 @@ class _Lines:
 
 
 class Turns:
-    """Turns of the threads of one process, exactly in the order of asking."""
+    """Turns of the threads of one process, granted exactly in the order of requests."""
 
     def __init__(self) -> None:
         self._lines = _Lines()
@@ -72,9 +72,9 @@ class Turns:
 
     @contextmanager
     def take(self, name: str, patience: float) -> Iterator[bool]:
-        """Hold the turn at `name` during the block, or go without after `patience` seconds.
+        """Hold the turn at `name` during the block, or run without it after `patience` seconds.
 
-        A thread that has the turn already would wait for itself: it, too, goes without.
+        A thread that already holds the turn would wait for itself: it, too, runs without it.
         """
         lines = self._lines
         ticket = lines.join(name)
@@ -149,14 +149,14 @@ class _Queue:
 
 
 class FileTurns:
-    """Turns of the threads of the processes of one host, in the order of asking.
+    """Turns of the threads of the processes of one host, granted in the order of requests.
 
     Each process sends one thread at a time, which draws a number and checks how many are ahead:
-    seldom while there are many, often when it is next. So the turn is handed over at once, and a
-    long line costs little. The numbers of a dead process are skipped.
+    seldom while there are many, often when it is next. So the turn changes hands at once, and a
+    long queue costs little. The numbers of a dead process are skipped.
 
     Args:
-        path: The file whose bytes are locked; made when it is first needed, and never removed.
+        path: The file whose bytes are locked; created when it is first needed, and never removed.
         clock: Where pauses come from.
     """
 
@@ -169,7 +169,7 @@ class FileTurns:
 
     @contextmanager
     def take(self, name: str, patience: float) -> Iterator[bool]:
-        """Hold the turn at `name` during the block, or go without after `patience` seconds.
+        """Hold the turn at `name` during the block, or run without it after `patience` seconds.
 
         Goes without, too, where the file cannot be written or locked, or the system is none that
         is known to have such locks: Linux has them. Names share a slot once in 65,536 times, and

@@ -94,7 +94,7 @@ class AddressBook:
         return f"{scheme}://{rest}".rstrip("/")
 
     def key_below(self, place: str, uri: str) -> str | None:
-        """Return the key of a file below a place, both in their one form; None if it is not."""
+        """Return the key of a file below a place, both normalized; None if it is not below it."""
         if uri.startswith(place + "/"):
             return uri[len(place) + 1 :]
         if place.startswith(_FILE) and uri.startswith(_FILE):

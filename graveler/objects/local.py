@@ -102,7 +102,7 @@ class LocalStore(ObjectStore):
         if not self._exists(path):
             with self._staged(key, body, hashed=False) as staged:  # the sum is not returned
                 return self._publish(path, lambda: _link(staged.path, path))
-        # its writer may have died before its name was durable
+        # the writer may have died before the name was durable
         self._sync(path)
         return False
 
@@ -257,8 +257,8 @@ class LocalStore(ObjectStore):
                     with storage_errors(what, writing=True):
                         write_all(descriptor, piece)
                 with storage_errors(what, writing=True):
-                    # The kernel's clock ticks every few milliseconds only: two versions
-                    # of an object could look alike. Ours does not, and a test owns it.
+                    # The kernel's clock advances every few milliseconds only: two versions
+                    # of an object could get one time. This clock is finer, and tests set it.
                     now = unix_us(self._clock.now()) * 1000
                     os.utime(descriptor, ns=(now, now))
                     os.fsync(descriptor)
@@ -281,7 +281,7 @@ class LocalStore(ObjectStore):
                     path.unlink()
 
     def _publish(self, path: Path, move: Callable[[], bool]) -> bool:
-        """Give the staged file its name by `move`, durably; return what `move` says."""
+        """Give the staged file its name by `move`, durably; return what `move` returns."""
         what = f"write file://{path}"
         for _ in range(_PUBLISH_TRIES):
             try:
@@ -301,8 +301,8 @@ class LocalStore(ObjectStore):
         )
 
     def _replace(self, staged: Path, path: Path, etag: str | None = None) -> bool:
-        # Every step that takes an object's name from it holds the lock: between the look at
-        # the etag and the rename no other write or delete may come.
+        # Every step that replaces or removes an object holds the lock: no other write or delete
+        # happens between the check of the etag and the rename.
         with exclusive(self._lock):
             if etag is not None:
                 _check_etag(path, etag)
@@ -317,12 +317,12 @@ class LocalStore(ObjectStore):
         except OSError as error:
             raise OutcomeUnknownError(
                 f"file://{path} is there, but may not survive a power cut ({error.strerror}): "
-                "look after the disk, and write it again"
+                "check the disk, and write it again"
             ) from error
 
 
 def _link(staged: Path, path: Path) -> bool:
-    # unlike a rename, a link never replaces what is there
+    # unlike a rename, a link never replaces a file
     try:
         path.hardlink_to(staged)
     except FileExistsError:

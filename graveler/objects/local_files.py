@@ -1,4 +1,4 @@
-"""What the local driver asks of a POSIX file system: durable folders, locks, errors by name."""
+"""Files of the local driver on a POSIX file system: durable folders, locks, errors."""
 
 import errno
 import fcntl
@@ -23,7 +23,7 @@ _MOST_KNOWN: Final = 8
 
 @contextmanager
 def storage_errors(what: str, *, writing: bool = False) -> Iterator[None]:
-    """Turn an OSError of the block into the error that says what to do next."""
+    """Turn an OSError of the block into the error that names the next step."""
     try:
         yield
     except GravelerError:
@@ -49,11 +49,11 @@ def _translated(error: OSError, what: str, *, writing: bool) -> GravelerError:
                 f"{reason}; in a folder a key cannot be the beginning of another: choose another key"
             )
         case _:
-            return BackendUnavailableError(f"{reason}; look after the disk, and repeat")
+            return BackendUnavailableError(f"{reason}; check the disk, and repeat")
 
 
 def write_all(descriptor: int, piece: bytes) -> None:
-    """Write the whole piece, in as many calls as the kernel wants."""
+    """Write the whole piece; the kernel may take several calls."""
     rest = memoryview(piece)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -133,7 +133,7 @@ def prune_folders(folder: Path, root: Path) -> None:
 
 
 def claim(descriptor: int) -> None:
-    """Mark an open file as in use, until it is closed or its process dies."""
+    """Mark an open file as in use, until it is closed or its process ends."""
     with suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

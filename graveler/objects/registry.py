@@ -27,15 +27,14 @@ def open_store(
 ) -> ObjectStore:
     """Open the object store below a root.
 
-    Nothing is made or asked for yet: a folder appears with its first object, and a bucket
-    is expected to be there.
+    No request is made: a folder is created with its first object, and a bucket must exist.
 
     Args:
         uri: ``file:///folder`` or a plain path; ``s3://bucket/prefix`` (``s3a://`` is the
-            same store, under the name that Hadoop has for it); ``mem://name``, which the
-            whole process shares and loses at its end. Taken as it stands: ``%20`` is not
+            same store, under the name that Hadoop uses); ``mem://name``, which the
+            whole process shares and loses at its end. It is not decoded: ``%20`` is not
             a space.
-        options: S3 only, and only what the usual AWS settings do not say already:
+        options: S3 only, where the usual AWS settings do not apply:
             ``endpoint_url``, ``region``, ``access_key``, ``secret_key``, ``session_token``,
             ``path_style`` ("true" or "false"; unset: "true" with an endpoint_url).
         clock: Where times come from.

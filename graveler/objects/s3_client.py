@@ -134,7 +134,7 @@ class S3Client:
                 aws_secret_access_key=settings.secret_key or None,
                 aws_session_token=settings.session_token or None,
                 config=Config(
-                    # the driver repeats by itself: it must know what was repeated
+                    # the driver retries by itself, because a repeated conditional write needs a check
                     retries={"mode": "standard", "total_max_attempts": 1},
                     s3={"addressing_style": settings.addressing_style},
                     # many stores that speak S3 refuse the newer checksums; we send MD5
@@ -150,7 +150,7 @@ class S3Client:
 
 
 def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
-    # what a stream sends, the library else holds back until the store has said that it may come
+    # otherwise the library holds the bytes of a stream back until the store sends 100-continue
     params["headers"].pop("Expect", None)
 
 
@@ -189,7 +189,7 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
     "SlowDown": (ThrottledError, _WAIT),
     "Throttling": (ThrottledError, _WAIT),
     "RequestLimitExceeded": (ThrottledError, _WAIT),
-    # two writes to one key at the same time: S3 asks to send the same request again
+    # two concurrent writes to one key: S3 requires the same request to be sent again
     "ConditionalRequestConflict": (ThrottledError, _WAIT),
     "OperationAborted": (ThrottledError, _WAIT),
     # damaged or cut off on the way, although the status blames the client

@@ -52,12 +52,12 @@ class Written:
 class Writer:
     """One write to one key.
 
-    The object carries `write_id` as metadata. When a reply is lost and the repeated request
-    finds the key taken, that tells whether it was this write that took it.
+    The object carries `write_id` as metadata. If a reply is lost and the repeated request
+    finds the key taken, the metadata shows whether this write took it.
 
     Attributes:
         client: Of the bucket.
-        retrier: How often.
+        retrier: Repeats requests.
         uri: The object, for messages.
         name: Its full key in the bucket.
         write_id: Unique to this write.

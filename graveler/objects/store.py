@@ -30,14 +30,14 @@ Body = bytes | bytearray | memoryview | Path | BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What the store knows of an object without reading it.
+    """What the store reports of an object without reading it.
 
     Attributes:
         key: Key below the store's root.
         size: Bytes.
         etag: Changes whenever the object does; opaque.
         mtime: When it was written, UTC.
-        checksum: ``algorithm:hex`` of the content where the store has one for free, else "".
+        checksum: ``algorithm:hex`` of the content if the store has one for free, else "".
     """
 
     key: str
@@ -49,11 +49,11 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a reader knows of an object; the reply that brings its bytes is checked against it.
+    """What a reader expects of an object; the reply with its bytes is checked against it.
 
     Attributes:
-        size: Bytes; None where it is not known.
-        version: ``etag:<ETag>`` or ``mtime:<µs since 1970>``; "" where it is not known.
+        size: Bytes; None if unknown.
+        version: ``etag:<ETag>`` or ``mtime:<µs since 1970>``; "" if unknown.
     """
 
     size: int | None = None
@@ -94,7 +94,7 @@ def _fault(key: str) -> str:
     try:
         size = len(key.encode())
     except UnicodeEncodeError:
-        return "it is not text that UTF-8 can hold"
+        return "it cannot be encoded in UTF-8"
     if not 1 <= size <= MAX_KEY_BYTES:
         return f"it has {size} bytes: give 1 to {MAX_KEY_BYTES}"
     if "\0" in key or "\\" in key:
@@ -154,10 +154,10 @@ class ObjectStore(ABC):
     put_threads: ClassVar[int] = 4
 
     def local_file(self, key: str) -> Path | None:
-        """Return the file that holds the object whole, None where none on this machine does.
+        """Return the local file that holds the whole object, or None if the store has no local files.
 
-        It is replaced, never changed: another name of it keeps what it held. Whether there is
-        such an object is not looked at.
+        A file is replaced, never changed: a hard link to it keeps the earlier content. Whether
+        the object exists is not checked.
         """
         return None
 
@@ -176,7 +176,7 @@ class ObjectStore(ABC):
 
         Raises:
             OutcomeUnknownError: The replies were lost, or the disk failed at the last step;
-                read back to know.
+                read the key to find the outcome.
         """
 
     @abstractmethod
@@ -184,7 +184,7 @@ class ObjectStore(ABC):
         """Replace the object if its etag is still `etag`.
 
         Raises:
-            PreconditionFailedError: It is not, or the object is gone.
+            PreconditionFailedError: The etag differs, or the object is gone.
             OutcomeUnknownError: As for :meth:`put_if_absent`.
         """
 
@@ -194,8 +194,8 @@ class ObjectStore(ABC):
 
         Raises:
             ObjectNotFoundError: Nothing at the key.
-            PreconditionFailedError: The object is not what is expected; told by the reply that
-                brings the bytes, without another request. So it is for the two methods below.
+            PreconditionFailedError: The object differs from `expected`. The reply with the bytes shows
+                it, without another request; the same holds for the two methods below.
         """
 
     @abstractmethod
@@ -212,7 +212,7 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove the object; no error where it is not there."""
+        """Remove the object; no error if it does not exist."""
 
     @abstractmethod
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
@@ -228,7 +228,7 @@ class ObjectStore(ABC):
         """
 
     def uri(self, key: str) -> str:
-        """Return the address that other programs (Spark, say) use for the object."""
+        """Return the address that other programs, such as Spark, use for the object."""
         return f"{self.root}/{key}"
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ class BodyReader:
 
     @property
     def checksum(self) -> str:
-        """``sha256:<hex>`` of what was read so far; "" where it is not computed."""
+        """``sha256:<hex>`` of what was read so far; "" if it is not computed."""
         return f"sha256:{self._hash.hexdigest()}" if self._hashed else ""
 
     def read(self, size: int) -> bytes:

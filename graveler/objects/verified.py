@@ -79,14 +79,14 @@ def check_declared(checksum: str) -> None:
 
 
 class Verifier:
-    """Compares the bytes of a file, as far as they come in order, with its size and checksum.
+    """Compares the bytes of a file, as far as they are read in order, with its size and checksum.
 
-    Bytes that come a second time are passed over; a gap ends the comparison, and bytes from the
-    start begin it again. Any number of threads may bring bytes.
+    Bytes that are read again are skipped; a gap ends the comparison, and bytes from the start
+    begin it again. Any number of threads may add bytes.
 
     Args:
         size: Bytes that the file must have.
-        checksum: ``algorithm:hex``; with "" or an unknown algorithm the size alone is compared.
+        checksum: ``algorithm:hex``; with "" or an unknown algorithm only the size is compared.
         refusal: Makes the error of what was found, and what was expected instead: ``13 bytes``,
             ``sha256:…``.
     """

@@ -120,7 +120,7 @@ class Handle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the end of the file says.
+    """The footer at the end of a file.
 
     Attributes:
         kind: Checksum kind, one of ``CHECKSUMS``.
@@ -198,10 +198,10 @@ def decode_footer(raw: bytes, start: int) -> Footer:
         raise DamageError(f"not a RocksDB table: it ends with {magic.hex() or 'nothing'}")
     kind = raw[0]
     if kind not in CHECKSUMS:
-        raise DamageError(f"checksum kind {kind} is not supported: know {sorted(CHECKSUMS)}")
+        raise DamageError(f"checksum kind {kind} is not supported: use one of {sorted(CHECKSUMS)}")
     version = int.from_bytes(raw[41:45], "little")
     if version not in _VERSIONS:
-        raise DamageError(f"format version {version} is not supported: know 2 to 6")
+        raise DamageError(f"format version {version} is not supported: use 2 to 6")
     if version >= _CONTEXT_VERSION:
         return _decode_context_footer(raw, start)
     metaindex, at = read_handle(raw[:41], 1)

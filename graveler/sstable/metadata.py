@@ -63,7 +63,7 @@ def index_form(properties: Mapping[str, bytes]) -> IndexForm:
     """Return the form of the index, or raise DamageError for one that is not read."""
     kind = int.from_bytes(properties.get("rocksdb.block.based.table.index.type", b""), "little")
     if kind not in (_ONE_LEVEL, TWO_LEVELS):
-        raise DamageError(f"index type {kind} is not supported: know 0 and 2")
+        raise DamageError(f"index type {kind} is not supported: use 0 or 2")
     return IndexForm(
         kind,
         delta=number(properties, "rocksdb.index.value.is.delta.encoded") != 0,
@@ -72,7 +72,7 @@ def index_form(properties: Mapping[str, bytes]) -> IndexForm:
 
 
 def check_readable(metaindex: Mapping[bytes, object], properties: Mapping[str, bytes]) -> None:
-    """Raise DamageError for a table that holds what a plain list of records cannot say."""
+    """Raise DamageError for a table that is more than a plain list of records."""
     for block in (b"rocksdb.compression_dict", b"rocksdb.range_del", b"rocksdb.range_del2"):
         if block in metaindex:
             raise DamageError(f"block {block.decode()} is not supported")
@@ -101,7 +101,7 @@ def user_properties(properties: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def check_identity(identity: bytes) -> None:
-    """Raise InvalidInputError for an identity that tells nothing apart."""
+    """Raise InvalidInputError for an empty or invalid identity."""
     if not identity:
         raise InvalidInputError("a table's identity is empty: give the id of its records")
 
@@ -141,7 +141,7 @@ def read_index(read_block: Callable[[Handle], bytes], root: Handle, form: IndexF
     Args:
         read_block: Returns the verified, decompressed block at a handle.
         root: The index block that the footer or the metaindex names.
-        form: What the properties say of it.
+        form: Its form by the properties.
 
     Raises:
         DamageError: The index does not parse, or does not ascend in keys and in offsets.

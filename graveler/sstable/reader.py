@@ -153,14 +153,14 @@ class BlockFile:
 class TableReader:
     """The records of a table, in order or by key.
 
-    Opening reads the footer, the metaindex, the properties and the index. Whatever is
-    read is verified first: checksums, sizes before memory is taken, keys that ascend
-    over the whole table and lie in the block that the index names. What does not fit
+    Opening reads the footer, the metaindex, the properties and the index. Everything is verified when it is
+    read: checksums, sizes before memory is taken, keys that ascend
+    over the whole table and lie in the block that the index names. Anything else
     raises CorruptionError with the table's name, the place and the reason, and nothing
     else is raised for any input.
 
-    A checksum says that a block is the one that was written, not that its writer is trusted: verify
-    the records against the range id before trusting a table from elsewhere.
+    A checksum shows that a block is as it was written, not who wrote it: verify the records of a
+    table from elsewhere against the range id.
 
     Any number of threads may use one reader.
 
@@ -196,7 +196,7 @@ class TableReader:
         """Return the records (key, value) in the order of their keys.
 
         Args:
-            start: The first key wanted; it need not be there.
+            start: The first key; it need not exist.
 
         Raises:
             CorruptionError: While iterating; what came before was right.

@@ -60,12 +60,12 @@ def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> No
         properties: The user's to add, as a table has them.
 
     Raises:
-        InternalError: The table is not as the writer asked RocksDB to make it.
+        InternalError: The table does not have the form that RocksDB was configured for.
     """
     path.chmod(PRIVATE_FILE)
     with path.open("r+b") as file:
         with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-            # RocksDB drops what it wrote from the page cache: read the end alone, nothing ahead
+            # RocksDB drops what it wrote from the page cache: read only the end, without read-ahead
             data.madvise(MADV_RANDOM)
             blocks = BlockFile(data)
             start, tail = _tail(blocks, identity, properties)

@@ -1,8 +1,8 @@
-"""Stores that fail, die or let others in at one chosen call.
+"""Stores that fail, end the process or run other code at one chosen call.
 
 Wrap the stores of a system in :class:`FaultyKVStore` and :class:`FaultyObjectStore` that share
-a :class:`Script`, arm it for call 1, 2, 3 … and run the operation each time, until it ends with
-the script not having struck: then every point between two calls has had its fault::
+a :class:`Script`, arm it for call 1, 2, 3 … and run the operation each time, until it ends without
+a fault: then every point between two calls has had one::
 
     script = Script()
     lake = a_lake_over(FaultyKVStore(kv, script), FaultyObjectStore(objects, script))
@@ -11,7 +11,7 @@ the script not having struck: then every point between two calls has had its fau
         try:
             branch.commit("x")
         except GravelerError:
-            ...                     # look what is there, repeat
+            ...                     # check the state, repeat
         if not script.disarm():
             break
 """
@@ -37,16 +37,16 @@ _CONDITIONAL: Final = frozenset({"set_if", "delete_if"})
 
 
 class ProcessDied(BaseException):
-    """The process is no more: what comes after the call never happens."""
+    """The process has ended: nothing after the call happens."""
 
 
 def unavailable(call: str) -> NoReturn:
-    """Fail as a backend does that does not answer."""
+    """Fail like a backend that does not reply."""
     raise BackendUnavailableError(f"{call}: no answer (a fault made by a test)")
 
 
 def lost_reply(call: str) -> NoReturn:
-    """Fail as a backend does whose answer got lost."""
+    """Fail like a backend whose reply is lost."""
     if call in _CONDITIONAL:
         raise OutcomeUnknownError(f"{call}: the reply was lost (a fault made by a test)")
     unavailable(call)

@@ -1,10 +1,10 @@
-"""``simulate``: a user's own pipeline through every crash that it may meet.
+"""``simulate``: a user's own pipeline with a fault at every call.
 
-The pipeline is run once, undisturbed, and its calls to the key-value store and the object store
-are counted. Then, from the same beginning each time, it is run again for every one of them: it
-dies before the call, or after it; or the store does not answer it, before or after its effect; or,
-while it hangs there, an orchestrator that takes it for dead runs the next attempt from beginning to end. After
-that the pipeline is run again as an orchestrator would, and the lake is judged.
+The pipeline runs once, undisturbed, and its calls to the key-value store and the object store
+are counted. Then, from the same beginning each time, it runs again for every call: the process
+dies before or after the call; or the store does not reply, before or after the effect; or the
+process hangs at the call, and an orchestrator runs the next attempt from beginning to end. Then
+the pipeline runs again, as an orchestrator would repeat it, and the lake is judged.
 """
 
 import logging
@@ -45,10 +45,10 @@ _NEAR: Final = 3
 
 
 class SimulationError(AssertionError):
-    """A pipeline is not what it should be: the message says at which call, and how to repeat it.
+    """A pipeline fails at a fault: the message names the call, and how to repeat it.
 
     Attributes:
-        point: Where it was disturbed, as `simulate` takes it for `only`; "" where it was not.
+        point: Where it was disturbed, in the form of `only` of `simulate`; "" if it was not disturbed.
     """
 
     def __init__(self, message: str, point: str = "") -> None:
@@ -127,14 +127,14 @@ class _Scene:
             raised = error
         if process.dead:
             return ProcessDied("dead")
-        process.dead = True  # a thread that it has left behind does not outlive it
+        process.dead = True  # its threads that still run reach no store
         return raised
 
     def run_again(self, observer: Observer) -> BaseException | None:
-        """Run the pipeline until it succeeds, a few times at the most; return the last error."""
+        """Run the pipeline until it succeeds, at most a few times; return the last error."""
         error: BaseException | None = None
         for _ in range(_ATTEMPTS):
-            # a new process: it knows nothing of what this thread was about
+            # a new process has nothing of the context of this thread
             error = Context().run(self.run, Process(observer.seen))
             if error is None:
                 return None
@@ -179,18 +179,18 @@ def simulate(  # noqa: PLR0913 - a parameter each
         prepare: Called once with the repository, before the pipeline.
         branch: What the pipeline publishes to; the repository's default branch.
         publishes: How often an undisturbed run may move the branch.
-        same: Says of a tree what counts; the bytes of every file where not given.
+        same: Returns what counts of a tree; by default the bytes of every file.
         kinds: How to disturb: ``dies-before`` and ``dies-after`` a call, ``unavailable`` (the
-            store does not answer once), ``lost-reply`` (it did it, and the answer is lost),
+            store does not reply once), ``lost-reply`` (the effect happens, the reply is lost),
             ``overtaken`` (the next attempt runs meanwhile).
-        most: Disturbances at the most; where there are more, those around the moves of the
-            branch and as many others by chance.
-        seed: Of that chance.
-        only: One point alone, as a failure names it: ``dies-after:57``.
+        most: Largest number of disturbances; of more, those around the moves of the
+            branch and a random choice of others.
+        seed: Of the random choice.
+        only: Only this point, as a failure names it: ``dies-after:57``.
 
     Raises:
-        SimulationError: The pipeline can be made to publish something else; the message says by
-            what, and how to repeat it.
+        SimulationError: The pipeline can be made to publish something else; the message names the
+            fault, and how to repeat it.
     """
     __tracebackhide__ = True  # in pytest the message is what counts
     scene = _Scene(_called_with(pipeline, run, gates, branch), branch, same)
@@ -245,8 +245,8 @@ def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, Process]:
         moves = "\n  ".join(str(move.call) for move in observer.moves)
         raise SimulationError(
             f"one run of the pipeline changes {scene.branch} {len(observer.moves)} times, and "
-            f"readers see what is between:\n  {moves}\n"
-            "Publish once; or say publishes=… if each is whole by itself"
+            f"readers see the states between them:\n  {moves}\n"
+            "Publish once; or give publishes=… if each state is complete"
         )
     expected = Verdict(
         contents=[observer.before, *(move.content for move in observer.moves)],
@@ -259,7 +259,7 @@ def _undisturbed(scene: _Scene, publishes: int) -> tuple[Verdict, Process]:
         raise SimulationError(
             "the pipeline leaves something else each time it is run from the same beginning: "
             f"{again or differences(expected.contents[-1], second.now)}. Take time and chance out of "
-            "it, or say same=… what of a tree counts"
+            "it, or give same=… to compare only what counts of a tree"
         )
     return expected, process
 
@@ -280,9 +280,7 @@ def _chosen(
     if only is not None:
         chosen = [point for point in everything if point.name == only]
         if not chosen:
-            raise InvalidInputError(
-                f"only={only!r}: there is no such point; they are like dies-after:57"
-            )
+            raise InvalidInputError(f"only={only!r}: no such point; give one such as dies-after:57")
         return chosen
     if len(everything) <= most:
         return everything
@@ -334,7 +332,7 @@ def _disturbed(
 
 def _describe(point: Point, struck: Call, wrong: Sequence[str], *, threaded: bool) -> str:
     lines = "\n  ".join(wrong)
-    again = ", some times: its threads come in another order each time" if threaded else ""
+    again = " several times, because the order of its threads varies" if threaded else ""
     return (
         f"{point.kind} at {struck}:\n  {lines}\nRepeat it{again}: simulate(…, only={point.name!r})"
     )
@@ -342,7 +340,7 @@ def _describe(point: Point, struck: Call, wrong: Sequence[str], *, threaded: boo
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what processes that died leave behind out of the log, and out of the console."""
+    """Keep the clean-up of dead processes out of the log and the console."""
     log = logging.getLogger("graveler")
     level, hook = log.level, threading.excepthook
 

@@ -1,7 +1,7 @@
-"""The calls that one process makes to the stores: named, counted, and stopped where a test says.
+"""The calls that one process makes to the stores: named, counted, and stopped where a test requires it.
 
-A process that has died stays dead: what it still runs (``finally`` blocks, ``except
-BaseException``, other threads) finds the stores out of reach, so nothing of it has an effect.
+A process that has died stays dead: code that still runs (``finally`` blocks, ``except
+BaseException``, other threads) cannot reach the stores, so it has no effect.
 """
 
 # The ports document the methods of the stores.

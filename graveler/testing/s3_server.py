@@ -1,9 +1,8 @@
 """A real S3 server for tests, in this process, that fails on demand.
 
-The server is moto's (``pip install "moto[server]"``). In front of it stands one WSGI
-layer, which counts the requests, answers some of them wrongly, and makes conditional
-writes what they are on S3: moto looks and writes in two steps, and does not look at
-If-Match where an upload in parts is completed.
+The server is moto's (``pip install "moto[server]"``). A WSGI layer in front of it
+counts the requests, injects wrong replies, and makes conditional writes atomic as on S3: moto
+checks and writes in two steps, and ignores If-Match when a multipart upload is completed.
 """
 
 import io
@@ -54,7 +53,7 @@ _REFUSALS: Final = {
 
 
 def moto_s3() -> S3Backend:
-    """Return what the server keeps, to look at and to fill without requests."""
+    """Return the objects of the server, to read and to fill without requests."""
     backend: S3Backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
     return backend
 

@@ -15,12 +15,12 @@ _SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an undisturbed run shows and leaves.
+    """The result of an undisturbed run.
 
     Attributes:
         contents: What counts of the branch, before the run and after each of its moves.
         moved_by: The numbers of the calls that moved it.
-        left: What is there besides, as `leftovers` returns it.
+        left: What else it leaves, as `leftovers` returns it.
     """
 
     contents: list[Any]
@@ -30,7 +30,7 @@ class Verdict:
     def judge(
         self, observer: Observer, branch: str, repository: Repository, world: World
     ) -> list[str]:
-        """Return what is wrong with what was seen, and with what is there now."""
+        """Return the problems of what readers saw, and of the state now."""
         wrong = []
         if observer.staged:
             wrong.append(f"it writes to {branch} directly: {observer.staged[0]}")

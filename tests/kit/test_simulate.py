@@ -123,7 +123,7 @@ def test_half_a_publish_by_threads_is_found():
         simulate(pipeline, kinds=["unavailable"])
     told = str(found.value)
     assert "main shows neither the old nor the new" in told
-    assert "Repeat it, some times: its threads come in another order each time" in told
+    assert "Repeat it several times, because the order of its threads varies" in told
 
 
 def test_a_thread_that_dies_with_its_process_says_nothing():
