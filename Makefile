@@ -82,9 +82,11 @@ torture: $(READY) ## kill -9, reopen, check: KILLS=1000 of each driver, or DRIVE
 HOURS ?=
 PAGE := docs/failure-matrix.md
 
-chaos-airflow: $(READY) ## Airflow for real, every failure once, then HOURS=200 at random; SEED=… replays
-	$(if $(SEED),,$(BIN)/python -m tests.real.chaos airflow --matrix --page $(PAGE))
-	$(BIN)/python -m tests.real.chaos airflow $(or $(HOURS),200) $(if $(SEED),--seed $(SEED)) $(ARGS)
+EXECUTOR ?= celery
+
+chaos-airflow: $(READY) ## Airflow with Celery, every failure once, then HOURS=200 at random; SEED=…, EXECUTOR=local
+	$(if $(SEED),,$(BIN)/python -m tests.real.chaos airflow --executor $(EXECUTOR) --matrix --page $(PAGE))
+	$(BIN)/python -m tests.real.chaos airflow --executor $(EXECUTOR) $(or $(HOURS),200) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 chaos-dagster: $(READY) ## the same with Dagster, HOURS=100: about 40 minutes on two cores
 	$(if $(SEED),,$(BIN)/python -m tests.real.chaos dagster --matrix --page $(PAGE))

@@ -23,6 +23,7 @@ def _parse(arguments: list[str]) -> Namespace:
     parser.add_argument("orchestrator", choices=ORCHESTRATORS)
     parser.add_argument("hours", type=int, nargs="?", default=200)
     parser.add_argument("--seed", default=datetime.now(UTC).strftime("%Y%m%d%H%M%S"))
+    parser.add_argument("--executor", choices=("celery", "local"), default="celery")
     parser.add_argument("--kinds", default="", help="one hour each of these, by ';'")
     parser.add_argument("--matrix", action="store_true", help="one hour of each kind")
     parser.add_argument("--page", type=Path, help="with --matrix: the page to write it to")

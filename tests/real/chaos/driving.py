@@ -73,9 +73,16 @@ class Chaos(ABC):
         self._lake: Repository
 
     @property
-    def lake(self) -> Path:
-        """Where the lake is."""
-        return self.folder / "lake"
+    def lake(self) -> str:
+        """The lake's location."""
+        return str(self.folder / "lake")
+
+    def close(self) -> None:  # noqa: B027 - most lakes have no servers
+        """End the servers of the lake, when the judge has judged."""
+
+    def hosts(self) -> list[str]:
+        """Return the hosts on which tasks ran, where they are apart."""
+        return []
 
     @abstractmethod
     def start(self) -> None:

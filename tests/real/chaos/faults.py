@@ -19,7 +19,7 @@ from typing import Any
 from graveler.clock import SystemClock
 from graveler.config import environment
 from graveler.errors import GravelerError
-from graveler.kv.sqlite import SQLiteKVStore
+from graveler.kv.drivers import Driver
 from tests.real.chaos.hours import GARBAGE
 
 _PLAN = "plan.json"
@@ -92,10 +92,10 @@ class FaultInjector:
         waiting = [fault for fault in self._faults if fault.number]
         if not waiting:
             return
-        plain = SQLiteKVStore.set_if
+        plain = Driver.set_if
         counts = dict.fromkeys(waiting, 0)
 
-        def counting(store: SQLiteKVStore, partition: str, key: bytes, *args: Any) -> None:
+        def counting(store: Driver, partition: str, key: bytes, *args: Any) -> None:
             due = []
             for fault in waiting:
                 if key.startswith(fault.on.encode()):
@@ -109,7 +109,7 @@ class FaultInjector:
                 if fault.after:
                     self._strike(fault, None)
 
-        setattr(SQLiteKVStore, "set_if", counting)  # noqa: B010 - in this process alone
+        setattr(Driver, "set_if", counting)  # noqa: B010 - in this process alone
 
     def pause(self, step: Any) -> None:
         """Strike in the middle of the work."""

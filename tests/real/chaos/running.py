@@ -2,6 +2,8 @@
 
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import graveler
@@ -20,9 +22,14 @@ def work(given: Namespace, folder: Path) -> int:
         f"{len(plan.disasters)} disasters",
         flush=True,
     )
-    chaos = _orchestrator(given.orchestrator)(
+    chaos = _orchestrator(given)(
         folder, plan, reaper=given.reaper, say=_say, patience=given.patience
     )
+    with closing(chaos):
+        return _judged(given, folder, plan, chaos)
+
+
+def _judged(given: Namespace, folder: Path, plan: Plan, chaos: Chaos) -> int:
     chaos.run()
     with graveler.open(chaos.lake) as lake:
         judge = Judge(
@@ -44,18 +51,20 @@ def work(given: Namespace, folder: Path) -> int:
             verdict.check(fell, f"{fault.name}: it never fell on {fault.task}")
     verdict.figures["done from outside"] = dict(sorted(chaos.done.items()))
     verdict.figures["manual steps"] = 0
+    if hosts := chaos.hosts():
+        verdict.figures["worked on"] = ", ".join(hosts)
     print(report(given, verdict))
     if given.page and not verdict.wrong:
         write(given.page, given.orchestrator, chaos.rows.values())
     return 1 if verdict.wrong else 0
 
 
-def _orchestrator(name: str) -> Callable[..., Chaos]:
+def _orchestrator(given: Namespace) -> Callable[..., Chaos]:
     """Return what drives it, without importing the other one."""
-    if name == "airflow":
+    if given.orchestrator == "airflow":
         from tests.real.chaos.orchestrators.airflow_chaos import AirflowChaos
 
-        return AirflowChaos
+        return partial(AirflowChaos, executor=given.executor)
     from tests.real.chaos.orchestrators.dagster_chaos import DagsterChaos
 
     return DagsterChaos

@@ -21,6 +21,7 @@ KINDS = (
 
 
 def test_main_holds_whole_hours_and_nothing_is_left_behind():
+    """With a CeleryExecutor and two workers on a lake in PostgreSQL and S3."""
     command = [sys.executable, "-m", "tests.real.chaos", "airflow", "--kinds", ";".join(KINDS)]
     done = subprocess.run(
         [*command, "--leash", "--patience", "400"],
@@ -31,3 +32,4 @@ def test_main_holds_whole_hours_and_nothing_is_left_behind():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hours published  8" in done.stdout
     assert "fsck  clean" in done.stdout
+    assert "worked on  worker-1, worker-2" in done.stdout

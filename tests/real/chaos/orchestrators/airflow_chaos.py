@@ -1,13 +1,15 @@
 """Airflow under a plan."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import graveler
 from graveler.clock import SystemClock
 from tests.real.chaos.driving import RENEW, UP_AGAIN, Chaos, Row
-from tests.real.chaos.orchestrators.airflow_home import Airflow, make_home
+from tests.real.chaos.orchestrators.airflow_home import EXECUTORS, Airflow, make_home
 from tests.real.chaos.plan import Act, Fate, Plan, key_of
 
 _OVER = ("success", "failed")
@@ -17,7 +19,11 @@ _AT_ONCE = 4
 
 
 class AirflowChaos(Chaos):
-    """All services of Airflow, with a LocalExecutor, work off a backfill."""
+    """All services of Airflow work off a backfill.
+
+    ``celery`` is a CeleryExecutor with two workers, each in a home of its own, on a lake in
+    PostgreSQL and S3; ``local`` a LocalExecutor on a lake in a folder.
+    """
 
     def __init__(
         self,
@@ -27,12 +33,29 @@ class AirflowChaos(Chaos):
         reaper: int,
         say: Callable[[str], None],
         patience: float,
+        executor: str,
     ) -> None:
         super().__init__(folder, plan, say=say, patience=patience)
-        self._airflow = Airflow(make_home(folder, reaper))
+        self._servers = ExitStack()
+        place, connection, settings = self._servers.enter_context(EXECUTORS[executor](folder))
+        self._location = str(place)
+        with graveler.open(self._location) as lake:
+            lake.create_repository("hours").protection.add("main")
+        self._airflow = Airflow(make_home(folder, reaper, connection, settings))
         self._call = self._airflow.call
         self._run_ids: dict[datetime, str] = {}
         self._states: dict[datetime, str] = {}
+
+    @property
+    def lake(self) -> str:
+        return self._location
+
+    def close(self) -> None:
+        self._servers.close()
+
+    def hosts(self) -> list[str]:
+        homes = self._airflow.services.homes
+        return [name for name, home in homes.items() if [*home.glob("logs/dag_id=*")]]
 
     def start(self) -> None:
         self._airflow.services.start()

@@ -1,15 +1,23 @@
 """An Airflow that may be killed piece by piece: and be made whole again."""
 
+import json
 import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import graveler
 from graveler.clock import SystemClock
+from graveler.testing.s3_server import S3Server, moto_s3
+from graveler_common.settings import settings_location
+from tests.harness.servers.postgres import postgres_server, schema, socket_of
+from tests.harness.servers.redis import redis_server
 from tests.real.airflow.home import AIRFLOW, ROOT, Api, Home, free_port
 from tests.real.chaos.processes.services import Services
 
+WORKERS = ("worker-1", "worker-2")
 SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer")
 HEARTBEAT_TIMEOUT = 25
 _AGAIN = 10
@@ -17,9 +25,17 @@ _AGAIN = 10
 
 @dataclass(frozen=True)
 class ChaosHome(Home):
-    """A home whose Airflow notices soon that something has died."""
+    """A home whose Airflow notices soon that something has died.
+
+    Attributes:
+        reaper: The process id of the reaper.
+        connection: The fields of the connection of the lake.
+        executor: The settings of the executor.
+    """
 
     reaper: int = 1
+    connection: Mapping[str, Any] = field(default_factory=dict)
+    executor: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def env(self) -> dict[str, str]:
@@ -27,8 +43,8 @@ class ChaosHome(Home):
             **super().env,
             "CHAOS_FOLDER": str(self.folder / "chaos"),
             "CHAOS_REAPER": str(self.reaper),
-            "AIRFLOW_CONN_GRAVELER_DEFAULT": (
-                f'{{"conn_type": "graveler", "host": "{self.lake}", "extra": {{"repo": "hours"}}}}'
+            "AIRFLOW_CONN_GRAVELER_DEFAULT": json.dumps(
+                {"conn_type": "graveler", **self.connection}
             ),
             "AIRFLOW__API__MAXIMUM_PAGE_LIMIT": "500",
             "AIRFLOW__CORE__PARALLELISM": "6",
@@ -45,16 +61,60 @@ class ChaosHome(Home):
             "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT_CHECK_INTERVAL": "15",
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "3",
             "AIRFLOW__WORKERS__SOCKET_CLEANUP_TIMEOUT": "10",
+            **self.executor,
         }
 
 
-def make_home(folder: Path, reaper: int) -> ChaosHome:
-    """Return a home with a lake, the DAGs and an empty metadata database."""
-    home = ChaosHome(folder, free_port(), reaper)
+@contextmanager
+def local(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+    """A lake in a folder, for a LocalExecutor: its location, its connection, no settings."""
+    place = str(folder / "lake")
+    graveler.init(place).close()
+    yield place, {"host": place, "extra": {"repo": "hours"}}, {}
+
+
+@contextmanager
+def celery(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+    """A lake in PostgreSQL and S3, and a Redis, for a CeleryExecutor with workers apart."""
+    with ExitStack() as stack:
+        database = stack.enter_context(postgres_server())
+        host = stack.enter_context(schema(socket_of(database)))
+        broker = stack.enter_context(redis_server())
+        endpoint = stack.enter_context(S3Server()).endpoint
+        moto_s3().create_bucket("hours", "us-east-1")
+        extra = {
+            "storage": "s3://hours/lake",
+            "endpoint_url": endpoint,
+            "region": "us-east-1",
+            "access_key": "key-of-s3",
+            "secret_key": "secret-of-s3",
+        }
+        settings = {
+            "kv": {"uri": host},
+            "storage": {"uri": extra["storage"]},
+            "s3": {name: value for name, value in extra.items() if name != "storage"},
+            "cache": {"folder": str(folder / "cache")},
+        }
+        executor = {
+            "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
+            "AIRFLOW__CELERY__BROKER_URL": broker,
+            "AIRFLOW__CELERY__RESULT_BACKEND": broker,
+            "AIRFLOW__CELERY__WORKER_CONCURRENCY": "3",
+        }
+        connection = {"host": host, "extra": {**extra, "repo": "hours"}}
+        yield settings_location(settings), connection, executor
+
+
+EXECUTORS: dict[str, Callable[[Path], Any]] = {"celery": celery, "local": local}
+
+
+def make_home(
+    folder: Path, reaper: int, connection: Mapping[str, Any], executor: Mapping[str, str]
+) -> ChaosHome:
+    """Return a home with the DAGs and an empty metadata database."""
+    home = ChaosHome(folder, free_port(), reaper, connection, executor)
     home.dags.mkdir()
     shutil.copy(ROOT / "tests/real/chaos/dags/hourly.py", home.dags)
-    with graveler.open(home.lake, create=True) as lake:
-        lake.create_repository("hours").protection.add("main")
     home.run(AIRFLOW, "db", "migrate")
     return home
 
@@ -76,7 +136,12 @@ class Airflow:
     def __post_init__(self) -> None:
         self.api = Api(f"http://127.0.0.1:{self.home.port}", self.home.folder)
         commands = {name: [str(AIRFLOW), name] for name in SERVICES}
-        self.services = Services(self.home.folder, self.home.env, commands)
+        workers = WORKERS if self.home.executor else ()
+        for name in workers:
+            options = ["--celery-hostname", f"{name}@%h", "--skip-serve-logs"]
+            commands[name] = [str(AIRFLOW), "celery", "worker", *options]
+        homes = {name: self.home.folder / name for name in workers}
+        self.services = Services(self.home.folder, self.home.env, commands, homes)
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Ask the API, again where its database had no time."""

@@ -21,21 +21,26 @@ class Services:
         folder: Where.
         env: Their environment.
         commands: What each of them is, in the order in which they start.
+        homes: The folders of services that run as on a host of their own.
     """
 
     folder: Path
     env: Mapping[str, str]
     commands: Mapping[str, Sequence[str]]
+    homes: Mapping[str, Path] = field(default_factory=dict)
     _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     def start(self, *names: str) -> None:
         """Start services: all of them where none is named."""
         for name in names or self.commands:
+            home = self.homes.get(name, self.folder)
+            home.mkdir(exist_ok=True)
+            own = {"HOME": str(home), "AIRFLOW_HOME": str(home)} if name in self.homes else {}
             with (self.folder / f"{name}.log").open("ab") as log:
                 self._running[name] = subprocess.Popen(
                     self.commands[name],
-                    cwd=self.folder,
-                    env=dict(self.env),
+                    cwd=home,
+                    env={**self.env, **own},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

