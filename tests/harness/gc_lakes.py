@@ -74,3 +74,8 @@ def keys(repo, prefix=""):
         for info in repo.stores.objects.list(prefix)
         if not info.key.startswith("_graveler/gc/")
     }
+
+
+def counts(tallies):
+    """Return the counts of tallies by kind, without zeros."""
+    return {kind.value: tally.count for kind, tally in tallies.items() if tally.count}
