@@ -1,9 +1,10 @@
 """A repository, and the assets that are published to it, as a component for ``dg``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import dagster as dg
 from dagster.components.resolved.core_models import (
@@ -14,15 +15,18 @@ from dagster.components.resolved.core_models import (
     WeeklyPartitionsDefinitionModel,
     resolve_partitions_def,
 )
+from pydantic import BaseModel, Field
 
 from dagster_graveler.definitions import surround
 from dagster_graveler.io_managers.base import HANDLERS, GravelerIOManager
 from dagster_graveler.io_managers.handlers import MODES
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
+from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
-from graveler.gates.gate import Check, Gate
+
+_SHORTEST: Final = 2
 
 _Partitions = Annotated[
     dg.PartitionsDefinition[str] | None,
@@ -37,6 +41,28 @@ _Partitions = Annotated[
 ]
 
 
+class _ScaffoldParams(BaseModel):
+    lake: str = Field("lake", description="The lake's folder, or a graveler.toml.")
+    repository: str = Field("", description="The repository; by default named as the folder.")
+
+
+class GravelerScaffolder(dg.Scaffolder[_ScaffoldParams]):
+    """Writes a ``defs.yaml`` with the attributes that have no default."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[_ScaffoldParams]:
+        """Return the parameters of ``dg scaffold``."""
+        return _ScaffoldParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[_ScaffoldParams]) -> None:
+        """Write the component's file."""
+        params = request.params
+        folder = re.sub(r"[^a-z0-9]+", "-", request.target_path.name.lower()).strip("-")
+        repository = params.repository or (folder if len(folder) > _SHORTEST else f"{folder}-lake")
+        dg.scaffold_component(request, {"lake": params.lake, "repository": repository})
+
+
+@dg.scaffold_with(GravelerScaffolder)
 @dataclass
 class GravelerComponent(dg.Component, dg.Resolvable):
     """A repository of a lake: its resource, an IO manager, and the publishing of assets to it.
@@ -46,6 +72,7 @@ class GravelerComponent(dg.Component, dg.Resolvable):
         repository: The name of the repository.
         into: The branch that runs publish to.
         ui: The address of Dagster's web server; commits then link to their runs.
+        commit_url: The address of a commit's page, with ``{repository}`` and ``{commit}``.
         name: The prefix of all names.
         prefix: The beginning of all paths.
         layout: An asset's folder, with ``{asset}`` and ``{partition}``.
@@ -60,6 +87,12 @@ class GravelerComponent(dg.Component, dg.Resolvable):
         partitions: The partitions of the assets.
         single_run: A backfill is one run, and one commit; the assets must have that policy.
         gates: Checks on what main would become, as ``package.module:NAME``: one gate or several.
+        asset_checks: More checks of the assets, named in the same way.
+        resources: More resources: their keys, and ``package.module:NAME`` of each.
+        pool: Dagster's pool of the publishing asset; null for none.
+        automation_condition: When Dagster requests the publishing asset, as
+            ``"{{ dg.AutomationCondition.eager() }}"``; by default in every run that it requests for
+            any of the assets.
         publish_adhoc: Publish assets that were selected by hand.
         on_failure: ``park`` keeps the commits of a failed run, ``drop`` does not.
         lease_seconds: How long a run may be silent before it counts as dead.
@@ -70,6 +103,7 @@ class GravelerComponent(dg.Component, dg.Resolvable):
     repository: str
     into: str = "main"
     ui: str = ""
+    commit_url: str = ""
     name: str = "graveler"
     prefix: str = ""
     layout: str = "{asset}/{partition}"
@@ -83,6 +117,10 @@ class GravelerComponent(dg.Component, dg.Resolvable):
     partitions: _Partitions = None
     single_run: bool = False
     gates: Sequence[str] = ()
+    asset_checks: Sequence[str] = ()
+    resources: Mapping[str, str] = field(default_factory=dict)
+    pool: str | None = PUBLISH_POOL
+    automation_condition: dg.Injected[dg.AutomationCondition] | None = None  # type: ignore[type-arg]
     publish_adhoc: bool = False
     on_failure: str = "park"
     lease_seconds: float = 900
@@ -98,6 +136,7 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             repository=self.repository,
             into=self.into,
             ui=self.ui,
+            commit_url=self.commit_url,
             on_failure=self.on_failure,
             lease_seconds=self.lease_seconds,
             ttl_days=self.ttl_days,
@@ -113,9 +152,11 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             partition_by=list(self.partition_by),
             options=dict(self.options),
         )
-        gates = [gate for name in self.gates for gate in _load_gates(name)]
+        gates = [gate for name in self.gates for gate in _load_all("gate", name)]
+        checks = [check for name in self.asset_checks for check in _load_all("check", name)]
+        resources = {key: _load("resource", name) for key, name in self.resources.items()}
         if self.assets:
-            return surround(
+            pipeline = surround(
                 self.assets,
                 graveler,
                 last=self.assets,
@@ -123,16 +164,21 @@ class GravelerComponent(dg.Component, dg.Resolvable):
                 partitions_def=self.partitions,
                 backfill_policy=dg.BackfillPolicy.single_run() if self.single_run else None,
                 io_manager=manager,
+                resources=resources,
                 publish_adhoc=self.publish_adhoc,
+                pool=self.pool,
+                automation_condition=self.automation_condition or WITH_DEPS,
                 name=self.name,
             )
+            return dg.Definitions.merge(pipeline, dg.Definitions(asset_checks=checks))
         return dg.Definitions(
+            asset_checks=checks,
             jobs=[build_rollback_job(f"{self.name}_rollback")],
             sensors=[
                 *build_lifecycle_sensors(self.name, publish_adhoc=self.publish_adhoc, gates=gates),
                 build_reaper_sensor(f"{self.name}_reaper"),
             ],
-            resources={"graveler": graveler, "io_manager": manager},
+            resources={"graveler": graveler, "io_manager": manager, **resources},
         )
 
 
@@ -142,13 +188,18 @@ def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise InvalidInputError(f"{name} {value!r}: choose one of {', '.join(choices)}")
 
 
-def _load_gates(name: str) -> Iterable[Gate | Check]:
-    """Return the gates with the name ``package.module:NAME``."""
+def _load(what: str, name: str) -> Any:
+    """Return what has the name ``package.module:NAME``."""
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise InvalidInputError(f"gate {name!r}: name it as `package.module:NAME`")
+        raise InvalidInputError(f"{what} {name!r}: name it as `package.module:NAME`")
     try:
-        value = getattr(import_module(module), attribute)
+        return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise InvalidInputError(f"gate {name!r} cannot be loaded: {error}") from error
-    return [value] if callable(value) else list(value)
+        raise InvalidInputError(f"{what} {name!r} cannot be loaded: {error}") from error
+
+
+def _load_all(what: str, name: str) -> Sequence[Any]:
+    """Return the one or several that have the name ``package.module:NAME``."""
+    value = _load(what, name)
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,17 +1,21 @@
 """A whole pipeline of assets around a graveler run, in one call."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import dagster as dg
 
 from dagster_graveler.gates import graveler_gates
 from dagster_graveler.io_managers.base import GravelerIOManager
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
-from dagster_graveler.publish import PUBLISH_POOL, build_publish_asset
+from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS, build_publish_asset
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate
+
+_MOST_KINDS: Final = 3
 
 
 def graveler_definitions(  # noqa: PLR0913 - all but the first two have a default
@@ -25,6 +29,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     resources: Mapping[str, object] | None = None,
     publish_adhoc: bool = False,
     pool: str | None = PUBLISH_POOL,
+    automation_condition: dg.AutomationCondition | None = WITH_DEPS,  # type: ignore[type-arg]
     name: str = "graveler",
 ) -> dg.Definitions:
     """Return definitions that publish each run of the assets as a whole, or not at all.
@@ -47,6 +52,8 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         publish_adhoc: Publish assets that were selected by hand, behind the same gates; otherwise
             their run is parked.
         pool: Dagster's pool of the publishing asset.
+        automation_condition: When Dagster requests the publishing asset; by default in every run
+            that it requests for any of the assets.
         name: The prefix of all names.
 
     Raises:
@@ -68,7 +75,10 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         if dep != key  # an asset may need its own earlier partition
     }
     return dg.Definitions.merge(
-        dg.Definitions(assets=list(assets), asset_checks=list(asset_checks)),
+        dg.Definitions(
+            assets=_with_origin(assets),
+            asset_checks=list(asset_checks),
+        ),
         surround(
             keys,
             graveler,
@@ -80,6 +90,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
             resources=resources,
             publish_adhoc=publish_adhoc,
             pool=pool,
+            automation_condition=automation_condition,
             name=name,
         ),
     )
@@ -97,6 +108,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
     resources: Mapping[str, object] | None = None,
     publish_adhoc: bool = False,
     pool: str | None = PUBLISH_POOL,
+    automation_condition: dg.AutomationCondition | None = WITH_DEPS,  # type: ignore[type-arg]
     name: str = "graveler",
 ) -> dg.Definitions:
     """Return the definitions around assets that are defined elsewhere.
@@ -112,6 +124,8 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         resources: More resources.
         publish_adhoc: Publish assets that were selected by hand.
         pool: Dagster's pool of the publishing asset.
+        automation_condition: When Dagster requests the publishing asset; by default in every run
+            that it requests for any of the assets.
         name: The prefix of all names.
     """
     gates, keys = (gates,) if callable(gates) else tuple(gates), set(keys)
@@ -130,6 +144,7 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
         partitions_def=partitions_def,
         backfill_policy=backfill_policy,
         pool=pool,
+        automation_condition=automation_condition,
     )
     job = dg.define_asset_job(
         f"{name}_job",
@@ -153,6 +168,29 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
             **(resources or {}),
         },
     )
+
+
+def _with_origin(
+    assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
+) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
+    """Return the assets with their kind, and with references to their code."""
+    referring: list[dg.AssetsDefinition | dg.AssetSpec] = []
+    with warnings.catch_warnings():
+        # Dagster marks references to code as beta
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        for asset in assets:
+            try:
+                referring += dg.with_source_code_references([asset])  # type: ignore[arg-type] # of its kind
+            except (OSError, TypeError):  # code without a file, as in a notebook
+                referring.append(asset)
+    return dg.map_asset_specs(_of_graveler, referring)
+
+
+def _of_graveler(spec: dg.AssetSpec) -> dg.AssetSpec:
+    """Return the spec with graveler among its kinds, of which Dagster allows three."""
+    if len(spec.kinds) >= _MOST_KINDS:
+        return spec
+    return spec.replace_attributes(kinds={*spec.kinds, "graveler"})
 
 
 def _common_policy(assets: Sequence[dg.AssetsDefinition]) -> dg.BackfillPolicy | None:

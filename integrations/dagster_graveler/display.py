@@ -1,7 +1,9 @@
 """Commits, verdicts, conflicts and runs as Dagster's metadata, of bounded size."""
 
+import inspect
+import warnings
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -9,6 +11,7 @@ import dagster as dg
 
 from graveler.errors import GateFailedError, GravelerError, MergeConflictError
 from graveler.gates import Verdict
+from graveler.gates.gate import Gate
 from graveler.lake import RunRecord
 from graveler_common.history import Changes, Folder, Path, verdict_row
 from graveler_common.lakes import is_final
@@ -53,6 +56,29 @@ def _path_table(paths: Iterable[Path]) -> dg.TableMetadataValue:
         dg.TableColumn("before", "int", description="bytes"),
         dg.TableColumn("after", "int", description="bytes"),
     )
+
+
+def code_references(gates: Iterable[Gate]) -> Mapping[str, Any]:
+    """Return Dagster's references to the functions of gates."""
+    with warnings.catch_warnings():
+        # Dagster marks references to code as beta
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        references = [reference for gate in gates for reference in _code_of(gate)]
+        if not references:
+            return {}
+        return {
+            "dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[*references])
+        }
+
+
+def _code_of(gate: Gate) -> Iterator[dg.LocalFileCodeReference]:
+    check = inspect.unwrap(gate.check)
+    try:
+        file, (_, line) = inspect.getsourcefile(check), inspect.getsourcelines(check)
+    except (TypeError, OSError):  # no function, or without a file
+        return
+    if file:
+        yield dg.LocalFileCodeReference(file_path=file, line_number=line, label=f"gate {gate.name}")
 
 
 def as_value(value: Any) -> Any:

@@ -8,6 +8,7 @@ import dagster as dg
 from dagster_graveler.context import step_of
 from dagster_graveler.display import (
     change_metadata,
+    code_references,
     failure_of,
     final_failure,
     verdict_table,
@@ -23,6 +24,11 @@ PUBLISH_POOL: Final = "graveler_publish"
 """Dagster's pool of all publishing assets. Without a limit it has no effect; with a limit of 1,
 runs that publish at the same time need not repeat their merges."""
 
+WITH_DEPS: Final = dg.AutomationCondition.any_deps_match(
+    dg.AutomationCondition.will_be_requested()
+).with_label("an asset that it publishes is requested")
+"""Publish in the run of assets that their own automation conditions request."""
+
 _MARK: Final = "graveler/publish"
 
 
@@ -36,6 +42,7 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
     strategy: str | None = None,
     group_name: str | None = None,
     pool: str | None = PUBLISH_POOL,
+    automation_condition: dg.AutomationCondition | None = WITH_DEPS,  # type: ignore[type-arg]
 ) -> dg.AssetsDefinition:
     """Return the asset that publishes the run of its Dagster run, if every gate passes.
 
@@ -54,6 +61,8 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
         group_name: Dagster's group.
         pool: Dagster's pool.
+        automation_condition: When Dagster requests it; by default in every run that it requests
+            for any of `deps`, so that assets with conditions of their own are published.
     """
     judged = as_gates(gates)
 
@@ -67,6 +76,8 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         tags={_MARK: ""},
         pool=pool,
         backfill_policy=backfill_policy,
+        automation_condition=automation_condition,
+        metadata=code_references(judged),
     )
     def publish(
         context: dg.AssetExecutionContext, graveler: GravelerResource

@@ -3,13 +3,20 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
-from dagster_graveler import GravelerComponent, GravelerIOManager
+from dagster_graveler import (
+    GravelerComponent,
+    GravelerIOManager,
+    GravelerResource,
+    graveler_definitions,
+)
 from graveler.config import environment
 from graveler.gates import gate
 
@@ -109,6 +116,17 @@ def test_dg_lists_the_component_and_checks_a_project_of_it(run_dg, project):
     assert "All definitions loaded successfully" in checked.stdout + checked.stderr
 
 
+def test_a_scaffolded_component_passes_the_check(run_dg, project):
+    made = run_dg("scaffold", "defs", "dagster_graveler.GravelerComponent", "my_lake")
+    assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
+    written = (project / "src/proj/defs/my_lake/defs.yaml").read_text()
+    assert "repository: my-lake" in written
+    # one resource `graveler` in a code location
+    (project / "src/proj/defs/lake/defs.yaml").unlink()
+    checked = run_dg("check", "defs")
+    assert checked.returncode == 0, checked.stdout[-2000:] + checked.stderr[-2000:]
+
+
 def load(attributes):
     with create_defs_folder_sandbox() as sandbox:
         path = sandbox.scaffold_component(
@@ -176,6 +194,44 @@ def test_without_assets_there_are_the_resource_and_run_sensors(lake):
         "graveler_park_unpublished",
         "graveler_reaper",
     ]
+
+
+@dg.asset_check(asset="raw", blocking=True)
+def is_there():
+    return dg.AssetCheckResult(passed=True)
+
+
+EXTRA = dg.ResourceDefinition.hardcoded_resource("extra")
+
+
+def test_a_component_takes_every_option_of_the_definitions(lake):
+    options = set(signature(graveler_definitions).parameters)
+    renamed = {"graveler", "io_manager", "partitions_def"}  # spread over attributes of their own
+    attributes = {field.name for field in fields(GravelerComponent)}
+    assert options - renamed <= attributes
+    for settings in (GravelerResource, GravelerIOManager):
+        assert set(settings.model_fields) - {"graveler"} <= attributes
+
+    defs = load(
+        {
+            "lake": lake,
+            "repository": "flights",
+            "commit_url": "https://lake.example/{repository}/{commit}",
+            "assets": ["raw"],
+            "asset_checks": [f"{__name__}:is_there"],
+            "resources": {"extra": f"{__name__}:EXTRA"},
+            "pool": None,
+            "automation_condition": "{{ dg.AutomationCondition.eager() }}",
+            "mode": "append",
+            "partition_by": ["carrier"],
+        }
+    )
+    (publish,) = [asset for asset in defs.assets if asset.key.path[-1] == "graveler_publish"]
+    assert publish.automation_conditions_by_key[publish.key] == dg.AutomationCondition.eager()
+    assert publish.op.pool is None
+    assert defs.resources["extra"] is EXTRA
+    assert defs.resources["io_manager"].partition_by == ["carrier"]
+    assert [check.check_key.name for check in defs.asset_checks] == ["is_there"]
 
 
 def causes(error):

@@ -1,0 +1,117 @@
+"""Assets that automation conditions request, and what the catalog shows of definitions."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+import pytest
+
+from dagster_graveler import GravelerIOManager, graveler_definitions
+from graveler.gates import gate
+
+pytestmark = [  # Dagster's own uses of what it calls beta and preview
+    pytest.mark.filterwarnings("ignore:Parameter `include_sources`"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+]
+
+EAGER = dg.AutomationCondition.eager()
+
+
+@gate("not empty")
+def not_empty(candidate):
+    assert list(candidate.list())
+
+
+@pytest.fixture
+def define(resource):
+    def definitions(assets, **given):
+        manager = GravelerIOManager(graveler=resource)
+        return graveler_definitions(assets, resource, io_manager=manager, **given)
+
+    return definitions
+
+
+def pipeline(condition):
+    @dg.asset(automation_condition=condition, deps=["feed"])
+    def made() -> bytes:
+        return b"1"
+
+    @dg.asset(automation_condition=condition)
+    def doubled(made: bytes) -> bytes:
+        return made * 2
+
+    return [dg.AssetSpec("feed"), made, doubled]
+
+
+def requested(defs, result):
+    """Return the names of the assets that Dagster requests."""
+    keys = defs.resolve_asset_graph().executable_asset_keys
+    return {key.to_user_string() for key in keys if result.get_num_requested(key)}
+
+
+def test_eager_assets_are_published_in_the_run_that_makes_them(repo, define, instance):
+    defs = define(pipeline(EAGER))
+    first = dg.evaluate_automation_conditions(defs, instance)
+    instance.report_runless_asset_event(dg.AssetMaterialization("feed"))
+    result = dg.evaluate_automation_conditions(defs, instance, cursor=first.cursor)
+    names = requested(defs, result)
+    assert names == {"made", "doubled", "graveler_publish"}
+
+    job = defs.resolve_implicit_global_asset_job_def()
+    keys = [dg.AssetKey(name) for name in names]
+    assert job.execute_in_process(instance=instance, asset_selection=keys).success
+    assert [entry.path for entry in repo.ref("main").entries()] == ["doubled/data", "made/data"]
+    again = dg.evaluate_automation_conditions(defs, instance, cursor=result.cursor)
+    assert requested(defs, again) == set()
+
+
+def test_assets_of_a_cron_condition_are_published_too(define, instance):
+    @dg.asset(automation_condition=dg.AutomationCondition.on_cron("0 * * * *"))
+    def made() -> bytes:
+        return b"1"
+
+    defs = define([made])
+    before, after = (datetime(2013, 1, 1, hour, 59, tzinfo=UTC) for hour in (5, 6))
+    first = dg.evaluate_automation_conditions(defs, instance, evaluation_time=before)
+    assert requested(defs, first) == set()
+    result = dg.evaluate_automation_conditions(
+        defs, instance, evaluation_time=after, cursor=first.cursor
+    )
+    assert requested(defs, result) == {"made", "graveler_publish"}
+
+
+def test_a_run_by_hand_requests_no_publish(define, instance):
+    defs = define(pipeline(None))
+    first = dg.evaluate_automation_conditions(defs, instance)
+    instance.report_runless_asset_event(dg.AssetMaterialization("made"))
+    result = dg.evaluate_automation_conditions(defs, instance, cursor=first.cursor)
+    assert requested(defs, result) == set()
+
+
+def test_the_condition_of_the_publishing_asset_may_be_ones_own(define):
+    defs = define(pipeline(EAGER), automation_condition=None)
+    node = defs.resolve_asset_graph().get(dg.AssetKey("graveler_publish"))
+    assert node.automation_condition is None
+
+
+def test_definitions_show_their_kind_and_their_code(define):
+    defs = define(pipeline(None), gates=[not_empty])
+    graph = defs.resolve_asset_graph()
+    made, publish = (graph.get(dg.AssetKey(name)) for name in ("made", "graveler_publish"))
+    assert made.kinds == publish.kinds == {"graveler"}
+    references = [
+        reference
+        for node in (made, publish)
+        for reference in node.metadata["dagster/code_references"].code_references
+    ]
+    assert [reference.file_path for reference in references] == [__file__] * 2
+    assert references[1].label == "gate not empty"
+
+
+def test_three_kinds_of_an_asset_are_left_as_they_are(define):
+    kinds = {"python", "pandas", "csv"}
+
+    @dg.asset(kinds=kinds)
+    def made() -> bytes:
+        return b"1"
+
+    assert define([made]).resolve_asset_graph().get(made.key).kinds == kinds
