@@ -23,6 +23,7 @@ ERROR: Final = 1
 USAGE: Final = 2
 CONFLICT: Final = 3
 GATE: Final = 4
+_REFUSED: Final = " was refused: "
 
 
 class UsageError(InvalidInputError):
@@ -73,7 +74,10 @@ def _shape(error: Exception) -> dict[str, Any]:
 
 def _lines(error: Exception) -> list[str]:
     color = sys.stderr.isatty() and not environment("NO_COLOR")
-    line = "error: " + " ".join(_message(error).splitlines())
+    message = _message(error)
+    if isinstance(error, GateFailedError) and error.verdicts and _REFUSED in message:
+        message = message.partition(_REFUSED)[0] + " was refused"  # the reasons follow by gate
+    line = "error: " + " ".join(message.splitlines())
     lines = [typer.style(line, fg="red") if color else line]
     if isinstance(error, MergeConflictError):
         lines += map(conflict_line, error.conflicts)

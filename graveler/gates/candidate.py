@@ -22,7 +22,7 @@ from graveler.gates.footers import Footer
 from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source, StoreSource
 from graveler.gates.statistics import Past, Statistics, brought, statistics
 from graveler.model import Change, Commit, Entry
-from graveler.names import path_key
+from graveler.names import hour_folder, path_key, read_hour
 from graveler.reads.changes import change_of
 from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores
@@ -49,6 +49,20 @@ class RunContext:
     key: str
     attempt: int
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def hour_prefix(self, root: str) -> str:
+        """Return ``<root>/YYYY/MM/DD/hh:mm/``, the folder of the hour in the metadata ``hour``.
+
+        Raises:
+            InvalidInputError: The metadata has no hour.
+        """
+        hour = read_hour(self.metadata.get("hour", ""))
+        if hour is None:
+            raise InvalidInputError(
+                f"run {self.key!r} has no hour: open it with metadata={{'hour': "
+                "'2013-01-01T05:00Z'}, as Airflow and Dagster do for partitions of time"
+            )
+        return f"{root.rstrip('/')}/{hour_folder(hour)}/"
 
 
 NO_RUN: Final = RunContext("", 0)
@@ -268,7 +282,31 @@ class Candidate(Tree):
         """
         return statistics(self, self.entries(prefix), self._footers)
 
-    def added(self, prefix: str = "") -> Statistics:
+    def added(self, prefix: PathText = "") -> Iterator[Entry]:
+        """Yield the files below `prefix` that publishing would add: the target has none there."""
+        return (entry for entry, before in self._sides(prefix) if entry and not before)
+
+    def changed(self, prefix: PathText = "") -> Iterator[Entry]:
+        """Yield the files below `prefix` that publishing would replace, as they would be.
+
+        A file that is written again with equal content does not change. ``before.stat(path)`` is the
+        entry that would be replaced.
+        """
+        return (entry for entry, before in self._sides(prefix) if entry and before)
+
+    def removed(self, prefix: PathText = "") -> Iterator[Entry]:
+        """Yield the files below `prefix` that publishing would delete, as the target has them.
+
+        ``before.get(entry)`` reads one.
+        """
+        return (before for entry, before in self._sides(prefix) if before and not entry)
+
+    def _sides(self, prefix: PathText) -> Iterator[tuple[Entry | None, Entry | None]]:
+        """Yield the entries after and before each change."""
+        changes = self.changes(prefix_text(prefix, "prefix"))
+        return ((change.after, change.before) for change in changes)
+
+    def new_stats(self, prefix: str = "") -> Statistics:
         """Return statistics of the files below `prefix` that publishing would add or replace."""
         stats = statistics(self, brought(self.changes(prefix)), self._footers)
         self.seen["", prefix] = stats

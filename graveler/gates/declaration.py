@@ -32,7 +32,7 @@ _INPUTS: Final = {
 _OF_FIELD: Final[Mapping[str, Mapping[str, str]]] = {
     "commit": {name: name for name in ("message", "committer", "metadata", "parents", "created")},
     "target": {},
-    "run": {"key": "run", "metadata": "run"},
+    "run": {"key": "run", "metadata": "run", "hour_prefix": "run"},
 }
 """The inputs to which fields of the commit, the target and the run belong."""
 

@@ -374,7 +374,8 @@ class Repository:
         Args:
             commit: A ref expression.
             on: A branch.
-            parent: For a merge: the parent whose side stays; 1 is the branch merged into.
+            parent: For a merge: the parent whose side stays; 1 is the branch merged into. Not needed
+                for a published run, nor for a merge into `on` itself.
             message: Of the commit; by default it names what is reverted.
             metadata: Of the commit to make.
             strategy: Where paths conflict, ``source-wins`` reverts and ``dest-wins`` keeps.
@@ -384,7 +385,7 @@ class Repository:
         Raises:
             MergeConflictError: Something changed the same paths since; the branch stays.
             NoChangesError: There is nothing to revert.
-            InvalidInputError: A merge without `parent`.
+            InvalidInputError: A merge whose parent is not clear, without `parent`.
         """
         commit, on = ref_text(commit, "commit"), branch_text(on, "on")
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
@@ -424,7 +425,7 @@ class Repository:
         Raises:
             MergeConflictError: The branch changed the same paths; it stays as it is.
             NoChangesError: The branch has all these changes.
-            InvalidInputError: A merge without `parent`.
+            InvalidInputError: A merge whose parent is not clear, without `parent`.
             RunStateError: The commit belongs to a run that was not published.
         """
         commit, onto = ref_text(commit, "commit"), branch_text(onto, "onto")

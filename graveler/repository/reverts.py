@@ -5,6 +5,7 @@ source; a cherry-pick takes the parent as base and the commit as source.
 """
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from graveler.committed import same_records
@@ -12,6 +13,7 @@ from graveler.errors import InvalidInputError, NoChangesError
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
+from graveler.refs import log
 from graveler.repository.merges import merge_trees, refuse_unpublished
 
 _OURS: Final = "graveler."
@@ -23,7 +25,9 @@ class Pick:
 
     Attributes:
         commit: The commit.
-        parent: The parent that the changes are counted from, from 1; required for a merge.
+        parent: The parent that the changes are counted from, from 1. A merge needs it unless the
+            choice is clear: the commit published a run, or is reverted on the branch that it was
+            merged into.
         strategy: ``source-wins`` (the applied changes) or ``dest-wins`` (the branch) in a conflict;
             None for neither.
         allow_empty: Make a commit also if nothing changes.
@@ -45,7 +49,7 @@ def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
         spec: The spec of the new commit; an empty message gets a default.
 
     Raises:
-        InvalidInputError: No such parent, or a merge without a parent number.
+        InvalidInputError: No such parent, or a merge whose parent is not clear.
         MergeConflictError: The same paths were changed since; the branch did not move.
         NoChangesError: The branch has none of these changes.
         ProtectedBranchError: The branch accepts no reverts.
@@ -53,7 +57,7 @@ def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
         RunStateError: The commit is work of a run that was not published.
     """
     commit = pick.commit
-    before = _parent(stores, pick, "revert")
+    before = _parent(stores, pick, "revert", on=name)
     title = next(iter(commit.message.splitlines()), "") or commit.id[:12]
     spec = replace(
         spec,
@@ -73,7 +77,7 @@ def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Comm
         spec: The spec of the new commit; message and metadata default to those of the commit.
 
     Raises:
-        InvalidInputError: No such parent, or a merge without a parent number.
+        InvalidInputError: No such parent, or a merge whose parent is not clear.
         MergeConflictError: The branch changed the same paths; it did not move.
         NoChangesError: The branch has all of these changes.
         ProtectedBranchError: The branch accepts no cherry-picks.
@@ -91,9 +95,18 @@ def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Comm
     return _land(stores, name, "cherry-pick", pick, spec, base=before, source=commit)
 
 
-def _parent(stores: Stores, pick: Pick, action: str) -> Commit:
-    """Return the parent that the commit's changes are counted from."""
+def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
+    """Return the parent that the commit's changes are counted from.
+
+    Args:
+        stores: The repository.
+        pick: The commit.
+        action: The operation, for the error.
+        on: The branch on which the commit is reverted; "" if it is not.
+    """
     commit, number, count = pick.commit, pick.parent, len(pick.commit.parents)
+    if number is None and count > 1 and _is_parent_clear(stores, commit, on):
+        number = 1
     what = f"{action} of {commit.id[:12]}"
     if not count:
         raise InvalidInputError(f"{what}: it is a first commit and has no parent to compare with")
@@ -102,14 +115,24 @@ def _parent(stores: Stores, pick: Pick, action: str) -> Commit:
             f"{at} is {identifier[:12]}" for at, identifier in enumerate(commit.parents, 1)
         )
         raise InvalidInputError(
-            f"{what}: it is a merge, say which parent its changes are counted "
-            f"from ({parents}; 1 is the branch that was merged into)"
+            f"{what}: it is a merge, say which parent its changes are counted from: parent=1, on the "
+            f"command line --parent 1 ({parents}; 1 is the branch that was merged into)"
         )
     if number is not None and not 1 <= number <= count:
         raise InvalidInputError(f"{what}: parent {number}: it has {count}, counted from 1")
     parent = stores.refs.commits.get(commit.parents[(number or 1) - 1])
     stores.refs.expired.check_nameable(parent.id)
     return parent
+
+
+def _is_parent_clear(stores: Stores, commit: Commit, on: str) -> bool:
+    """Return whether the changes of a merge can only be meant as those that its branch got by it."""
+    if "graveler.published" in commit.metadata:
+        return True
+    commits = stores.refs.commits
+    line = log(commits, stores.refs.branches.get(on).commit_id, first_parent=True) if on else ()
+    newer = takewhile(lambda other: other.generation >= commit.generation, line)
+    return any(other.id == commit.id for other in newer)
 
 
 def _land(  # noqa: PLR0913 - two trees and what becomes of them

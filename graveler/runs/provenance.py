@@ -80,9 +80,10 @@ class Why:
     """The provenance of a path.
 
     Attributes:
-        path: The path.
-        entry: The present entry; None if it is deleted.
-        commit: The commit that brought the entry to the ref; for a run, the publishing commit.
+        path: The path; of a folder, with the slash at its end.
+        entry: The present entry; None if it is deleted, and for a folder.
+        commit: The commit that brought the entry to the ref; for a run, the publishing commit. For
+            a folder, the last commit that changed a file below it.
         made: The commit in which the entry was made; for a run, that of the step; else `commit`.
         run: The present record of the run, which may have run again since. None if no run made
             the entry, or its record does not exist.
@@ -112,9 +113,14 @@ class Why:
     inputs: tuple[Input, ...] = ()
     origin: Origin | None = None
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether the path is a folder."""
+        return self.path.endswith("/")
+
 
 def why(records: RunRecords, path: str, ref: str) -> Why:
-    """Return the provenance of `path` at `ref`.
+    """Return the provenance of `path`, a file or a folder, at `ref`.
 
     Raises:
         ObjectNotFoundError: The path never existed.
@@ -125,10 +131,16 @@ def why(records: RunRecords, path: str, ref: str) -> Why:
     key = path_key(path)
     value = find_value(Ref(stores, head), key)
     entry = None if value is None else decode_entry(key, value)
+    prefix = ""
     commit = next(changes.trace(stores, head, path=path, first_parent=True), None)
     if commit is None:
-        raise ObjectNotFoundError(f"nothing at {path!r} in {ref!r}, and there never was")
-    made = next(changes.trace(stores, commit, path=path), commit)
+        path = prefix = path.removesuffix("/") + "/"
+        commit = next(changes.trace(stores, head, prefix=prefix, first_parent=True), None)
+    if commit is None:
+        raise ObjectNotFoundError(
+            f"nothing at {path.removesuffix('/')!r} in {ref!r}, and there never was"
+        )
+    made = next(changes.trace(stores, commit, path="" if prefix else path, prefix=prefix), commit)
     own = made.metadata if "graveler.run" in made.metadata else commit.metadata
     run_key = own.get("graveler.run", "")
     run = records.find(run_key) if run_key else None

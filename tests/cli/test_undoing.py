@@ -38,8 +38,9 @@ def test_a_commit_is_done_again_on_another_branch(cli, bad):
 
 @pytest.mark.parametrize("verb", ["revert", "cherry-pick"])
 def test_a_merge_is_not_guessed_about(cli, bad, verb):
+    bad.create_branch("other")
     bad.merge("dev", into="main")
-    said = cli(verb, "main", "--json")
+    said = cli(verb, "main", "other", "--json")
     assert (said.code, said.error["code"]) == (1, ErrorCode.INVALID_INPUT)
     assert "which parent" in said.error["message"]
     assert cli(verb, "main", "--parent", "1", "--allow-empty").code == 0

@@ -111,7 +111,9 @@ def test_a_footer_is_read_once_for_all_that_ask_for_statistics(counted):
     address = candidate.stat("t/a.parquet").address
     first = candidate.stats("t/")
     read = store.read[address]
-    assert candidate.added("t/") == candidate.of("g", ("t/",), ("content",)).stats("t/") == first
+    assert (
+        candidate.new_stats("t/") == candidate.of("g", ("t/",), ("content",)).stats("t/") == first
+    )
     assert store.read[address] == read
 
 
@@ -199,7 +201,7 @@ def test_a_gate_of_its_own_process_looks_back_as_well(disk):
 
 def adds(candidate):
     candidate.history("t/")
-    candidate.report(rows=candidate.added("t/").rows)
+    candidate.report(rows=candidate.new_stats("t/").rows)
 
 
 def test_an_isolated_gate_keeps_statistics_of_its_candidate_only(disk):

@@ -88,6 +88,10 @@ def _show(session: Session, key: _Key) -> None:
     """Show a run: the state of its latest attempt, and what all attempts have published."""
     runs = session.repository.runs
     record, publishes = runs.get(key), runs.publishes(key)
+    last = record.refusals[-1] if record.refusals else None
+    refused = last is not None and last.reason == record.reason
+    # the lines of the gates have its reasons
+    shown = last if refused and any(verdict.refuses for verdict in record.verdicts) else None
     fields = [
         ("run", record.key),
         ("state", f"{record.state}, attempt {record.attempt}"),
@@ -97,7 +101,7 @@ def _show(session: Session, key: _Key) -> None:
         ("opened", f"{record.created:%Y-%m-%d %H:%M:%S} UTC"),
         ("changed", f"{record.updated:%Y-%m-%d %H:%M:%S} UTC"),
         *([("until", f"{record.expires:%Y-%m-%d %H:%M:%S} UTC")] if record.expires else []),
-        *([("reason", record.reason)] if record.reason else []),
+        *([("reason", record.reason)] if record.reason and not refused else []),
         *sorted(record.metadata.items()),
     ]
     gates = [
@@ -109,7 +113,8 @@ def _show(session: Session, key: _Key) -> None:
         f"read       {source.commit[:12]}:{printable(source.prefix)}" for source in record.inputs
     ]
     refusals = [
-        f"refused    {refusal.at:%Y-%m-%d %H:%M:%S}: {printable(refusal.reason)}"
+        f"refused    {refusal.at:%Y-%m-%d %H:%M:%S}: "
+        + (f"by {', '.join(refusal.gates)}" if refusal is shown else printable(refusal.reason))
         for refusal in record.refusals
     ]
     lines = [f"{name:9}  {printable(value)}" for name, value in fields]

@@ -95,7 +95,8 @@ def _now(why: "Why") -> str:
 
 
 def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:
-    yield "path", f"{ref}:{why.path}" + ("" if why.entry is not None else "  (deleted)")
+    kind = "  (folder)" if why.is_folder else "  (deleted)" if why.entry is None else ""
+    yield "path", f"{ref}:{why.path}{kind}"
     title = next(iter(why.commit.message.splitlines()), "")
     yield "commit", f"{why.commit.id[:12]}  {title}"
     by = f"{why.commit.committer}, " if why.commit.committer else ""
@@ -115,3 +116,5 @@ def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:
         yield "gate", gate + (": passed" if passed or verdict is None else f": {verdict.reason}")
     for read in why.inputs:
         yield "read", f"{read.commit[:12]}:{read.prefix}"
+    if why.is_folder:
+        yield "earlier", f"graveler log {ref} {why.path} --first-parent"

@@ -45,7 +45,7 @@ def row_count(
     check_bounds(at_least, at_most, counts=True)
 
     def judge(candidate: Candidate, _: list[Entry]) -> str | None:
-        stats = candidate.added(prefix) if scope == "changes" else candidate.stats(prefix)
+        stats = candidate.new_stats(prefix) if scope == "changes" else candidate.stats(prefix)
         candidate.report(files=stats.files, rows=stats.rows)
         if stats.rows is None:
             return (
@@ -98,7 +98,7 @@ def row_count_change(
         )
 
     def judge(candidate: Candidate, _: list[Entry]) -> str | None:
-        rows = candidate.added(prefix).rows
+        rows = candidate.new_stats(prefix).rows
         if rows is None:
             return f"rows below {prefix!r} cannot be counted: neither Parquet nor CSV"
         past = candidate.history(prefix, int(history))

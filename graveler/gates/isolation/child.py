@@ -25,7 +25,7 @@ from graveler.errors import (
     InvalidInputError,
     ObjectNotFoundError,
 )
-from graveler.gates.candidate import Candidate
+from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.gate import Answer, Gate, ask, died
 from graveler.gates.isolation.channel import Message, MessageReader, encode_answer, send
 from graveler.gates.isolation.server import LONGEST_PIECE
@@ -113,9 +113,10 @@ def _exit_with_publisher(channel: int) -> None:
 
 def _judge(task: Task, channel: socket.socket) -> Answer:
     gate = task.gate
-    commit, target, run = (
-        cast(Any, SimpleNamespace(**task.fields[name])) for name in ("commit", "target", "run")
+    commit, target = (
+        cast(Any, SimpleNamespace(**task.fields[name])) for name in ("commit", "target")
     )
+    run = RunContext(**{"key": "", "attempt": 0, **task.fields["run"]})
     candidate = Candidate(
         RemoteSource(channel), commit, target=target, into=task.into, run=run, action=task.action
     )

@@ -66,7 +66,8 @@ class GravelerRevertOperator(GravelerCommittingOperator):
     Args:
         commit: A ref: the commit to revert.
         on: The branch of the new commit.
-        parent: For a merge commit: the parent whose side stays, from 1.
+        parent: For a merge commit: the parent whose side stays, from 1. Not needed for a published
+            run, nor for a merge into the branch itself.
         strategy: For paths in conflict, ``source-wins`` reverts and ``dest-wins`` keeps them.
         **kwargs: The arguments of `GravelerCommittingOperator`.
     """

@@ -109,7 +109,7 @@ def graveler_gate(
 
         @task.graveler_gate(prefix="output/")
         def no_empty_hours(candidate):
-            assert list(candidate.changes("output/")), "nothing was written"
+            assert candidate.has_below("output/"), "there is no output"
 
         with graveler_run("events") as run:
             curate(run) >> no_empty_hours(run)

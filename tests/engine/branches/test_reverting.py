@@ -101,11 +101,40 @@ def test_a_revert_that_changes_nothing_is_no_commit(repo, main):
     assert (empty.parents, empty.metarange) == ((before.id,), before.metarange)
 
 
+def test_a_merge_is_reverted_on_its_own_line_without_a_parent(repo, main):
+    merge = merged(repo, x="1", y="1", a="2")
+    commit(main, "later", z="1")
+    reverted = repo.revert(merge.id)
+    assert reverted.metadata["graveler.revert"] == merge.id
+    assert tree(repo.ref("main")) == {"a": "1", "b": "1", "c": "1", "z": "1"}
+
+
+def test_a_published_run_is_picked_and_reverted_without_a_parent(repo, main):
+    repo.create_branch("release")
+    with repo.run("hour 05") as run:
+        run.put("x", b"1")
+    repo.cherry_pick(run.result.commit, "release")
+    assert repo.ref("release").exists("x")
+    repo.revert(run.result.commit)
+    assert not repo.ref("main").exists("x")
+
+
+def test_a_merge_into_another_branch_is_not_clear(repo, main):
+    repo.create_branch("dev")
+    commit(repo.branch("dev"), "own", y="1")
+    commit(main, "later", z="1")
+    into_dev = repo.merge("main", into="dev").commit
+    repo.merge("dev", into="main")
+    with pytest.raises(InvalidInputError, match="--parent 1"):
+        repo.revert(into_dev.id)
+
+
 @pytest.mark.parametrize("verb", ["revert", "cherry_pick"])
 def test_a_merge_needs_the_number_of_a_parent(repo, main, verb):
     merge = merged(repo, x="1")
+    repo.create_branch("other", source="main~1")
     with pytest.raises(InvalidInputError, match="it is a merge, say which parent") as refused:
-        getattr(repo, verb)(merge.id)
+        getattr(repo, verb)(merge.id, "other")
     assert all(parent[:12] in str(refused.value) for parent in merge.parents)
     for number in (0, -1):
         with pytest.raises(InvalidInputError, match=f"parent={number}: give a whole number from 1"):

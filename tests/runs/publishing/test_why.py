@@ -139,3 +139,21 @@ def test_an_origin_comes_back_from_its_pairs():
     for origin in (dagster, AIRFLOW, Origin("cron"), Origin("cron", job="x", step="y")):
         assert Origin.of({**origin.metadata(), "other": "pair"}) == origin
     assert Origin.of({"hour": "05"}) is None
+
+
+def test_of_a_folder_the_last_change_below_it_is_named(repo):
+    publish(repo, {"out/a": "1", "other/b": "1"})
+    with repo.run("later") as run:
+        run.put("other/c", b"1")
+    for path in ("out", "out/"):
+        why = repo.why(path)
+        assert (why.path, why.is_folder, why.entry, why.key) == ("out/", True, None, KEY)
+        assert why.step == "ingest"
+    assert repo.why("other/").key == "later"
+    assert not repo.why("other/c").is_folder
+    with repo.run("cleaner") as run:
+        run.delete("out/a")
+    assert repo.why("out/").key == "cleaner"
+    for path in ("ou", "out/a/", "nowhere/"):
+        with pytest.raises(ObjectNotFoundError, match="never was"):
+            repo.why(path)
