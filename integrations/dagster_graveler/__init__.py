@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dagster_graveler.lifecycle import build_reaper_sensor as build_reaper_sensor
     from dagster_graveler.publish import build_publish_asset as build_publish_asset
     from dagster_graveler.resource import GravelerResource as GravelerResource
+    from dagster_graveler.resource import GravelerS3 as GravelerS3
     from dagster_graveler.rollback import build_rollback_job as build_rollback_job
 
 __getattr__, __dir__, __all__ = lazy_names(
@@ -35,7 +36,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "io_managers.handlers": ("TypeHandler",),
         "lifecycle": ("build_lifecycle_sensors", "build_reaper_sensor"),
         "publish": ("build_publish_asset",),
-        "resource": ("GravelerResource",),
+        "resource": ("GravelerResource", "GravelerS3"),
         "rollback": ("build_rollback_job",),
     },
 )

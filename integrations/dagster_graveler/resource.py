@@ -24,14 +24,36 @@ from dagster_graveler.context import (
 )
 from dagster_graveler.guards import check_resume
 from dagster_graveler.pipes import pack, start_step
-from graveler.errors import RunNotFoundError
+from graveler.errors import InvalidInputError, RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
+from graveler.privacy import is_uri
 from graveler_common.lakes import shared_lake
+from graveler_common.settings import kv_uri, lake_settings, settings_location
 
 _MOST_RUNS: Final = 64
 _log = logging.getLogger(__name__)
 _runs: Final[dict[str, tuple[Run, ExitStack]]] = {}
 _lock: Final = Lock()
+
+
+class GravelerS3(dg.Config):
+    """Settings of S3; what is empty comes from the AWS settings of the process.
+
+    Attributes:
+        endpoint_url: Of a store other than AWS.
+        region: Name of the region.
+        access_key: Id of the key.
+        secret_key: The key itself.
+        session_token: Of temporary keys.
+        path_style: ``true`` puts the bucket into the path, ``false`` into the host name.
+    """
+
+    endpoint_url: str = ""
+    region: str = ""
+    access_key: str = ""
+    secret_key: str = ""
+    session_token: str = ""
+    path_style: str = ""
 
 
 class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it has no value but itself
@@ -41,7 +63,14 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
     finds the same branch in any process.
 
     Attributes:
-        lake: The lake's folder, or a ``graveler.toml``.
+        lake: The lake's folder, or a ``graveler.toml``; or the URI of a key-value store
+            (``postgresql://host/database``) without a password. The next six belong to such a URI.
+        user: The user of the database.
+        password: Its password, as it is; give a ``dg.EnvVar``, which Dagster shows by name only.
+        storage: Where new repositories keep their objects: ``s3://bucket/prefix``.
+        s3: Keys, region and endpoint of S3.
+        cache: Folder for the cache; in the user's cache folder if not given.
+        no_progress_seconds: After which a call on a store ends that makes no progress.
         repository: Name of the repository.
         into: The branch that runs publish to.
         ui: The address of Dagster's web server; commits then link to their runs.
@@ -61,6 +90,40 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
     on_failure: str = "park"
     ui: str = ""
     commit_url: str = ""
+    user: str = ""
+    password: str = ""
+    storage: str = ""
+    s3: GravelerS3 = GravelerS3()
+    cache: str = ""
+    no_progress_seconds: float | None = None
+
+    @property
+    def location(self) -> str:
+        """The lake's location, for ``graveler.open`` in this process; it holds no secret.
+
+        Raises:
+            InvalidInputError: The settings contradict each other.
+        """
+        s3 = {name: value for name, value in self.s3.model_dump().items() if value}
+        limit = self.no_progress_seconds
+        cache, limits = {"folder": self.cache}, {"no_progress_seconds": limit}
+        if is_uri(self.lake):
+            settings = lake_settings(
+                kv_uri(self.lake, self.user, self.password, what="the lake"),
+                self.storage,
+                s3=s3,
+                cache=cache if self.cache else {},
+                limits=limits if limit is not None else {},
+                what=f"the resource of repository {self.repository!r}",
+            )
+            return settings_location(settings)
+        names = ("user", "password", "storage", "cache", "no_progress_seconds")
+        if given := [*(name for name in names if getattr(self, name)), *s3]:
+            raise InvalidInputError(
+                f"{', '.join(given)} belong to a lake that is the URI of a key-value store; the "
+                f"lake at {self.lake} has them in its graveler.toml"
+            )
+        return self.lake
 
     def repo(self) -> Repository:
         """Return the repository.
@@ -69,7 +132,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             BackendUnavailableError: There is no lake, or it cannot be reached now.
             RepositoryNotFoundError: The lake has no such repository.
         """
-        return shared_lake(self.lake).repository(self.repository)
+        return shared_lake(self.location).repository(self.repository)
 
     def run(self, context: RunContext) -> Run:
         """Return the graveler run of the Dagster run of `context`.

@@ -11,7 +11,7 @@ from airflow.sdk.log import mask_secret
 from graveler.config import is_environment_lake
 from graveler.errors import InvalidInputError
 from graveler.privacy import is_uri
-from graveler_common.settings import kv_uri, settings_location
+from graveler_common.settings import kv_uri, lake_settings, settings_location
 
 _S3: Final = (
     "endpoint_url",
@@ -22,10 +22,9 @@ _S3: Final = (
     "path_style",
 )
 _KEYS: Final = ("access_key", "secret_key", "session_token")
-_OF_SETTINGS: Final = (
-    *("storage", "cache", "cache_max_bytes", "no_progress_seconds", "aws_conn_id"),
-    *_S3,
-)
+_CACHE: Final = {"cache": "folder", "cache_max_bytes": "max_bytes"}
+_LIMITS: Final = ("no_progress_seconds",)
+_OF_SETTINGS: Final = ("storage", "aws_conn_id", *_S3, *_CACHE, *_LIMITS)
 EXTRAS: Final = ("lake", "repo", "lease_minutes", "ttl_days", *_OF_SETTINGS)
 """The names that the extra of a connection may hold."""
 
@@ -94,32 +93,19 @@ def _settings(
 ) -> dict[str, Any]:
     what = f"connection {connection.conn_id!r}"
     uri = kv_uri(host, connection.login or "", connection.password or "", what=f"{what}: the host")
-    storage = str(extras.get("storage", ""))
-    if not storage:
-        raise InvalidInputError(
-            f"{what} has no storage: set the extra 'storage' to s3://bucket/prefix or "
-            "file:///folder, where new repositories keep their objects"
-        )
     s3 = {name: extras[name] for name in _S3 if name in extras}
     if aws is not None:
         if keys := [name for name in _KEYS if name in s3]:
             raise InvalidInputError(f"{what} has aws_conn_id and {', '.join(keys)}: leave one out")
         s3 = {**_s3_of(aws), **s3}
-    if s3 and not storage.startswith("s3"):
-        raise InvalidInputError(f"{what}: {', '.join(s3)} are settings of S3, not of {storage}")
-    limits = {name: extras[name] for name in ("no_progress_seconds",) if name in extras}
-    cache = {
-        setting: extras[name]
-        for name, setting in (("cache", "folder"), ("cache_max_bytes", "max_bytes"))
-        if name in extras
-    }
-    return {
-        "kv": {"uri": _plain(uri)},
-        "storage": {"uri": _plain(storage)},
-        **({"s3": {name: _plain(value) for name, value in s3.items()}} if s3 else {}),
-        **({"cache": cache} if cache else {}),
-        **({"limits": limits} if limits else {}),
-    }
+    return lake_settings(
+        uri,
+        str(extras.get("storage", "")),
+        s3=s3,
+        cache={name: extras[extra] for extra, name in _CACHE.items() if extra in extras},
+        limits={name: extras[name] for name in _LIMITS if name in extras},
+        what=what,
+    )
 
 
 def _s3_of(aws: Connection) -> dict[str, Any]:
@@ -139,12 +125,6 @@ def _s3_of(aws: Connection) -> dict[str, Any]:
         "endpoint_url": service.get("endpoint_url") or extras.get("endpoint_url"),
     }
     return {name: value for name, value in values.items() if value}
-
-
-def _plain(value: Any) -> str:
-    """Return a text in which nothing is replaced: neither a variable nor the output of a command."""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.replace("${", "$${")
 
 
 def _mask(settings: Mapping[str, Any], password: str) -> None:

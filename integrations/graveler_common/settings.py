@@ -33,6 +33,52 @@ def settings_location(settings: Mapping[str, Any]) -> str:
     return f"{ENVIRONMENT_LAKE}{name}"
 
 
+def lake_settings(
+    kv: str,
+    storage: str,
+    *,
+    s3: Mapping[str, Any],
+    cache: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    what: str,
+) -> dict[str, Any]:
+    """Return the settings of a lake whose stores are servers; empty values are left out.
+
+    No text in them is replaced: neither a variable nor the output of a command.
+
+    Args:
+        kv: The URI of the key-value store, as of `kv_uri`.
+        storage: Where new repositories keep their objects.
+        s3: Settings of S3.
+        cache: Settings of the cache.
+        limits: Limits.
+        what: Names in errors what holds the settings.
+
+    Raises:
+        InvalidInputError: There is no storage, or settings of S3 for another one.
+    """
+    if not storage:
+        raise InvalidInputError(
+            f"{what} has no storage: set 'storage' to s3://bucket/prefix or file:///folder, where "
+            "new repositories keep their objects"
+        )
+    if s3 and not storage.startswith("s3"):
+        raise InvalidInputError(f"{what}: {', '.join(s3)} are settings of S3, not of {storage}")
+    settings = {
+        "kv": {"uri": _literal(kv)},
+        "storage": {"uri": _literal(storage)},
+        "s3": {name: _literal(value) for name, value in s3.items()},
+        "cache": dict(cache),
+        "limits": dict(limits),
+    }
+    return {name: table for name, table in settings.items() if table}
+
+
+def _literal(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.replace("${", "$${")
+
+
 def kv_uri(uri: str, user: str = "", password: str = "", *, what: str) -> str:
     """Return the URI of a key-value store with a user and a password in it.
 

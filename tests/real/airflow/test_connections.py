@@ -89,7 +89,7 @@ def test_the_test_button_names_the_store_that_fails(results, wrong, reason):
     [
         ("password in host", "holds a password"),
         ("store as host", "is an object store"),
-        ("no storage", "set the extra 'storage'"),
+        ("no storage", "set 'storage'"),
         ("two keys", "leave one out"),
         ("role", "role_arn"),
         ("keys of a folder", "are settings of S3"),
