@@ -40,6 +40,21 @@ def settle_publish(records: RunRecords, record: RunRecord) -> RunRecord:
     return record
 
 
+def observe_publish(records: RunRecords, record: RunRecord) -> RunRecord:
+    """Return the record as `settle_publish` would leave it now, if its candidate has landed.
+
+    Nothing is written, so the publish of a living process goes on.
+    """
+    if record.state is not RunState.PUBLISHING:
+        return record
+    refs = records.stores.refs
+    target = refs.branches.find(record.into)
+    if target is None or not is_ancestor(refs.commits, record.candidate, target.commit_id):
+        return record
+    candidate = refs.commits.get(record.candidate)
+    return published(record, publish_of(records, record, candidate, head=record.head))
+
+
 def publish_of(
     records: RunRecords, record: RunRecord, commit: Commit, *, head: str, landed: bool = True
 ) -> Publish:

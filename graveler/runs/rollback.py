@@ -1,7 +1,7 @@
 """The rollback of a published run by one revert commit on its target."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -21,13 +21,16 @@ from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
 from graveler.repository import reverts
 from graveler.runs.history import standing_reverts
-from graveler.runs.lifecycle import settle_publish
+from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish, RunEvent, RunState, last_change, with_rollback
 from graveler.values import value_identity
 
 _NAMED: Final = 5
+_Settled = Callable[[RunRecords, RunRecord], RunRecord]
+"""Returns the record of a run with the publish that was interrupted, if it landed."""
+
 _HOURS: Final = ("hour", "hours", "late")
 """Metadata of a commit that names the hours of its files."""
 
@@ -81,7 +84,7 @@ def rollback(
 ) -> Rollback:
     """Revert what a run published, on its target; see `Runs.rollback`."""
     check_caller_pairs("rollback", metadata)
-    record, publish = _published(records, key_or_commit, into)
+    record, publish = _published(records, key_or_commit, into, settle_publish)
     published = records.stores.refs.commits.get(publish.commit)
     commit = _reverting(records.stores, record, publish)
     already = commit is not None
@@ -103,7 +106,7 @@ def rollback(
 
 def plan(records: RunRecords, key_or_commit: str, *, into: str | None) -> RollbackPlan:
     """Return what `rollback` would revert; nothing changes."""
-    record, publish = _published(records, key_or_commit, into)
+    record, publish = _published(records, key_or_commit, into, observe_publish)
     revert = _reverting(records.stores, record, publish)
     return RollbackPlan(
         record,
@@ -116,13 +119,13 @@ def plan(records: RunRecords, key_or_commit: str, *, into: str | None) -> Rollba
 
 def readers(records: RunRecords, key_or_commit: str) -> tuple[RunRecord, ...]:
     """Return the runs that have read the output of a published run, by key."""
-    record, publish = _published(records, key_or_commit, None)
+    record, publish = _published(records, key_or_commit, None, observe_publish)
     return _readers(records, record, records.stores.refs.commits.get(publish.commit), publish.into)
 
 
 def publishes(records: RunRecords, key: str) -> tuple[Publish, ...]:
     """Return the publishes of a run as their targets have them; see `Runs.publishes`."""
-    record = settle_publish(records, records.get(key))
+    record = observe_publish(records, records.get(key))
     return tuple(_present(records.stores, record, publish) for publish in record.publishes)
 
 
@@ -138,13 +141,13 @@ def _present(stores: Stores, record: RunRecord, publish: Publish) -> Publish:
 
 
 def _published(
-    records: RunRecords, key_or_commit: str, into: str | None
+    records: RunRecords, key_or_commit: str, into: str | None, settled: _Settled
 ) -> tuple[RunRecord, Publish]:
     """Return the run of a key or commit, and the publish that a rollback would revert."""
     record = records.find(key_or_commit)
     if record is None:
-        return _published_by(records, key_or_commit)
-    record = settle_publish(records, record)
+        return _published_by(records, key_or_commit, settled)
+    record = settled(records, record)
     key = record.key
     mine = [publish for publish in record.publishes if into in (None, publish.into)]
     if not mine:
@@ -159,7 +162,7 @@ def _published(
     return record, publish
 
 
-def _published_by(records: RunRecords, text: str) -> tuple[RunRecord, Publish]:
+def _published_by(records: RunRecords, text: str, settled: _Settled) -> tuple[RunRecord, Publish]:
     """Return the run and the publish of a commit."""
     commit = _find_commit(records.stores, text)
     key = None if commit is None else commit.metadata.get("graveler.run")
@@ -168,7 +171,7 @@ def _published_by(records: RunRecords, text: str) -> tuple[RunRecord, Publish]:
             f"{text!r} is neither a run nor the commit that published one: "
             "`graveler run list` shows the runs; `graveler revert` reverts other commits"
         )
-    record = settle_publish(records, records.get(key))
+    record = settled(records, records.get(key))
     for publish in record.publishes:
         if publish.commit == commit.id and publish.changed:
             return record, publish

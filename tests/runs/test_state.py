@@ -1,6 +1,5 @@
 """The table of states: every event in every state, through the real calls."""
 
-from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -9,22 +8,13 @@ from graveler.errors import FencedError, GateFailedError, GravelerError, RunStat
 from graveler.gates import gate
 from graveler.runs import RunState
 from graveler.runs.state import TRANSITIONS, RunEvent, next_state
-from graveler.testing.faults import ProcessDied, dies
+from tests.harness.operations.states import KEY, publishing, ready
 from tests.harness.worlds import ScriptedWorld, outcome_of
-
-KEY = "hourly 05"
 
 
 @gate
 def never(candidate):
     return "never"
-
-
-def ready(repo):
-    run = repo.runs.open(KEY)
-    with run.step("work") as step:
-        step.put("a", b"1")
-    return run
 
 
 def in_none(world):
@@ -33,21 +23,6 @@ def in_none(world):
 
 def in_open(world):
     return ready(world.repo())
-
-
-def in_publishing(world, *, landed):
-    """A publisher that died before, or just after, its compare-and-set of the target."""
-    run = ready(world.repo())
-    main = world.repo().commit("main")
-    for number in range(1, 100):
-        world.script.arm(number, dies)
-        with suppress(ProcessDied):
-            world.repo().runs.attach(run.handle).publish()
-        world.script.disarm()
-        moved = world.repo().commit("main") != main
-        if run.state is RunState.PUBLISHING and moved == landed:
-            return run
-    raise AssertionError("the publisher never died in that state")
 
 
 def in_parked(world):
@@ -77,8 +52,8 @@ def in_rolled_back(world):
 STATES = {
     "NONE": in_none,
     "OPEN": in_open,
-    "PUBLISHING": lambda world: in_publishing(world, landed=False),
-    "PUBLISHING, landed": lambda world: in_publishing(world, landed=True),
+    "PUBLISHING": lambda world: publishing(world, landed=False),
+    "PUBLISHING, landed": lambda world: publishing(world, landed=True),
     "PARKED": in_parked,
     "PUBLISHED": in_published,
     "REAPED": in_reaped,

@@ -5,6 +5,8 @@ import pytest
 from graveler.errors import GateFailedError, NoChangesError, RunStateError
 from graveler.runs import Publish, RunState
 from tests.harness.operations.rollback import KEY, publish
+from tests.harness.operations.states import publishing
+from tests.harness.worlds import ScriptedWorld
 
 GATES = ["complete"]
 
@@ -145,3 +147,24 @@ def test_of_many_publishes_the_latest_are_kept(repo):
     assert all(isinstance(fact, Publish) for fact in facts)
     oldest = [commit for commit in repo.log("main") if "graveler.published" in commit.metadata][-1]
     assert repo.runs.plan_rollback(oldest).publish.attempt == 1
+
+
+def test_a_landed_publish_is_seen_before_it_is_recorded():
+    """The publisher died; a page that shows the run, or a plan, writes nothing."""
+    world = ScriptedWorld()
+    run = publishing(world, landed=True)
+    repo = world.repo()
+    before = repo.runs.get(run.key)
+    (fact,) = repo.runs.publishes(run.key)
+    assert fact.commit == repo.commit("main").id == before.candidate
+    assert repo.runs.plan_rollback(run.key).publish.commit == fact.commit
+    assert repo.runs.get(run.key) == before
+    assert repo.runs.rollback(run.key).publish.commit == fact.commit
+
+
+def test_a_candidate_that_did_not_land_is_no_publish():
+    world = ScriptedWorld()
+    run = publishing(world, landed=False)
+    assert world.repo().runs.publishes(run.key) == ()
+    with pytest.raises(RunStateError, match="PUBLISHING and has published nothing"):
+        world.repo().runs.plan_rollback(run.key)

@@ -1,0 +1,30 @@
+"""Runs in states that only a dying process leaves."""
+
+from contextlib import suppress
+
+from graveler.runs import RunState
+from graveler.testing.faults import ProcessDied, dies
+
+KEY = "hourly 05"
+
+
+def ready(repo):
+    run = repo.runs.open(KEY)
+    with run.step("work") as step:
+        step.put("a", b"1")
+    return run
+
+
+def publishing(world, *, landed):
+    """A publisher that died before, or just after, its compare-and-set of the target."""
+    run = ready(world.repo())
+    main = world.repo().commit("main")
+    for number in range(1, 100):
+        world.script.arm(number, dies)
+        with suppress(ProcessDied):
+            world.repo().runs.attach(run.handle).publish()
+        world.script.disarm()
+        moved = world.repo().commit("main") != main
+        if run.state is RunState.PUBLISHING and moved == landed:
+            return run
+    raise AssertionError("the publisher never died in that state")
