@@ -88,7 +88,8 @@ def as_page(name: str, content: Mapping[str, Any]) -> Response:
 def _plain(value: Any) -> Any:
     """Return a value as JSON values."""
     if isinstance(value, RunRecord):
-        value = {key: item for key, item in asdict(value).items() if key not in _INTERNAL}
+        stored = {key: item for key, item in asdict(value).items() if key not in _INTERNAL}
+        value = {**stored, "commit": value.commit, "rollback": value.rollback}
     elif is_dataclass(value) and not isinstance(value, type):
         value = {item.name: getattr(value, item.name) for item in fields(value)}
     if isinstance(value, Mapping):

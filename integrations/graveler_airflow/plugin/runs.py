@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from graveler.errors import GravelerError, InvalidInputError, RunNotFoundError
-from graveler.lake import Lake, Repository, RunState
+from graveler.lake import Lake, Publish, Repository, RunState
 from graveler.model import Commit
 from graveler.runs import RunRecord
 from graveler_airflow.hook import GravelerHook
@@ -128,7 +128,8 @@ class RunView:
         conn_id: The connection of its lake.
         repository: Its repository.
         record: Its record.
-        steps: Its steps, in the order in which they joined it.
+        publishes: What it has published, as its targets have it now; the oldest first.
+        steps: The steps of its latest attempt, in the order in which they joined it.
         changes: The changes from the target to the run, or those of its publish.
         trouble: Why its steps or changes cannot be read; "" if they can.
     """
@@ -136,9 +137,16 @@ class RunView:
     conn_id: str
     repository: str
     record: RunRecord
+    publishes: tuple[Publish, ...] = ()
     steps: list[StepView] = field(default_factory=list)
     changes: Changes | None = None
     trouble: str = ""
+
+    @property
+    def standing(self) -> Publish | None:
+        """The latest publish that is on its target."""
+        stand = (item for item in reversed(self.publishes) if not (item.rollback or item.lost))
+        return next(stand, None)
 
 
 def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
@@ -149,7 +157,7 @@ def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
                 record = repository.runs.get(key)
             except RunNotFoundError:
                 continue
-            view = RunView(place.conn_id, repository.name, record)
+            view = RunView(place.conn_id, repository.name, record, record.publishes)
             try:
                 _add_steps_and_changes(repository, view)
             except GravelerError as error:
@@ -177,15 +185,20 @@ def recent_runs(place: Place, dag_ids: set[str]) -> list[RunView]:
 
 
 def _views(place: Place, repository: Repository) -> Iterator[RunView]:
-    return (RunView(place.conn_id, repository.name, record) for record in repository.runs.list())
+    return (
+        RunView(place.conn_id, repository.name, record, record.publishes)
+        for record in repository.runs.list()
+    )
 
 
 def _add_steps_and_changes(repository: Repository, view: RunView) -> None:
     record = view.record
-    if record.state in (RunState.PUBLISHED, RunState.ROLLED_BACK) and record.commit:
-        commit = repository.commit(record.commit)
-        view.changes = changes_of(repository, commit)
-        head = commit.parents[-1] if len(commit.parents) > 1 else ""
+    view.publishes = repository.runs.publishes(record.key)
+    if record.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
+        publish = view.publishes[-1]
+        if publish.changed:
+            view.changes = changes_of(repository, repository.commit(publish.commit))
+        head = publish.head
     elif record.live:
         branch = find_commit(repository, record.branch)
         head = branch.id if branch else record.head

@@ -94,6 +94,18 @@ def test_a_parked_run_shows_which_gate_refused_it_and_why(answers):
     assert "3 rows twice" in page
 
 
+def test_a_parked_attempt_does_not_hide_the_publish(answers):
+    page = text(answers, "bad")
+    section = page.partition("<h1>hourly bad later.weather</h1>")[2].partition("</section>")[0]
+    assert "main has what attempt 1 published" in section
+    assert "The state of the run is that of attempt 2." in section
+    assert "Nothing of attempt 2 is in main." in section
+    assert "Nothing of it is in main" not in section
+    assert answers["facts"]["shown"][:12] in section
+    assert "Published <small>by all attempts" in section
+    assert answers["facts"]["shown"][:12] in text(answers, "index")
+
+
 def test_data_and_reasons_are_text_and_never_markup(answers):
     for name in ("good", "bad", "commit", "index"):
         page = text(answers, name)

@@ -126,6 +126,11 @@ def main(folder: Path) -> dict[str, Any]:
         commit = run(flights, "hourly 2013-01-01T05:00", "good", rows)
         run(flights, "hourly bad", "bad", rows, no_duplicates, path="input/b")
         run(flights, "hourly bad later.weather", "bad", path="input/c")
+        flights.runs.open(
+            "hourly bad later.weather",
+            metadata={"airflow.dag_id": "hourly", "airflow.run_id": "bad"},
+        ).park("one task was cleared")
+        shown = flights.runs.get("hourly bad later.weather").commit
         run(flights, "hourly bad each.flights[1]", "bad", path="input/d")
         parked = flights.runs.get("hourly bad")
         by_hand = flights.create_branch("dev").commit("by hand", allow_empty=True).id
@@ -183,6 +188,7 @@ def main(folder: Path) -> dict[str, Any]:
     answers["facts"] = {
         "damaged": damaged,
         "commit": commit,
+        "shown": shown,
         "parked": parked.branch,
         "routes": sorted(
             route.path
