@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from graveler_common import lazy_names
 
 if TYPE_CHECKING:
-    from dagster_graveler.commit_sensor import build_commit_sensor as build_commit_sensor
     from dagster_graveler.component import GravelerComponent as GravelerComponent
     from dagster_graveler.definitions import graveler_definitions as graveler_definitions
     from dagster_graveler.gates import graveler_gates as graveler_gates
@@ -23,11 +22,15 @@ if TYPE_CHECKING:
     from dagster_graveler.resource import GravelerResource as GravelerResource
     from dagster_graveler.resource import GravelerS3 as GravelerS3
     from dagster_graveler.rollback import build_rollback_job as build_rollback_job
+    from dagster_graveler.sensors.branches import build_branch_sensor as build_branch_sensor
+    from dagster_graveler.sensors.branches import deployment_branch as deployment_branch
+    from dagster_graveler.sensors.commits import build_commit_sensor as build_commit_sensor
+    from dagster_graveler.sources import build_freshness_checks as build_freshness_checks
+    from dagster_graveler.sources import build_source_asset as build_source_asset
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "commit_sensor": ("build_commit_sensor",),
         "component": ("GravelerComponent",),
         "definitions": ("graveler_definitions",),
         "gates": ("graveler_gates",),
@@ -38,5 +41,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "publish": ("build_publish_asset",),
         "resource": ("GravelerResource", "GravelerS3"),
         "rollback": ("build_rollback_job",),
+        "sensors.branches": ("build_branch_sensor", "deployment_branch"),
+        "sensors.commits": ("build_commit_sensor",),
+        "sources": ("build_freshness_checks", "build_source_asset"),
     },
 )

@@ -1,0 +1,1 @@
+"""Sensors of commits and of branches."""

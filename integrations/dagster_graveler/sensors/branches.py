@@ -1,0 +1,142 @@
+"""Branch deployments: a branch of the lake for each pull request, made and dropped by a sensor."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+import dagster as dg
+
+from dagster_graveler.resource import GravelerResource
+from graveler.clock import SystemClock
+from graveler.config import environment
+from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.lake import Repository
+
+_NUMBER: Final = "{n}"
+_IS_BRANCH: Final = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
+_PULL_REQUEST: Final = "DAGSTER_CLOUD_PULL_REQUEST_ID"
+
+
+def deployment_branch(pattern: str = "pr-{n}", *, production: str = "main") -> str:
+    """Return the branch that this deployment publishes to, for ``GravelerResource(into=...)``.
+
+    Dagster+ tells a branch deployment its pull request, in ``DAGSTER_CLOUD_PULL_REQUEST_ID``;
+    elsewhere set it, and ``DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT=1``.
+
+    Args:
+        pattern: The name of a pull request's branch, with ``{n}`` for its number.
+        production: The branch of every other deployment.
+
+    Raises:
+        InvalidInputError: A branch deployment without the number of its pull request, which must
+            not publish to production.
+    """
+    _compile(pattern)
+    if environment(_IS_BRANCH, "0") != "1":
+        return production
+    number = environment(_PULL_REQUEST, "")
+    if not number:
+        raise InvalidInputError(
+            f"this is a branch deployment ({_IS_BRANCH}=1) without a pull request: open one, or set "
+            f"{_PULL_REQUEST}"
+        )
+    return pattern.replace(_NUMBER, number)
+
+
+def build_branch_sensor(  # noqa: PLR0913 - all but the first have a default
+    pull_requests: Callable[[], Iterable[int | str]],
+    *,
+    name: str = "graveler_branches",
+    pattern: str = "pr-{n}",
+    source: str = "main",
+    keep: timedelta = timedelta(days=1),
+    minimum_interval_seconds: int = 60,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:
+    """Return the sensor that gives each open pull request a branch of the lake.
+
+    It needs the resource ``graveler``, and runs in the production deployment. A branch begins at
+    the present commit of `source` and copies nothing. It is dropped `keep` after its pull request
+    was last seen open; ``graveler undo <branch>`` brings it back. Branches whose names do not fit
+    the pattern are left alone.
+
+    Args:
+        pull_requests: A function that returns the numbers of the open pull requests; if it
+            raises, nothing is dropped.
+        name: The sensor's name.
+        pattern: The name of a branch, with ``{n}`` for the number.
+        source: The branch that they begin from.
+        keep: How long a branch stays after its pull request was closed.
+        minimum_interval_seconds: Seconds between two evaluations.
+        default_status: Whether the sensor is on by default.
+
+    Raises:
+        InvalidInputError: The pattern has no ``{n}``, or fits `source`.
+    """
+    fits = _compile(pattern)
+    if fits.fullmatch(source):
+        raise InvalidInputError(
+            f"pattern {pattern!r} fits {source!r}, which would be dropped: choose another pattern"
+        )
+
+    @dg.sensor(
+        name=name,
+        description=f"Makes {pattern} for each open pull request, and drops it afterwards.",
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+    )
+    def sensor(context: dg.SensorEvaluationContext, graveler: GravelerResource) -> dg.SensorResult:
+        wanted = {pattern.replace(_NUMBER, str(number)) for number in pull_requests()}
+        for branch in wanted:
+            if not fits.fullmatch(branch):
+                raise InvalidInputError(
+                    f"{branch!r} is no branch of a pull request: return numbers, as 17"
+                )
+        repository = graveler.repo()
+        known = {record.name for record in repository.branches() if fits.fullmatch(record.name)}
+        for branch in sorted(wanted - known):
+            repository.create_branch(branch, source, exist_ok=True)
+        spared = {graveler.into, source}
+        closed = _closed_since(context.cursor, known - wanted - spared)
+        dropped = _drop(repository, closed, keep)
+        context.log.info("made %s, dropped %s", sorted(wanted - known), sorted(dropped))
+        waiting = {branch: f"{at:%Y-%m-%dT%H:%M:%S%z}" for branch, at in closed.items()}
+        return dg.SensorResult(
+            cursor=json.dumps({branch: waiting[branch] for branch in waiting.keys() - dropped}),
+            skip_reason=f"made {len(wanted - known)} branches, dropped {len(dropped)}",
+        )
+
+    return sensor
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    before, number, after = pattern.partition(_NUMBER)
+    if not number:
+        raise InvalidInputError(f"pattern {pattern!r}: write {_NUMBER} for the pull request")
+    return re.compile(f"{re.escape(before)}[A-Za-z0-9]+{re.escape(after)}")
+
+
+def _closed_since(cursor: str | None, branches: Collection[str]) -> Mapping[str, datetime]:
+    """Return when each branch was first seen without its pull request."""
+    now = SystemClock().now()
+    seen = json.loads(cursor) if cursor else {}
+    return {
+        branch: datetime.fromisoformat(seen[branch]) if branch in seen else now
+        for branch in branches
+    }
+
+
+def _drop(
+    repository: Repository, closed: Mapping[str, datetime], keep: timedelta
+) -> Collection[str]:
+    """Drop the branches that were closed long enough ago, and return them."""
+    now, dropped = SystemClock().now(), set()
+    for branch, since in closed.items():
+        if now - since >= keep:
+            with suppress(RefNotFoundError):  # it was dropped meanwhile
+                repository.delete_branch(branch)
+            dropped.add(branch)
+    return dropped

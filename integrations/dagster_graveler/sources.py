@@ -1,0 +1,136 @@
+"""Folders of the lake that others write, as observable assets, and their freshness."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import dagster as dg
+
+from dagster_graveler.resource import GravelerResource
+from graveler.clock import SystemClock
+from graveler.errors import InvalidInputError
+from graveler.lake import Repository
+from graveler.model import Commit
+
+_PREFIX: Final = "graveler/prefix"
+_REF: Final = "graveler/ref"
+
+
+def build_source_asset(
+    key: dg.AssetKey | str | Sequence[str],
+    prefix: str,
+    *,
+    ref: str = "",
+    group_name: str | None = None,
+    automation_condition: dg.AutomationCondition | None = None,  # type: ignore[type-arg]
+) -> dg.AssetsDefinition:
+    """Return an observable asset: what others publish below a folder of the lake.
+
+    It needs the resource ``graveler``. Its data version is the last commit that changed something
+    below `prefix`, so that assets downstream are stale, and eager ones requested, only then. It
+    reports ``dagster/last_updated_timestamp``, which Dagster's own freshness checks read.
+
+    Args:
+        key: The asset's key.
+        prefix: The folder, with a slash at its end.
+        ref: The branch; the resource's target if not given.
+        group_name: Dagster's group.
+        automation_condition: When Dagster observes it, as
+            ``dg.AutomationCondition.on_cron("*/5 * * * *")``.
+    """
+
+    def observe(context: dg.AssetExecutionContext, graveler: GravelerResource) -> dg.ObserveResult:
+        repository = graveler.repo()
+        commit = last_change(repository, repository.commit(ref or graveler.into), prefix)
+        if commit is None:
+            return dg.ObserveResult(metadata={"graveler/files": 0})
+        return dg.ObserveResult(
+            data_version=dg.DataVersion(commit.id), metadata=_metadata(graveler, commit, prefix)
+        )
+
+    spec = dg.AssetSpec(
+        key,
+        group_name=group_name,
+        kinds={"graveler"},
+        description=f"What others publish below {prefix!r}.",
+        metadata={_PREFIX: prefix, _REF: ref},
+        automation_condition=automation_condition,
+    )
+    with warnings.catch_warnings():
+        # Dagster marks observable sources with specs as beta
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        source: dg.AssetsDefinition = dg.multi_observable_source_asset(
+            specs=[spec], name=f"observe_{spec.key.to_python_identifier()}"
+        )(observe)
+    return source
+
+
+def build_freshness_checks(
+    assets: Sequence[dg.AssetKey | str],
+    *,
+    prefix: str,
+    within: timedelta,
+    ref: str = "",
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+) -> dg.AssetChecksDefinition:
+    """Return checks that fail when the last commit below a folder is too old.
+
+    They need the resource ``graveler``, and read the history of the branch, not Dagster's events:
+    what another program or deployment published counts, and what stayed on the branch of a parked
+    run does not.
+
+    Args:
+        assets: The assets that show the check.
+        prefix: The folder, with a slash at its end.
+        within: The greatest age of the last commit that changed something below it.
+        ref: The branch; the resource's target if not given.
+        severity: Whether the check fails or warns.
+
+    Raises:
+        InvalidInputError: `within` is not positive, or there is no asset.
+    """
+    if within <= timedelta():
+        raise InvalidInputError(f"within is {within}: give a positive time, as timedelta(hours=2)")
+    if not assets:
+        raise InvalidInputError("freshness checks need at least one asset that shows them")
+    specs = [dg.AssetCheckSpec("graveler_freshness", asset=asset) for asset in assets]
+
+    @dg.multi_asset_check(
+        name=f"freshness_of_{specs[0].asset_key.to_python_identifier()}", specs=specs
+    )
+    def check(graveler: GravelerResource) -> Any:
+        repository = graveler.repo()
+        commit = last_change(repository, repository.commit(ref or graveler.into), prefix)
+        age = None if commit is None else SystemClock().now() - commit.created
+        text = "nothing was ever published" if age is None else f"published {_hours(age)} ago"
+        for spec in specs:
+            yield dg.AssetCheckResult(
+                passed=age is not None and age <= within,
+                check_name=spec.name,
+                asset_key=spec.asset_key,
+                severity=severity,
+                description=f"{text} below {prefix!r}; at most {_hours(within)} are allowed",
+                metadata={} if commit is None else _metadata(graveler, commit, prefix),
+            )
+
+    return check
+
+
+def last_change(repository: Repository, head: Commit, prefix: str) -> Commit | None:
+    """Return the last commit on the branch that changed something below a folder, or None."""
+    return next(repository.log(head.id, first_parent=True, prefix=prefix), None)
+
+
+def _metadata(graveler: GravelerResource, commit: Commit, prefix: str) -> Mapping[str, Any]:
+    return {
+        "dagster/uri": f"grav://{graveler.repository}/{commit.id}/{prefix}",
+        "dagster/last_updated_timestamp": dg.MetadataValue.timestamp(commit.created),
+        "graveler/commit": commit.id,
+        "graveler/run": commit.metadata.get("graveler.run", ""),
+        **graveler.links(commit.id),
+    }
+
+
+def _hours(time: timedelta) -> str:
+    return f"{time.total_seconds() / 3600:.1f} hours"

@@ -1,0 +1,155 @@
+"""Branches of pull requests: made and dropped by a sensor, apart from production."""
+
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+from dagster_graveler import (
+    GravelerIOManager,
+    GravelerResource,
+    build_branch_sensor,
+    deployment_branch,
+    graveler_definitions,
+)
+from graveler.errors import GravelerError, InvalidInputError
+
+parts = dg.StaticPartitionsDefinition(["x", "y"])
+
+
+@pytest.fixture
+def tick(resource, instance):
+    """Evaluate the sensor for open pull requests, and keep its cursor."""
+    cursors: list[str | None] = [None]
+
+    def evaluate(*numbers, keep=timedelta()):
+        sensor = build_branch_sensor(lambda: numbers, keep=keep)
+        context = dg.build_sensor_context(
+            instance=instance, resources={"graveler": resource}, cursor=cursors[-1]
+        )
+        result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        cursors.append(result.cursor)
+        return result
+
+    return evaluate
+
+
+def branches(repo):
+    return [record.name for record in repo.branches()]
+
+
+def test_each_open_pull_request_has_a_branch_until_it_is_closed(repo, tick):
+    tick(7, "8")
+    assert branches(repo) == ["main", "pr-7", "pr-8"]
+    assert repo.commit("pr-7") == repo.commit("main")
+    tick(8)
+    assert branches(repo) == ["main", "pr-8"]
+    tick(8)
+    assert branches(repo) == ["main", "pr-8"]
+
+
+def test_a_branch_is_kept_for_a_while_after_its_request(repo, tick):
+    tick(7, keep=timedelta(hours=1))
+    tick(keep=timedelta(hours=1))
+    assert branches(repo) == ["main", "pr-7"]
+    tick(7, keep=timedelta(hours=1))  # it was opened again
+    tick(keep=timedelta(0))
+    assert branches(repo) == ["main"]
+
+
+def test_branches_of_people_are_left_alone(repo, tick):
+    for name in ("dev", "pr-7-notes", "xpr-7"):
+        repo.create_branch(name)
+    tick()
+    assert branches(repo) == ["dev", "main", "pr-7-notes", "xpr-7"]
+
+
+def test_without_an_answer_nothing_is_dropped(repo, resource, instance, tick):
+    def broken():
+        raise ConnectionError("GitHub is away")
+
+    tick(7)
+    sensor = build_branch_sensor(broken, keep=timedelta())
+    with pytest.raises(ConnectionError):
+        sensor(dg.build_sensor_context(instance=instance, resources={"graveler": resource}))
+    assert branches(repo) == ["main", "pr-7"]
+
+
+@pytest.mark.parametrize("number", ["../main", "7~1", "", "ma in"])
+def test_what_is_no_number_makes_no_branch(repo, tick, number):
+    with pytest.raises(InvalidInputError, match="no branch of a pull request"):
+        tick(7, number)
+    assert branches(repo) == ["main"]
+
+
+def test_a_pattern_that_would_drop_production_is_refused():
+    with pytest.raises(InvalidInputError, match="fits 'main'"):
+        build_branch_sensor(list, pattern="m{n}")
+    with pytest.raises(InvalidInputError, match=r"write \{n\}"):
+        build_branch_sensor(list, pattern="pr")
+
+
+def test_a_deployment_publishes_to_its_own_branch(monkeypatch):
+    monkeypatch.delenv("DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT", raising=False)
+    assert deployment_branch() == "main"
+    monkeypatch.setenv("DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT", "1")
+    monkeypatch.delenv("DAGSTER_CLOUD_PULL_REQUEST_ID", raising=False)
+    with pytest.raises(InvalidInputError, match="without a pull request"):
+        deployment_branch()
+    monkeypatch.setenv("DAGSTER_CLOUD_PULL_REQUEST_ID", "17")
+    assert deployment_branch("review-{n}") == "review-17"
+
+
+@dg.asset(partitions_def=parts)
+def made(context: dg.AssetExecutionContext, graveler: GravelerResource) -> str:
+    with graveler.step(context, "beside") as step:
+        step.put("beside", graveler.into.encode())
+    return f"of {graveler.into}"
+
+
+@pytest.fixture
+def deploy(lake):
+    """Run the job of a deployment, and return whether it succeeded."""
+
+    def run(into, partition="x"):
+        resource = GravelerResource(lake=lake, repository="flights", into=into)
+        defs = graveler_definitions(
+            [made],
+            resource,
+            io_manager=GravelerIOManager(graveler=resource),
+            partitions_def=parts,
+        )
+        with dg.DagsterInstance.ephemeral() as instance:
+            return (
+                defs.resolve_job_def("graveler_job")
+                .execute_in_process(
+                    instance=instance, partition_key=partition, raise_on_error=False
+                )
+                .success
+            )
+
+    return run
+
+
+def test_a_branch_deployment_leaves_production_as_it_is(repo, tick, deploy):
+    tick(7)
+    assert deploy("main")
+    production = repo.commit("main")
+    assert deploy("pr-7")
+    assert repo.commit("main") == production
+    assert repo.ref("main").get("made/x/data") == b"of main"
+    assert repo.ref("pr-7").get("made/x/data") == b"of pr-7"
+    assert deploy("main", "y")
+    assert not repo.ref("pr-7").exists("made/y/data")
+    tick()
+    assert branches(repo) == ["main"]
+    assert repo.ref("main").get("made/x/data") == b"of main"
+
+
+def test_a_deployment_without_its_branch_fails_and_says_so(repo, deploy, resource, lake):
+    before = repo.commit("main")
+    assert not deploy("pr-7")
+    assert repo.commit("main") == before
+    with pytest.raises(GravelerError, match="pr-7"):
+        GravelerResource(lake=lake, repository="flights", into="pr-7").at()
