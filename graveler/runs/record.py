@@ -132,6 +132,14 @@ class RunRecord:
         return "" if self.published is None else self.published.commit
 
     @property
+    def on_target(self) -> str:
+        """What a target has of the run, as a text: ``main has 1a2b3c4d5e6f of attempt 1``."""
+        publish = self.published
+        if publish is None:
+            return f"{self.into} has nothing of it"
+        return f"{publish.into} has {publish.commit[:12]} of attempt {publish.attempt}"
+
+    @property
     def heads(self) -> tuple[str, ...]:
         """The heads of the publishes that were not rolled back, the newest last."""
         return tuple(publish.head for publish in self.publishes if not publish.rollback)

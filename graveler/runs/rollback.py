@@ -54,6 +54,22 @@ class RollbackPlan:
     rests: bool = False
     readers: tuple[RunRecord, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the plan as one line."""
+        publish, record = self.publish, self.record
+        text = (
+            f"what attempt {publish.attempt} of run {record.key!r} published into "
+            f"{publish.into!r} at {publish.at:%Y-%m-%d %H:%M:%S} UTC, commit {publish.commit[:12]}"
+        )
+        if self.reverted:
+            return f"{text}: rolled back before by commit {self.reverted[:12]}"
+        if self.rests:
+            text += (
+                f"; attempt {record.attempt}, {record.state}, was forked from it and can no longer be "
+                "published"
+            )
+        return text
+
 
 @dataclass(frozen=True, slots=True)
 class Rollback:

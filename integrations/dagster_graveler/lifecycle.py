@@ -140,7 +140,7 @@ def _end(
     if record is None:
         return "it has no branch, or a newer run has superseded it"
     if record.state not in (RunState.OPEN, RunState.PUBLISHING):
-        return f"run {record.key!r} is {record.state}"
+        return f"run {record.key!r} is {record.state}, {record.on_target}"
     try:
         run = graveler.run(dagster_run)
         if gates is not None:
@@ -148,7 +148,7 @@ def _end(
         ended = run.park(reason) if dagster_run.is_success else run.close(reason)
     except FencedError as over:
         return str(over)
-    return f"run {record.key!r} is {ended.state}"
+    return f"run {record.key!r} is {ended.state}, {ended.on_target}"
 
 
 def _publish(

@@ -18,10 +18,12 @@ class RollbackConfig(dg.Config):
     Attributes:
         run: The run's key, as ``dagster flights_job 2013-01-01-05:00``; or the id of the commit
             that published it.
+        into: With a key: only what was published to this branch.
         message: The message of the rollback commit; by default it names the run.
     """
 
     run: str
+    into: str = ""
     message: str = ""
 
 
@@ -44,8 +46,11 @@ def build_rollback_job(
         context: dg.OpExecutionContext, config: RollbackConfig, graveler: GravelerResource
     ) -> None:
         try:
-            done = graveler.repo().runs.rollback(
+            runs, into = graveler.repo().runs, config.into or None
+            context.log.info("rolling back %s", runs.plan_rollback(config.run, into=into))
+            done = runs.rollback(
                 config.run,
+                into=into,
                 message=config.message or None,
                 metadata={"orchestrator": "dagster", "dagster.run_id": context.run.run_id},
             )
@@ -74,6 +79,10 @@ def _metadata(graveler: GravelerResource, done: Rollback) -> Mapping[str, Any]:
     return {
         "graveler/rollback": done.commit.id,
         "graveler/run": done.record.key,
+        "graveler/published": done.publish.commit,
+        "graveler/attempt": done.publish.attempt,
+        "graveler/into": done.publish.into,
+        "graveler/state": str(done.record.state),
         "graveler/already": done.already,
         "graveler/readers": reader_table(done.readers),
         **graveler.links(done.commit.id),

@@ -123,7 +123,10 @@ def _run_report(record: RunRecord, repository: str) -> list[str]:
     where = f"{repository}, attempt {record.attempt}"
     if record.state is RunState.PUBLISHED:
         return [f"Published to {record.into} of {where}: {record.commit}"]
-    lines = [f"{record.state} on branch {record.branch} of {where}; {record.into} has not moved"]
+    lines = [
+        f"{record.state} on branch {record.branch} of {where}; {record.into} has not moved"
+        + (f", {record.on_target}" if record.published else "")
+    ]
     refusals = [verdict for verdict in record.verdicts if verdict.refuses]
     lines += [f"Refused by {verdict.gate}: {verdict.reason}" for verdict in refusals]
     if record.reason and not refusals:

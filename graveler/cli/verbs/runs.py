@@ -15,7 +15,7 @@ from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 
 if TYPE_CHECKING:
-    from graveler.runs import Publish, RollbackPlan, RunRecord
+    from graveler.runs import Publish, RollbackPlan
 
 _run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_help=True)
 _COLORS = {"PUBLISHED": "green", "PARKED": "red", "OPEN": "yellow", "PUBLISHING": "yellow"}
@@ -67,20 +67,12 @@ def _list(
         shown = out.style(f"{record.state:10}", _COLORS.get(record.state, ""))
         where = f"  on {record.branch}" if record.state in _ON_ITS_BRANCH else ""
         reason = f": {printable(record.reason)}" if where and record.reason else ""
+        published = f"  {record.on_target}" if record.published else ""
         out.show(
             shape_of(record),
             f"{shown}  attempt {record.attempt}  {record.updated:%Y-%m-%d %H:%M:%S}  "
-            f"{printable(record.key)}{_on_target(record)}{where}{reason}",
+            f"{printable(record.key)}{published}{where}{reason}",
         )
-
-
-def _on_target(record: "RunRecord") -> str:
-    """Return what of the run is on its target, for a line of the list."""
-    publish = record.published
-    if publish is None:
-        return ""
-    attempt = f" of attempt {publish.attempt}" if publish.attempt != record.attempt else ""
-    return f"  {publish.into} has {publish.commit[:_SHORT]}{attempt}"
 
 
 @verb(_run, "show")

@@ -228,8 +228,9 @@ class GravelerCloseRunOperator(GravelerRunOperator):
             )
         elif record.state is not RunState.PUBLISHED:
             self.log.warning(
-                "Run %r is %s on branch %s (%s): %s did not move",
+                "Run %r is %s on branch %s (%s): %s did not move, %s",
                 *(record.key, record.state, record.branch, record.reason, record.into),
+                record.on_target,
             )
         return str(record.state)
 
@@ -252,26 +253,31 @@ class GravelerCloseRunOperator(GravelerRunOperator):
 class GravelerRollbackOperator(GravelerOperator):
     """Rolls a published run back, by one commit on its target; its XCom is that commit's id.
 
-    It logs every later run that has read the run's files. If later changes overlap, the target
-    stays as it is, and the task fails and lists them.
+    The state of the run does not matter: a later attempt may be open or parked. The task logs what
+    it rolls back, and every later run that has read the run's files. If later changes overlap, the
+    target stays as it is, and the task fails and lists them.
 
     Args:
         run: The run's key, or the id of the commit that published it.
+        into: With a key: only what was published to this branch.
         message: The commit's message.
         **kwargs: The arguments of `GravelerOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "run", "message")
+    template_fields: Sequence[str] = ("repo", "run", "into", "message")
 
-    def __init__(self, *, run: str, message: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, run: str, into: str = "", message: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.run = run
+        self.into = into
         self.message = message
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Roll back, unless an earlier try has."""
+        into = self.into or None
+        self.log.info("Rolling back %s", repository.runs.plan_rollback(self.run, into=into))
         done = repository.runs.rollback(
-            self.run, message=self.message or None, metadata=task_metadata(context)
+            self.run, into=into, message=self.message or None, metadata=task_metadata(context)
         )
         for reader in done.readers:
             self.log.warning("Run %r has read its files, and is %s", reader.key, reader.state)

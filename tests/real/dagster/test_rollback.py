@@ -84,6 +84,21 @@ def test_later_changes_fail_the_rollback_and_are_named(repo, publish, roll_back)
     assert repo.commit("main").id == before
 
 
+def test_a_partition_is_rolled_back_while_a_later_attempt_is_parked(repo, publish, roll_back):
+    published = repo.runs.get(KEY).commit
+    repo.runs.open(KEY).park("one asset was run alone")
+    result = roll_back()
+    assert result.success
+    metadata = result.all_node_events
+    assert paths(repo) == ["made/y/data"]
+    record = repo.runs.get(KEY)
+    assert (record.state, record.attempt, record.published) == ("PARKED", 2, None)
+    (output,) = [event for event in metadata if event.is_successful_output]
+    values = {key: value.value for key, value in output.step_output_data.metadata.items()}
+    assert values["graveler/published"] == published
+    assert (values["graveler/attempt"], values["graveler/state"]) == (1, "PARKED")
+
+
 def test_a_missing_run_is_a_clear_failure(repo, roll_back):
     result = roll_back("dagster unknown")
     assert not result.success

@@ -155,6 +155,7 @@ with graveler.open(folder, create=True) as lake:
 
     taken = opened("rolled back", "p")
     published = merge(taken).execute(context)
+    repo.runs.open("rolled back").park("one task was cleared")
 
     def back(run):
         return GravelerRollbackOperator(task_id="back", repo="flights", run=run)

@@ -83,7 +83,7 @@ with graveler.open(folder, create=True) as lake:
 
     tag = ga.GravelerTagOperator(task_id="tag", tag="v1")
     results["tag"] = [*tries(tag), repo.tags.list()["v1"]]
-    revert = ga.GravelerRevertOperator(task_id="revert", commit="v1", parent=1)
+    revert = ga.GravelerRevertOperator(task_id="revert", commit="v1")
     results["revert"] = [*tries(revert), main.head.id, [entry.path for entry in main.entries()]]
     results["tag elsewhere"] = outcome(tag, 3)
     results["nothing to revert"] = outcome(
