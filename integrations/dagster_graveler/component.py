@@ -22,7 +22,7 @@ from dagster_graveler.io_managers.base import HANDLERS, GravelerIOManager
 from dagster_graveler.io_managers.handlers import MODES
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
 from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS
-from dagster_graveler.resource import GravelerResource
+from dagster_graveler.resource import GravelerResource, GravelerS3
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
 
@@ -68,7 +68,14 @@ class GravelerComponent(dg.Component, dg.Resolvable):
     """A repository of a lake: its resource, an IO manager, and the publishing of assets to it.
 
     Attributes:
-        lake: The lake's folder, or a ``graveler.toml``.
+        lake: The lake's folder, a ``graveler.toml``, or the URI of a key-value store without a
+            password.
+        user: The user of the database.
+        password: Its password, as ``{env: LAKE_PASSWORD}``: Dagster shows the name only.
+        storage: Where new repositories keep their objects: ``s3://bucket/prefix``.
+        s3: Settings of S3, as `GravelerS3` has them; keys as ``{env: NAME}``.
+        cache: Folder for the cache.
+        no_progress_seconds: After which a call on a store ends that makes no progress.
         repository: The name of the repository.
         into: The branch that runs publish to.
         ui: The address of Dagster's web server; commits then link to their runs.
@@ -104,6 +111,12 @@ class GravelerComponent(dg.Component, dg.Resolvable):
     into: str = "main"
     ui: str = ""
     commit_url: str = ""
+    user: str = ""
+    password: str | Mapping[str, str] = ""
+    storage: str = ""
+    s3: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    cache: str = ""
+    no_progress_seconds: float | None = None
     name: str = "graveler"
     prefix: str = ""
     layout: str = "{asset}/{partition}"
@@ -137,6 +150,12 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             into=self.into,
             ui=self.ui,
             commit_url=self.commit_url,
+            user=self.user,
+            password=_variable("password", self.password),
+            storage=self.storage,
+            s3=GravelerS3(**{key: _variable(key, value) for key, value in self.s3.items()}),
+            cache=self.cache,
+            no_progress_seconds=self.no_progress_seconds,
             on_failure=self.on_failure,
             lease_seconds=self.lease_seconds,
             ttl_days=self.ttl_days,
@@ -180,6 +199,15 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             ],
             resources={"graveler": graveler, "io_manager": manager, **resources},
         )
+
+
+def _variable(name: str, value: str | Mapping[str, str]) -> str:
+    """Return a value, or the variable of the environment that holds it."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {"env"}:
+        raise InvalidInputError(f"{name}: write the value, or {{env: NAME}}")
+    return dg.EnvVar(value["env"])
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:

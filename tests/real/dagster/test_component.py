@@ -234,6 +234,26 @@ def test_a_component_takes_every_option_of_the_definitions(lake):
     assert [check.check_key.name for check in defs.asset_checks] == ["is_there"]
 
 
+def test_secrets_of_a_component_stay_in_the_environment(lake):
+    defs = load(
+        {
+            "lake": "postgresql://host/lake",
+            "repository": "flights",
+            "user": "etl",
+            "password": {"env": "TEST_PASSWORD"},
+            "storage": "s3://bucket/lake",
+            "s3": {"secret_key": {"env": "TEST_SECRET"}, "region": "eu-central-1"},
+        }
+    )
+    resource = defs.resources["graveler"]
+    assert isinstance(resource.password, dg.EnvVar)
+    assert isinstance(resource.s3.secret_key, dg.EnvVar)
+    assert resource.s3.region == "eu-central-1"
+    with pytest.raises(Exception, match="Error while") as refused:
+        load({"lake": lake, "repository": "flights", "password": {"file": "x"}})
+    assert "{env: NAME}" in causes(refused.value)
+
+
 def causes(error):
     """What Dagster hides behind its own error."""
     events = []
