@@ -18,7 +18,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench storm torture docs lock clean
-.PHONY: fuzz chaos-airflow chaos-dagster screenshots
+.PHONY: newcomer fuzz chaos-airflow chaos-dagster screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,9 @@ chaos-airflow: $(READY) ## Airflow with Celery, every failure once, then HOURS=2
 chaos-dagster: $(READY) ## the same with Dagster, HOURS=100: about 40 minutes on two cores
 	$(if $(SEED),,$(BIN)/python -m tests.real.chaos dagster --matrix --page $(PAGE))
 	$(BIN)/python -m tests.real.chaos dagster $(or $(HOURS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+newcomer: $(READY) ## follow the guides of Airflow and Dagster word for word, in fresh environments; ARGS=airflow
+	$(BIN)/python -m tests.newcomer $(ARGS)
 
 screenshots: $(READY) ## the pictures in docs/images, of real orchestrators; needs Chromium on the PATH
 	$(BIN)/python -m tests.screenshots $(ARGS)

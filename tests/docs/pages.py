@@ -9,7 +9,7 @@ from typing import Literal
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = {"console", "sh", "python", "toml", "yaml", "json", "text"}
 
-Tier = Literal["test", "real", "none"]
+Tier = Literal["test", "real", "newcomer", "none"]
 
 _PART = re.compile(
     r"^\#+\ (?P<heading>[^\n]+)$"
@@ -52,7 +52,7 @@ class Page:
 
     def of(self, tier: Tier) -> list[Block]:
         """Return the blocks that a tier runs: `real` runs those of `test` as well."""
-        tiers = {"test"} if tier == "test" else {"test", "real"}
+        tiers = {"test", "real"} if tier == "real" else {tier}
         chosen = [block for block in self.blocks if block.tier in tiers]
         return chosen if any(block.tier == tier for block in chosen) else []
 
@@ -88,7 +88,7 @@ def _blocks(page: str, text: str) -> Iterator[Block]:
             message = f"{page}:{line}: language {language!r} is none of {sorted(LANGUAGES)}"
             raise ValueError(message)
         notes = _notes(f"{page}:{line}", part["notes"])
-        tier: Tier = "real" if notes.get("run") else "none" if "not run" in notes else "test"
+        tier: Tier = notes.get("run") or ("none" if "not run" in notes else "test")  # type: ignore[assignment] # checked by _notes
         yield Block(
             page,
             line,
@@ -106,7 +106,7 @@ def _notes(place: str, comments: str) -> dict[str, str]:
     notes = {}
     for comment in comments.splitlines():
         match = _NOTE.fullmatch(comment)
-        if not match or (match["name"] == "run" and match["value"] != "real"):
+        if not match or (match["name"] == "run" and match["value"] not in ("real", "newcomer")):
             message = f"{place}: {comment} is no marker"
             raise ValueError(message)
         notes[match["name"]] = match["value"]

@@ -1,0 +1,1 @@
+"""A newcomer follows a guide word for word, on a machine that has nothing."""
