@@ -225,6 +225,11 @@ class Candidate(Tree):
         return f"the candidate for {self.into!r}"
 
     @property
+    def undeclared(self) -> tuple[str, ...]:
+        """The messages of the reads that were refused because the gate does not declare them."""
+        return tuple(self._declared.refused)
+
+    @property
     def commit(self) -> Commit:
         """The commit that would be published; the gate may read the fields that it declares."""
         return cast(Commit, self._guarded("commit"))

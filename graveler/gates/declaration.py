@@ -6,7 +6,7 @@ small JSON values that are equal in every process.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any, Final
 
@@ -91,11 +91,13 @@ class Declared:
         gate: Name of the gate.
         prefixes: Prefixes of the paths.
         reads: The extent and the other inputs.
+        refused: The messages of the reads that were refused; a check may have caught the error.
     """
 
     gate: str
     prefixes: tuple[str, ...]
     reads: tuple[str, ...]
+    refused: list[str] = field(default_factory=list, compare=False)
 
     @property
     def anything(self) -> bool:
@@ -121,7 +123,7 @@ class Declared:
         kept = {read for read in self.reads if name not in _SCOPES or read not in _SCOPES}
         wanted = sorted({*kept, name} - {CONTENT}) or [CONTENT]
         way = repr(wanted[0]) if len(wanted) == 1 else f"{{{', '.join(map(repr, wanted))}}}"
-        raise InvalidInputError(
+        raise self._refusal(
             f"gate {self.gate!r} reads {what or _INPUTS.get(name, name)}, which it does not "
             f"declare, so that its verdict would hold where that is another: give it reads={way}"
         )
@@ -135,11 +137,15 @@ class Declared:
         if self.anything or prefix.startswith(self.prefixes):
             return
         declared = ", ".join(map(repr, self.prefixes))
-        raise InvalidInputError(
+        raise self._refusal(
             f"gate {self.gate!r} reads {prefix!r}, which is not below what it declares "
             f"({declared}): ask for that prefix only, name the other one too by also=({prefix!r},), "
             "or give the gate no prefix, so that it judges whenever anything changes"
         )
+
+    def _refusal(self, message: str) -> InvalidInputError:
+        self.refused.append(message)
+        return InvalidInputError(message)
 
 
 EVERYTHING: Final = Declared("", ("",), (ANYTHING,))

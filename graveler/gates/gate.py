@@ -247,6 +247,8 @@ def ask(gate: Gate, candidate: Candidate) -> Answer:
     try:
         with judging(gate.name):
             answer = _read(gate.check(view), gate.check)
+        if view.undeclared:  # the check caught the error of the read
+            answer = died(view.undeclared[0])
     except AssertionError as refusal:
         answer = Answer(False, shortened(_assertion(refusal), LONGEST_REASON))
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - any failure is an answer

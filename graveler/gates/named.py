@@ -67,7 +67,11 @@ class NamedGate:
             allowed: Modules that the gate may come from; None if the caller names it directly.
         """
         options = {name: value for name, value in self.options.items() if name in OPTIONS}
-        return replace(as_gate(self._check(allowed)), **options)
+        try:
+            check = self._check(allowed)
+        except (SystemExit, GeneratorExit) as error:
+            raise ImportError(f"{self.check} ends the process: {error!r}") from error
+        return replace(as_gate(check), **options)
 
     def _check(self, allowed: Collection[str] | None) -> Gate | Check:
         if ":" not in self.check:

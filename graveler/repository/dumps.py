@@ -2,8 +2,9 @@
 
 import os
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from graveler.committed import EMPTY_METARANGE, RangeStore
 from graveler.errors import (
@@ -11,6 +12,7 @@ from graveler.errors import (
     InvalidInputError,
     NotFoundError,
     ObjectNotFoundError,
+    ProtectedBranchError,
 )
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord
@@ -87,6 +89,7 @@ def restore(stores: Stores, path: Path) -> Contents:
         CorruptionError: It is damaged, or a commit is not what its id says.
         ObjectNotFoundError: The storage lacks a tree that its refs name.
         AlreadyExistsError: Branches or tags of the same names are at other commits.
+        ProtectedBranchError: A rule that only the repository has concerns a branch of the dump.
     """
     contents = read_dump(path)
     check_storage(stores.ranges, contents)
@@ -102,6 +105,7 @@ def check_room(refs: Refs, contents: Contents) -> None:
 
     Raises:
         AlreadyExistsError: Branches or tags of these names are at other commits.
+        ProtectedBranchError: A rule that only the repository has concerns a branch of the dump.
     """
     taken = []
     for name, (head, _) in contents.branches.items():
@@ -117,6 +121,37 @@ def check_room(refs: Refs, contents: Contents) -> None:
             f"{', '.join(taken[:_SHOWN])}{more}: at other commits than in the dump, and nothing was "
             "written; restore it into a new repository, or delete them first"
         )
+    _check_rules(refs, contents)
+
+
+def _check_rules(refs: Refs, contents: Contents) -> None:
+    """Refuse a dump that would create or move a branch past rules that only the repository has.
+
+    Rules that the dump has too were in force when its branches were moved.
+
+    Raises:
+        ProtectedBranchError: A rule of protection or required gates concern such a branch.
+    """
+    here: dict[str, dict[str, Any]] = {
+        "protection": dict(refs.protection.rules()),
+        "required gates": dict(refs.requirements.rules()),
+    }
+    dumped: dict[str, dict[str, Any]] = {
+        "protection": dict(contents.rules),
+        "required gates": dict(contents.gates),
+    }
+    for name, (head, _) in contents.branches.items():
+        record = refs.branches.find(name)
+        if record is not None and record.commit_id == head:
+            continue
+        for kind, rules in here.items():
+            for pattern, rule in rules.items():
+                if fnmatchcase(name, pattern) and dumped[kind].get(pattern) != rule:
+                    raise ProtectedBranchError(
+                        f"branch {name!r} would be restored past the {kind} of {pattern!r}, which "
+                        "the dump does not have, and nothing was written; restore it into a new "
+                        "repository, or remove that rule first"
+                    )
 
 
 def _is_bare(refs: Refs, record: BranchRecord) -> bool:

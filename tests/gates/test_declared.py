@@ -1,5 +1,7 @@
 """A gate reads what it declares, and what it declares is what its verdict is kept under."""
 
+from contextlib import suppress
+
 import pytest
 
 import graveler
@@ -69,6 +71,17 @@ def test_what_is_not_declared_cannot_be_read(repo, name):
     assert f"{name!r}" in verdict.reason.partition("give it reads=")[2], verdict.reason
 
 
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_gate_that_catches_the_refusal_has_died(repo, isolated):
+    def careless(candidate):
+        with suppress(InvalidInputError):
+            candidate.get("u/old")
+
+    verdict = asked(repo, Gate("careless", careless, prefix="t/", isolated=isolated))
+    assert verdict.died
+    assert "also=('u/old',)" in verdict.reason
+
+
 @pytest.mark.parametrize("name", READS)
 def test_what_is_declared_can(repo, name):
     def reads(candidate):
@@ -105,13 +118,16 @@ def test_a_gate_of_changes_reads_only_the_changed_files(repo):
         assert candidate.get("t/new") == candidate.open("t/new").read() == b"1"
         assert candidate.read("t/new", 0, 5) == b"1"
         assert not candidate.before.exists("t/new")
-        with pytest.raises(InvalidInputError, match="'t/old', which does not change"):
-            candidate.get("t/old")
-        with pytest.raises(InvalidInputError, match="files beside those that change"):
-            list(candidate.before.entries("t/"))
 
     verdict = asked(repo, Gate("g", reads, reads="changes"))
     assert verdict.passed, verdict.reason
+    for read, reason in (
+        (lambda c: c.get("t/old"), "'t/old', which does not change"),
+        (lambda c: list(c.before.entries("t/")), "files beside those that change"),
+    ):
+        verdict = asked(repo, Gate("g", read, reads="changes"))
+        assert verdict.died
+        assert reason in verdict.reason
 
 
 def test_what_a_candidate_is_called_tells_no_more(repo):

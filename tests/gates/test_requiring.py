@@ -10,11 +10,13 @@ from graveler import checks
 from graveler.errors import (
     GateFailedError,
     InvalidInputError,
+    MissingDependencyError,
     NoChangesError,
     OutcomeUnknownError,
     RefNotFoundError,
 )
 from graveler.gates import Gate, named
+from graveler.gates.named import NamedGate
 from graveler.refs.settings import Requirements
 from tests.gates import samples
 from tests.harness.programs import output_of
@@ -169,8 +171,18 @@ def test_a_gate_that_cannot_be_imported_refuses_with_the_remedy(repo, monkeypatc
     with pytest.raises(GateFailedError, match="graveler gates drop 'main'") as caught:
         commit(repo, "main", "good/1")
     assert "cannot be made here (AttributeError" in str(caught.value)
-    repo.gates.drop("main")
-    assert repo.branch("main").commit("good")
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_gate_whose_module_exits_refuses(monkeypatch, tmp_path, code):
+    (tmp_path / f"exiting{code}.py").write_text(f"raise SystemExit({code})\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    path, reason = f"exiting{code}:gate", rf"ends the process: SystemExit\({code}\)"
+    required = NamedGate(path).gate("main", {f"exiting{code}"})
+    with pytest.raises(MissingDependencyError, match=reason):
+        required.check(None)
+    with pytest.raises(InvalidInputError, match=reason):
+        named(path)
 
 
 def test_a_gate_required_and_given_is_asked_once(repo):

@@ -5,7 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from graveler import checks
+from graveler.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    ProtectedBranchError,
+)
 from graveler.fsck import fsck
 from graveler.lake.factory import connect
 from graveler.process import Inline
@@ -225,3 +231,31 @@ def test_a_branch_that_moves_while_a_dump_is_restored_stays(full, tmp_path, monk
     with pytest.raises(AlreadyExistsError, match="was moved while the dump was restored"):
         fresh.restore_refs(tmp_path / "refs")
     assert fresh.commit("main").message == "quicker"
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("rule", ["gates", "protection"])
+def test_a_restore_bypasses_no_rule_that_came_later(repo, tmp_path, rule, deleted):
+    dump = tmp_path / "refs"
+    release = repo.create_branch("release-1", "main")
+    bad = commit(release, "bad", bad="1")
+    repo.dump_refs(dump)
+    if deleted:
+        repo.delete_branch("release-1")
+    else:
+        release.reset("main")
+    if rule == "gates":
+        repo.gates.require("release-*", checks.only_within("good/"))
+    else:
+        repo.protection.add("release-*", ["merge"])
+    with pytest.raises(ProtectedBranchError, match="remove that rule first"):
+        repo.restore_refs(dump)
+    names = {record.name for record in repo.branches()}
+    assert "release-1" not in names or repo.commit("release-1") != bad
+
+    if rule == "gates":
+        repo.gates.drop("release-*")
+    else:
+        repo.protection.remove("release-*")
+    repo.restore_refs(dump)
+    assert repo.commit("release-1") == bad
