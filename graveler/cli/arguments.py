@@ -64,7 +64,10 @@ class Address(NamedTuple):
         """
         address = cls.parse(text)
         if not address.path:
-            raise UsageError(f"{text!r} names no path: give REF:PATH, as in main:input/a.csv")
+            raise UsageError(
+                f"{text!r} names no path: give REF:PATH, as in main:input/a.csv, or :PATH on the "
+                "default branch"
+            )
         return address
 
 

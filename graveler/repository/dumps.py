@@ -16,6 +16,7 @@ from graveler.errors import (
 )
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord
+from graveler.objects.local_files import storage_errors
 from graveler.process import batches
 from graveler.reads.stores import Stores
 from graveler.refs import Refs, move
@@ -37,6 +38,8 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
     Raises:
         NotFoundError: Its folder does not exist.
         InvalidInputError: It is a folder, a pipe or a device.
+        ReadOnlyError: Its folder may not be written to.
+        StorageFullError: The disk is full.
     """
     if path.is_dir():
         raise InvalidInputError(f"{path} is a folder: name a file for the dump")
@@ -52,14 +55,15 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
         splitting=(rule.min_bytes, rule.max_bytes, rule.raggedness),
     )
     beside = path.with_name(f".{path.name}.{stores.ids.unique()}")
-    try:
-        with beside.open("xb") as file:
-            contents = write_dump(stores.refs, header, file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with storage_errors(f"write {path}", writing=True):
+        try:
+            with beside.open("xb") as file:
+                contents = write_dump(stores.refs, header, file)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
     return contents
 
 

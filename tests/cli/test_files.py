@@ -107,6 +107,8 @@ def test_the_standard_input_is_put_with_type_and_pairs(cli, folder):
         (["missing.csv", "main:x"], "missing.csv"),
         ([".", "main:x"], "-r"),
         (["graveler.toml", "main:x", "-r"], "without -r"),
+        (["graveler.toml", "a/x"], "or :PATH on the default branch"),
+        (["-", "a/x"], "or :PATH on the default branch"),
         (["graveler.toml", "main:x", "--meta", "nothing"], "NAME=VALUE"),
     ],
 )

@@ -33,6 +33,8 @@ def test_rules_are_set_shown_and_taken_away(cli, folder):
     [
         (("keep",), "give --days, --count or both, or --everything"),
         (("keep", "--everything", "--days", "1"), "give --days, --count or both"),
+        (("keep", "", "--count", "1"), "pattern=''"),
+        (("forget", ""), "pattern=''"),
         (("keep", "--count", "0"), "count=0: give a whole number from 1 on"),
         (("mark", "--window", "7"), "--window '7': give a number and d, h, m or s"),
         (("run", "--grace", "-1d"), "--grace '-1d': give a number"),

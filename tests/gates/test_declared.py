@@ -121,13 +121,19 @@ def test_a_gate_of_changes_reads_only_the_changed_files(repo):
 
     verdict = asked(repo, Gate("g", reads, reads="changes"))
     assert verdict.passed, verdict.reason
-    for read, reason in (
+
+
+@pytest.mark.parametrize(
+    ("read", "reason"),
+    [
         (lambda c: c.get("t/old"), "'t/old', which does not change"),
         (lambda c: list(c.before.entries("t/")), "files beside those that change"),
-    ):
-        verdict = asked(repo, Gate("g", read, reads="changes"))
-        assert verdict.died
-        assert reason in verdict.reason
+    ],
+)
+def test_a_gate_of_changes_reads_no_other_files(repo, read, reason):
+    verdict = asked(repo, Gate("g", read, reads="changes"))
+    assert verdict.died
+    assert reason in verdict.reason
 
 
 def test_what_a_candidate_is_called_tells_no_more(repo):

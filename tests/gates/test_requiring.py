@@ -2,6 +2,7 @@
 
 from functools import partial
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +16,7 @@ from graveler.errors import (
     OutcomeUnknownError,
     RefNotFoundError,
 )
-from graveler.gates import Gate, named
+from graveler.gates import Candidate, Gate, named
 from graveler.gates.named import NamedGate
 from graveler.refs.settings import Requirements
 from tests.gates import samples
@@ -180,7 +181,7 @@ def test_a_gate_whose_module_exits_refuses(monkeypatch, tmp_path, code):
     path, reason = f"exiting{code}:gate", rf"ends the process: SystemExit\({code}\)"
     required = NamedGate(path).gate("main", {f"exiting{code}"})
     with pytest.raises(MissingDependencyError, match=reason):
-        required.check(None)
+        required.check(Mock(spec=Candidate))
     with pytest.raises(InvalidInputError, match=reason):
         named(path)
 

@@ -153,6 +153,8 @@ def _put(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Put a file, or a folder of them, on a branch; commit makes it stay."""
     name, path = Address.parse(target)
+    if not path and "/" in name:  # a path without a colon, or a name that no branch has
+        Address.of_file(target)
     file = Path(source)
     pairs = read_pairs(meta)
     if recursive:

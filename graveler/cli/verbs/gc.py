@@ -41,7 +41,7 @@ _Window = Annotated[
     ),
 ]
 _Pattern = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="[PATTERN]", help="Branches, as `main` or `run-*`; without one, all others."
     ),
@@ -132,7 +132,7 @@ def _rules(session: Session) -> None:
 @verb(_gc, "keep")
 def _keep(
     session: Session,
-    pattern: _Pattern = "",
+    pattern: _Pattern = None,
     *,
     days: Annotated[
         float | None,
@@ -149,14 +149,14 @@ def _keep(
     """
     if everything == (days is not None or count is not None):
         raise UsageError("give --days, --count or both, or --everything")
-    rules = session.repository.gc.keep(pattern or None, days=days, count=count)
+    rules = session.repository.gc.keep(pattern, days=days, count=count)
     _show_rules(session, rules)
 
 
 @verb(_gc, "forget")
-def _forget(session: Session, pattern: _Pattern = "") -> None:
+def _forget(session: Session, pattern: _Pattern = None) -> None:
     """Remove the rule of a pattern, or the rule of all other branches."""
-    _show_rules(session, session.repository.gc.forget(pattern or None))
+    _show_rules(session, session.repository.gc.forget(pattern))
 
 
 def _show_rules(session: Session, rules: "Retention") -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from graveler.clock import unix_us
 from graveler.committed import EMPTY_METARANGE
-from graveler.errors import StateError
+from graveler.errors import PermissionDeniedError, ReadOnlyError, StateError
 from graveler.gc.marks import FOLDER, Kind, Tally, store_now
 from graveler.gc.reachability.graph import CommitGraph
 from graveler.gc.reachability.retention import Line, kept_commits
@@ -81,7 +81,11 @@ class Survey:
         self._grace = round(grace * 1e6)
         # refs of its own: those of the repository remember commits
         self._refs = Refs(stores.kv, stores.uid, clock=stores.clock, ids=stores.ids)
-        self.now = store_now(stores.objects, stores.uid)
+        try:
+            self.now = store_now(stores.objects, stores.uid)
+        except (PermissionDeniedError, ReadOnlyError):
+            # only a dry run gets further: a mark writes to the storage too
+            self.now = unix_us(stores.clock.now())
         self.trees = Trees(stores, scratch)
         self.roots = Roots(stores, scratch, runs)
         self.unknown = _Unknown()

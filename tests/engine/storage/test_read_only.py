@@ -86,6 +86,7 @@ READING = {
     ("reflog", "main"): "create",
     ("gc", "rules"): "everything",
     ("gc", "list"): "",
+    ("gc", "run", "--dry-run"): "nothing",
     ("fsck", "--checksums"): "flights: sound",
 }
 
@@ -129,6 +130,13 @@ def test_every_verb_that_writes_says_that_it_may_not(sealed):
         assert "read-only" in error["message"]
         assert "user id" in error["message"]
     assert everything(sealed) == before
+
+
+def test_a_dump_into_a_sealed_folder_names_the_file(sealed):
+    ((code, _, err),) = called(sealed, ("refs", "dump", str(sealed / "refs"), "--json"))
+    error = json.loads(err)["error"]
+    assert (code, error["code"]) == (1, "read-only")
+    assert error["message"].startswith(f"write {sealed / 'refs'}: ")
 
 
 def test_what_may_be_written_to_again_goes_on(sealed, tmp_path):
