@@ -5,9 +5,10 @@ import sys
 import graveler
 from graveler.errors import GateFailedError
 
-main = graveler.open(sys.argv[1]).repository("flights").branch("main")
-main.put("bad/1", b"1")
-try:
-    main.commit("bad")
-except GateFailedError as error:
-    print(error)
+with graveler.open(sys.argv[1]) as lake:
+    main = lake.repository("flights").branch("main")
+    main.put("bad/1", b"1")
+    try:
+        main.commit("bad")
+    except GateFailedError as error:
+        print(error)
