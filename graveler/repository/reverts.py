@@ -4,6 +4,7 @@ Both are three-way merges into the branch's head. A revert takes the commit as b
 source; a cherry-pick takes the parent as base and the commit as source.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
@@ -31,12 +32,15 @@ class Pick:
         strategy: ``source-wins`` (the applied changes) or ``dest-wins`` (the branch) in a conflict;
             None for neither.
         allow_empty: Make a commit also if nothing changes.
+        accepts: Called with the head of the branch that the changes are applied to; an exception
+            refuses. It is called again after a lost race.
     """
 
     commit: Commit
     parent: int | None = None
     strategy: str | None = None
     allow_empty: bool = False
+    accepts: Callable[[Commit], None] = lambda _: None
 
 
 def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
@@ -149,6 +153,7 @@ def _land(  # noqa: PLR0913 - two trees and what becomes of them
     what = f"{action} on {name}"
 
     def build(tip: Tip) -> BranchRecord:
+        pick.accepts(tip.head)
         for commit in (base, source):
             refuse_unpublished(stores, commit, tip.head)
             stores.refs.expired.check_nameable(commit.id)

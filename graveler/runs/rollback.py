@@ -28,6 +28,7 @@ from graveler.runs.state import Publish, RunEvent, RunState, last_change, with_r
 from graveler.values import value_identity
 
 _NAMED: Final = 5
+_RACES: Final = 5
 _Settled = Callable[[RunRecords, RunRecord], RunRecord]
 """Returns the record of a run with the publish that was interrupted, if it landed."""
 
@@ -100,6 +101,23 @@ def rollback(
 ) -> Rollback:
     """Revert what a run published, on its target; see `Runs.rollback`."""
     check_caller_pairs("rollback", metadata)
+    for _ in range(_RACES):
+        try:
+            return _rollback(records, key_or_commit, into, message, metadata)
+        except _NotLatest:
+            if records.find(key_or_commit) is None:
+                raise  # a commit, which the caller has chosen
+            # published since the latest one was looked up: that one is meant
+    return _rollback(records, key_or_commit, into, message, metadata)
+
+
+def _rollback(
+    records: RunRecords,
+    key_or_commit: str,
+    into: str | None,
+    message: str | None,
+    metadata: Mapping[str, str],
+) -> Rollback:
     record, publish = _published(records, key_or_commit, into, settle_publish)
     published = records.stores.refs.commits.get(publish.commit)
     commit = _reverting(records.stores, record, publish)
@@ -243,8 +261,15 @@ def _revert(
             "graveler.rollback": record.key,
         },
     )
+
+    def accepts(head: Commit) -> None:
+        _check_latest(stores, record, published, head)
+
+    pick = reverts.Pick(published, parent=1, accepts=accepts)
     try:
-        return reverts.revert(stores, publish.into, reverts.Pick(published, parent=1), spec)
+        return reverts.revert(stores, publish.into, pick, spec)
+    except _NotLatest:
+        raise
     except MergeConflictError as error:
         shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
         more = error.count - _NAMED
@@ -255,6 +280,28 @@ def _revert(
             error.conflicts,
             error.count,
         ) from error
+
+
+class _NotLatest(MergeConflictError):  # noqa: N818 - callers see a conflict
+    """A later publish of the run stands on the one that is to be rolled back."""
+
+
+def _check_latest(stores: Stores, record: RunRecord, published: Commit, head: Commit) -> None:
+    """Refuse if a later publish of the run is on the target: it would be left without these files."""
+    reverted = set()
+    for commit in log(stores.refs.commits, head.id, first_parent=True):
+        if commit.generation <= published.generation:
+            return
+        metadata = commit.metadata
+        if commit.id not in reverted and "graveler.revert" in metadata:
+            reverted.add(metadata["graveler.revert"])
+        own = metadata.get("graveler.run") == record.key and "graveler.published" in metadata
+        if own and commit.spans != () and commit.id not in reverted:
+            raise _NotLatest(
+                f"run {record.key!r} cannot be rolled back to before {published.id[:12]}: its attempt "
+                f"{metadata['graveler.attempt']} was published on top of that, as {commit.id[:12]}: "
+                "roll that back first"
+            )
 
 
 def _changed_by(conflict: Conflict) -> str:

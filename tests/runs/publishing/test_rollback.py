@@ -12,7 +12,7 @@ from graveler.errors import (
     RunNotFoundError,
     RunStateError,
 )
-from graveler.runs import RunState
+from graveler.runs import RunHandle, RunState
 from graveler.runs import rollback as readers
 from graveler.testing.faults import ProcessDied
 from tests.harness.operations.rollback import KEY, done, publish, take_back
@@ -395,3 +395,43 @@ def test_readers_are_known_of_a_run_whose_target_is_gone(repo):
         run.put("y", b"1")
     repo.delete_branch("side")
     assert [record.key for record in repo.runs.readers(KEY)] == ["reader"]
+
+
+def test_a_publish_beside_a_rollback_is_never_left_as_a_half():
+    """The attempt was forked from what is rolled back: its one file is no hour by itself."""
+    handles: list[RunHandle] = []
+
+    def prepare(repo):
+        done(repo)
+        run = repo.runs.open(KEY)
+        with run.step("other") as step:
+            step.put("b", b"1")
+        handles[:] = [run.handle]
+
+    def check(world, rolled_back, published):
+        repo = world.repo(scripted=False)
+        now = tree_of(repo.ref("main"))
+        if isinstance(published, MergeConflictError):
+            assert now == {"settled": "0"}
+        else:
+            assert rolled_back.publish.commit == published.commit.id
+            assert now == {"settled": "0", "a": "1"}
+
+    def publishes(repo):
+        return repo.runs.attach(handles[0]).publish()
+
+    interleave(prepare, take_back, publishes, check, least=4)
+
+
+def test_an_earlier_publish_is_not_rolled_back_under_a_later_one(repo, tree):
+    first = publish(repo, KEY, {"a": "1"}).commit
+    run = repo.runs.open(KEY)
+    with run.step("other") as step:
+        step.put("b", b"1")
+    run.publish()
+    with pytest.raises(MergeConflictError, match="attempt 2 was published on top of that"):
+        repo.runs.rollback(first)
+    assert tree(repo.ref("main")) == {"settled": "0", "a": "1", "b": "1"}
+    repo.runs.rollback(KEY)
+    repo.runs.rollback(first)
+    assert tree(repo.ref("main")) == {"settled": "0"}
