@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Lake,
         MergePreview,
         MergeResult,
+        OpenStep,
         Origin,
         PublishResult,
         Ref,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         RunRecord,
         RunState,
         Step,
+        attach,
         init,
         open,  # noqa: A004
     )
@@ -74,6 +76,7 @@ __all__ = [
     "MergeResult",
     "NoChangesError",
     "NotFoundError",
+    "OpenStep",
     "Origin",
     "OutcomeUnknownError",
     "ProtectedBranchError",
@@ -89,6 +92,7 @@ __all__ = [
     "Step",
     "Verdict",
     "__version__",
+    "attach",
     "checks",
     "errors",
     "gate",

@@ -100,6 +100,11 @@ def environment(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
+def program_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a program that this process starts: its own, and these variables."""
+    return {**os.environ, **variables}
+
+
 def _gate_modules() -> frozenset[str]:
     named = environment("GRAVELER_GATE_MODULES").replace(",", " ")
     return frozenset(named.split())

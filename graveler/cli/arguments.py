@@ -1,14 +1,20 @@
 """How the command line is read: addresses, pairs, lengths of time, rates, shared options."""
 
 import re
+import sys
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Annotated, Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from graveler import arguments
 from graveler.cli.failure import UsageError
+from graveler.errors import GravelerError
+
+if TYPE_CHECKING:
+    from graveler.gates import Gate
 
 _PARTS: Final = re.compile(r"([^:{]*@\{[^{}]*\}[^:]*|[^:]*):?(.*)", re.DOTALL)
 _STRATEGIES: Final = ("source-wins", "dest-wins")
@@ -130,3 +136,21 @@ def duration_text(seconds: float) -> str:
         if seconds and not seconds % size:
             return f"{seconds / size:g}{unit}"
     return f"{seconds:g}s"
+
+
+def load_gates(names: list[str] | None) -> "list[Gate]":
+    """Import the gates that are named, also from modules in the folder where one stands."""
+    from graveler.gates.named import named  # noqa: PLC0415 - only when a verb needs it
+
+    gates = []
+    for name in names or ():
+        if str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        try:
+            gates.append(named(name).made())
+        except (GravelerError, ImportError, AttributeError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"--gate {name!r}: give a built-in check, or MODULE:NAME of a gate that can be "
+                f"imported ({error})"
+            ) from None
+    return gates

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graveler.lake import Branch, Lake, Repository
     from graveler.process import Progress
     from graveler.reads import View
+    from graveler.runs import OpenStep, StepEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,10 @@ class Session:
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        opened = self.__dict__.get("step")
+        if opened is not None and kind is None:
+            opened.record_reads()
         for lake in self._opened:
             lake.close()
 
@@ -109,7 +113,7 @@ class Session:
         """The lake, opened; it is never created here."""
         from graveler.lake.factory import connect  # noqa: PLC0415 - only when a verb needs it
 
-        named = self.options.lake or environment("GRAVELER_LAKE")
+        named = self.options.lake or environment("GRAVELER_LAKE") or self.environment.location
         lake = connect(load_config(named or find_lake(Path.cwd())))
         self._opened.append(lake)
         return lake
@@ -122,7 +126,7 @@ class Session:
     @property
     def repository_name(self) -> str:
         """The name of that repository."""
-        named = self.options.repo or environment("GRAVELER_REPO")
+        named = self.options.repo or self.environment.repository or environment("GRAVELER_REPO")
         if named:
             return named
         names = self.lake.repositories()
@@ -138,18 +142,54 @@ class Session:
             "name one with --repo or GRAVELER_REPO"
         )
 
+    @cached_property
+    def environment(self) -> "StepEnvironment":
+        """The run and the step that the environment names."""
+        from graveler.runs import StepEnvironment  # noqa: PLC0415 - only when a verb needs it
+
+        return StepEnvironment.of()
+
+    @cached_property
+    def step(self) -> "OpenStep | None":
+        """The step that this program works in, opened by ``graveler run exec`` or a task.
+
+        Raises:
+            UsageError: The environment names a run, and no step of it is open.
+            FencedError: The try of the step is over.
+        """
+        given = self.environment
+        if not (given.run or given.step):
+            return None
+        if not given.is_open:
+            raise UsageError(
+                "GRAVELER_RUN is set, and no step of the run is open: start the command by "
+                "`graveler run exec --step NAME -- COMMAND`, or name the branch"
+            )
+        return self.repository.runs.open_step(given)
+
     @property
     def default_branch(self) -> str:
-        """The branch to use if none is named."""
-        return self.repository.stores.default_branch
+        """The branch to use if none is named: that of the step, else the repository's."""
+        return self.repository.stores.default_branch if self.step is None else self.step.name
+
+    def _is_step(self, name: str) -> bool:
+        return bool(self.environment.branch) and name == self.environment.branch
 
     def branch(self, name: str) -> "Branch":
         """Return a branch to write to; "" is the default branch."""
-        return self.repository.branch(name or self.default_branch)
+        name = name or self.default_branch
+        if self._is_step(name) and self.step is not None:
+            return self.step
+        return self.repository.branch(name)
 
     def view(self, ref: str) -> "View":
-        """Return a branch with its staged writes, or the commit of any other ref."""
+        """Return a branch with its staged writes, or the commit of any other ref.
+
+        In a step a commit is read as an input of the run.
+        """
         name = ref or self.default_branch
+        if self.environment.is_open and self.step is not None:
+            return self.step if self._is_step(name) else self.step.view(name)
         try:
             return self.repository.branch(name)
         except (RefNotFoundError, InvalidInputError):

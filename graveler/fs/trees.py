@@ -20,7 +20,7 @@ from graveler.model import Entry
 from graveler.reads import View
 from graveler.reads.listing import Scan
 from graveler.repository import Branch
-from graveler.runs import RunHandle
+from graveler.runs import RunHandle, StepEnvironment
 
 
 class Batch(threading.local):
@@ -121,6 +121,9 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             if self._run is None:  # one for all, for it remembers what was read and its lease
                 self._run = repository.runs.attach(handle)
             return self._run
+        given = StepEnvironment.of()
+        if given.branch and place == f"{given.repository}/{given.branch}":
+            return repository.runs.open_step(given)
         if place in self._fences:
             return Branch(repository.stores, address.ref, fence=self._fences[place])
         return repository.branch(address.ref)

@@ -1,5 +1,6 @@
 """The public face: it chooses drivers and forwards; decisions are made below."""
 
+from graveler.lake.attachment import attach
 from graveler.lake.factory import init, open  # noqa: A004
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
@@ -7,6 +8,7 @@ from graveler.reads import Ref
 from graveler.repository import Branch, MergePreview, MergeResult
 from graveler.runs import (
     Input,
+    OpenStep,
     Origin,
     Publish,
     PublishResult,
@@ -20,6 +22,8 @@ from graveler.runs import (
     Runs,
     RunState,
     Step,
+    StepEnvironment,
+    StepHandle,
     Why,
 )
 
@@ -29,6 +33,7 @@ __all__ = [
     "Lake",
     "MergePreview",
     "MergeResult",
+    "OpenStep",
     "Origin",
     "Publish",
     "PublishResult",
@@ -44,7 +49,10 @@ __all__ = [
     "RunState",
     "Runs",
     "Step",
+    "StepEnvironment",
+    "StepHandle",
     "Why",
+    "attach",
     "init",
     "open",
 ]

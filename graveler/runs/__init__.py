@@ -9,12 +9,14 @@ from graveler.runs.rollback import Rollback, RollbackPlan
 from graveler.runs.run import Run
 from graveler.runs.runs import Runs
 from graveler.runs.state import Publish, RunState
-from graveler.runs.step import Step
+from graveler.runs.steps.environment import OpenStep, StepEnvironment, StepHandle
+from graveler.runs.steps.step import Step
 
 __all__ = [
     "LEASE",
     "TTL",
     "Input",
+    "OpenStep",
     "Origin",
     "Publish",
     "PublishResult",
@@ -29,5 +31,7 @@ __all__ = [
     "RunTerms",
     "Runs",
     "Step",
+    "StepEnvironment",
+    "StepHandle",
     "Why",
 ]

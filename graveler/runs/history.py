@@ -19,7 +19,7 @@ from graveler.model import Commit
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
 from graveler.runs.record import RunRecord
-from graveler.runs.step import own_steps, work_of
+from graveler.runs.steps.step import own_steps, work_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.publishing import PublishResult, judge_run, publish
 from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.state import RunState
-from graveler.runs.step import Step, open_step
+from graveler.runs.steps.environment import StepHandle, environment_of
+from graveler.runs.steps.step import Step, open_step
 
 
 class Run(RunBranch):
@@ -92,6 +93,25 @@ class Run(RunBranch):
         return open_step(
             self._attempt, name=name, try_number=try_number, metadata=dict(metadata or {})
         )
+
+    def step_environment(
+        self, name: str, *, try_number: int = 1, metadata: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Return the variables by which another process opens and joins a step of this attempt.
+
+        That process is ``graveler run exec -- COMMAND``, or it calls ``graveler.attach()``. For a
+        step that this process has opened, see `Step.environment`.
+
+        Args:
+            name: Name of the step.
+            try_number: The caller's count of tries, stored in the commit.
+            metadata: Pairs for the commit.
+        """
+        name = text(name, "name", most=RUN_KEY_BYTES)
+        count(try_number, "try_number")
+        metadata = pairs(metadata, "metadata")
+        handle = StepHandle(name, try_number, dict(metadata or {}))
+        return environment_of(self, self.handle, handle)
 
     def undo_step(self, step: str, *, metadata: Mapping[str, str] | None = None) -> Commit | None:
         """Undo a step, as if it had run again and written nothing.

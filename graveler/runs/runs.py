@@ -43,6 +43,8 @@ from graveler.runs.records import RunRecords
 from graveler.runs.rollback import Rollback, RollbackPlan, plan, publishes, readers, rollback
 from graveler.runs.run import Run
 from graveler.runs.state import Publish, RunState
+from graveler.runs.steps.environment import STEP, OpenStep, StepEnvironment, open_step_of
+from graveler.runs.steps.step import Step
 
 _log = logging.getLogger(__name__)
 
@@ -113,6 +115,53 @@ class Runs:
                 f"run handle is of repository {handle.repository!r}, not {self._repository.name!r}"
             )
         return Run(Attempt(self._records, handle, None))
+
+    def handle_of(self, given: StepEnvironment) -> RunHandle:
+        """Return the handle of the run that environment variables name, by handle or by key.
+
+        Raises:
+            RunNotFoundError: No run has the key.
+            RunStateError: The run that the key names is not open.
+        """
+        return given.handle(self._records)
+
+    def open_step(self, given: StepEnvironment) -> OpenStep:
+        """Return the step that another process has opened and named by environment variables.
+
+        Raises:
+            FencedError: The try of the step is over.
+            InvalidInputError: The variables name no open step.
+        """
+        return open_step_of(self._records, given)
+
+    @contextmanager
+    def working(self, given: StepEnvironment) -> Iterator[Step | OpenStep]:
+        """Work in the step that environment variables name, for a ``with`` block.
+
+        A step that another process has opened is left to that process to join. A step still to be
+        opened is opened here, joins at the end of the block, and is dropped by an exception.
+
+        Raises:
+            FencedError: A newer attempt owns the run, or the try of the step is over.
+            InvalidInputError: The variables name no run, or no step.
+        """
+        if given.is_open:
+            step = self.open_step(given)
+            yield step
+            step.record_reads()
+            return
+        handle = given.handle(self._records)
+        if given.step is None:
+            raise InvalidInputError(
+                f"no step of run {handle.key!r} in the environment: set {STEP} to a name, or give "
+                "--step"
+            )
+        run, named = self.attach(handle), given.step
+        with (
+            run.renewing(),
+            run.step(named.name, try_number=named.try_number, metadata=named.metadata) as started,
+        ):
+            yield started
 
     def get(self, key: str) -> RunRecord:
         """Return the record of a run, or raise RunNotFoundError."""

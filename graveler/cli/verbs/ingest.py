@@ -1,19 +1,15 @@
 """``graveler ingest``: ticks of an ingestion branch, what is held or in quarantine, releases."""
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graveler.cli.arguments import MetaOption, read_pairs
-from graveler.cli.failure import GATE, UsageError
+from graveler.cli.arguments import MetaOption, load_gates, read_pairs
+from graveler.cli.failure import GATE
 from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import hour_shape, quarantine_shape, shape_of
 from graveler.cli.verb import verb
-from graveler.errors import GravelerError
-from graveler.gates import Gate, named
 
 if TYPE_CHECKING:
     from graveler.ingest import Hour, Ingestion, Quarantine
@@ -65,7 +61,7 @@ def _tick(  # noqa: PLR0913 - options
 ) -> None:
     """Commit what is staged, judge it, publish it; exit with 4 where it is held."""
     ingestion = session.repository.ingestion(
-        branch, into=into or session.default_branch, gates=_load(gate), on_refusal=on_refusal
+        branch, into=into or session.default_branch, gates=load_gates(gate), on_refusal=on_refusal
     )
     tick = ingestion.tick(hour or None, metadata=read_pairs(meta))
     session.out.show(hour_shape(tick), *_hour_lines(session, tick))
@@ -121,7 +117,7 @@ def _release(  # noqa: PLR0913 - options
 ) -> None:
     """Judge a quarantine again and publish it; its branch is deleted."""
     ingestion = session.repository.ingestion(
-        branch, into=into or session.default_branch, gates=_load(gate)
+        branch, into=into or session.default_branch, gates=load_gates(gate)
     )
     pairs = read_pairs(meta) if meta else None
     release = ingestion.release(name, strategy=strategy or None, metadata=pairs)
@@ -150,19 +146,3 @@ def _shelf_lines(kept: "Quarantine") -> list[str]:
         f"{kept.name}  since {kept.created:%Y-%m-%d %H:%M:%S}  {', '.join(kept.hours)}",
         f"  {printable(kept.refusal.reason)}",
     ]
-
-
-def _load(names: list[str] | None) -> list[Gate]:
-    """Import the gates that are named, also from modules in the folder where one stands."""
-    gates = []
-    for name in names or ():
-        if str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
-        try:
-            gates.append(named(name).made())
-        except (GravelerError, ImportError, AttributeError, TypeError, ValueError) as error:
-            raise UsageError(
-                f"--gate {name!r}: give a built-in check, or MODULE:NAME of a gate that can be "
-                f"imported ({error})"
-            ) from None
-    return gates

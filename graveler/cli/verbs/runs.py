@@ -13,6 +13,7 @@ from graveler.cli.output import printable
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
+from graveler.cli.verbs import programs
 
 if TYPE_CHECKING:
     from graveler.runs import Publish, RollbackPlan
@@ -31,6 +32,7 @@ _Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs of this group."""
+    programs.add_to(_run)
     app.add_typer(_run, name="run")
 
 

@@ -31,6 +31,7 @@ from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import drop_branch, replace_branch, run_head
 from graveler.runs.record import encode_inputs
 from graveler.runs.records import RunRecords
+from graveler.runs.steps.environment import StepHandle, environment_of
 from graveler.values import record_id, value_identity
 
 _log = logging.getLogger(__name__)
@@ -216,6 +217,17 @@ class Step(RunBranch):
             raise
         if error is not None:
             self._discard_quietly()
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which another process works in this step until it is joined.
+
+        ``graveler.attach()``, the verbs of the command line and ``grav://`` addresses take them
+        from the environment of their process; ``GRAVELER_URL`` is the address of the step's files.
+        They hold no secret, unless the lake's settings are in a variable themselves.
+        """
+        work = self._work
+        handle = StepHandle(work.step, work.try_number, dict(work.metadata), self._fence)
+        return environment_of(self, self.run, handle)
 
     def _keep(self) -> str:
         # the earlier try's writes are undone here: equal content written again is the same file

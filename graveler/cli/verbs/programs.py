@@ -1,0 +1,193 @@
+"""``graveler run open``, ``exec`` and ``publish``: a run of programs that are not Python."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from graveler.cli.arguments import (
+    MetaOption,
+    StrategyOption,
+    load_gates,
+    read_pairs,
+    read_strategy,
+)
+from graveler.cli.failure import UsageError
+from graveler.cli.output import printable
+from graveler.cli.session import Session
+from graveler.cli.shapes import shape_of
+from graveler.cli.verb import verb
+from graveler.config import program_environment
+
+if TYPE_CHECKING:
+    from graveler.runs import Run, StepEnvironment
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_NOT_EXECUTABLE: Final = 126
+_NOT_FOUND: Final = 127
+_SIGNALLED: Final = 128
+
+RunOption = Annotated[
+    str,
+    typer.Option(metavar="RUN", help="The run: its key, or its handle. Else GRAVELER_RUN."),
+]
+
+
+class ProgramError(UsageError):
+    """The program could not be started."""
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the verbs to the group ``graveler run``."""
+    verb(group, "open")(_open)
+    verb(group, "exec")(_exec)
+    verb(group, "publish")(_publish)
+
+
+def _open(
+    session: Session,
+    key: Annotated[str, typer.Argument(help="Names the run by what it makes: its hour.")],
+    *,
+    into: Annotated[
+        str, typer.Option(metavar="BRANCH", help="The branch that the run publishes to.")
+    ] = "",
+    meta: MetaOption = None,
+) -> None:
+    """Open a run, or the next attempt of one; print its handle, the value of GRAVELER_RUN."""
+    repository = session.repository
+    run = repository.runs.open(
+        key, into=into or repository.stores.default_branch, metadata=read_pairs(meta)
+    )
+    session.out.line(run.handle.to_json())
+
+
+def _publish(
+    session: Session,
+    *,
+    run: RunOption = "",
+    gate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:NAME", help="A gate to run; repeat for more."),
+    ] = None,
+    strategy: StrategyOption = "",
+) -> None:
+    """Publish a run: the gates run on what its branch would become, which then moves."""
+    work = _attached(session, run)
+    result = work.publish(load_gates(gate), strategy=read_strategy(strategy))
+    session.out.show(
+        shape_of(result),
+        f"run {printable(work.key)} is published into {work.into} by commit {result.commit.id}",
+    )
+
+
+def _attached(session: Session, named: str) -> "Run":
+    from graveler.runs import StepEnvironment  # noqa: PLC0415 - only when a verb needs it
+
+    runs = session.repository.runs
+    return runs.attach(runs.handle_of(StepEnvironment.of(run=named)))
+
+
+def _exec(
+    session: Session,
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
+    ],
+    *,
+    run: RunOption = "",
+    step: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the step. Else GRAVELER_STEP.")
+    ] = "",
+    try_number: Annotated[
+        int, typer.Option("--try", metavar="N", min=0, help="Count of tries, for the commit.")
+    ] = 0,
+    meta: MetaOption = None,
+) -> None:
+    """Run a program in a step of a run, which joins the run if the program exits with 0.
+
+    The program gets the step by its environment: the verbs of graveler, graveler.attach() and
+    grav:// addresses (GRAVELER_URL is that of the step) work on the branch of the step. Any other
+    exit code, or a signal, drops what it wrote, and is the exit code of this command.
+    """
+    given = _step_to_open(session, run, step, try_number, read_pairs(meta))
+    with session.repository.runs.working(given) as work:
+        code = _run_program(command, program_environment(work.environment()))
+        if code:
+            sys.stderr.write(
+                f"step {printable(work.step)} of run {printable(work.run.key)} is dropped: "
+                f"{printable(command[0])} ended with exit code {code}\n"
+            )
+            raise typer.Exit(code)
+    sys.stderr.write(_summary(work) + "\n")
+
+
+def _step_to_open(
+    session: Session, run: str, step: str, try_number: int, metadata: dict[str, str]
+) -> "StepEnvironment":
+    """Return the step that the options and the environment name."""
+    from graveler.runs import StepEnvironment, StepHandle  # noqa: PLC0415 - as above
+
+    given = StepEnvironment.of(run=run, step=step)
+    if not given.run:
+        raise UsageError("no run is named: give --run KEY, or set GRAVELER_RUN")
+    if given.step is None:
+        raise UsageError("no step is named: give --step NAME, or set GRAVELER_STEP")
+    if given.is_open:
+        raise UsageError(
+            f"this program works in step {given.step.name!r} already: give another --step, or "
+            "start the command without `graveler run exec`"
+        )
+    named = given.step
+    pairs = {**named.metadata, **metadata}
+    return StepEnvironment(given.run, StepHandle(named.name, try_number or named.try_number, pairs))
+
+
+def _summary(work: Any) -> str:
+    what = f"step {printable(work.step)} of run {printable(work.run.key)}"
+    if work.result is None:
+        return f"{what} changed nothing"
+    return f"{what} joined by commit {work.result.id}"
+
+
+def _run_program(command: Sequence[str], variables: dict[str, str]) -> int:
+    """Run a program to its end; return its exit code, 128 and the signal if one ended it."""
+    sys.stdout.flush()
+    received: list[int] = []
+    try:
+        with _forwarding(received) as processes:
+            process = subprocess.Popen(command, env=variables)  # noqa: S603 - what it is for
+            processes.append(process)
+            for number in received:  # one that came before the program was started
+                process.send_signal(number)
+            code = process.wait()
+    except FileNotFoundError:
+        sys.stderr.write(f"error: no program {command[0]!r} on the PATH; nothing was written\n")
+        return _NOT_FOUND
+    except OSError as error:
+        sys.stderr.write(f"error: cannot start {command[0]!r}: {error.strerror}\n")
+        return _NOT_EXECUTABLE
+    if code < 0:
+        return _SIGNALLED - code
+    # a program that exits with 0 after a signal to stop may have stopped halfway
+    return _SIGNALLED + received[0] if received and not code else code
+
+
+@contextmanager
+def _forwarding(received: list[int]) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    """Forward the signals by which this command is stopped to the program, for a ``with`` block."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def forward(number: int, _: object) -> None:
+        received.append(number)
+        for process in processes:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in _SIGNALS}
+    try:
+        yield processes
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,230 @@
+"""Environment variables by which a program works in a step of a run.
+
+``GRAVELER_RUN`` names the run: the handle of an attempt as JSON, or a run's key. ``GRAVELER_STEP``
+names the step: its name, or a `StepHandle` as JSON. A handle with a fence is an open step, which the
+process that opened it joins; a name or a handle without a fence is a step still to be opened.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Final, Self
+
+from graveler.config import environment, lake_environment
+from graveler.errors import CorruptionError, FencedError, InvalidInputError, RunStateError
+from graveler.names import step_branch
+from graveler.records import Fields, decode_json, encode_json
+from graveler.runs.attempt import Attempt, RunBranch
+from graveler.runs.record import RunHandle
+from graveler.runs.records import RunRecords
+from graveler.runs.state import RunState
+
+RUN: Final = "GRAVELER_RUN"
+STEP: Final = "GRAVELER_STEP"
+REPOSITORY: Final = "GRAVELER_REPO"
+URL: Final = "GRAVELER_URL"
+_EXEC: Final = "`graveler run exec --run KEY --step NAME -- COMMAND`"
+
+
+@dataclass(frozen=True, slots=True)
+class StepHandle:
+    """A step of a run, for another process.
+
+    Attributes:
+        name: Name of the step.
+        try_number: The caller's count of tries, stored in the commit.
+        metadata: Pairs for the commit.
+        fence: Of the open try; "" if the step is still to be opened.
+    """
+
+    name: str
+    try_number: int = 1
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    fence: str = ""
+
+    def to_json(self) -> str:
+        """Return the handle as text."""
+        return encode_json(asdict(self)).decode("utf-8", "surrogatepass")
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the handle of its JSON text, or of a step's name.
+
+        Raises:
+            InvalidInputError: It begins as JSON, and is no handle.
+        """
+        if not text.startswith("{"):
+            return cls(text)
+        what = "step handle"
+        try:
+            handle = Fields(decode_json(text.encode("utf-8", "surrogatepass"), what), what)
+            return cls(
+                handle.text("name"),
+                handle.number("try_number"),
+                handle.pairs("metadata"),
+                handle.text("fence"),
+            )
+        except CorruptionError as error:
+            raise InvalidInputError(f"not a step handle ({error}): {text[:80]!r}") from error
+
+
+@lru_cache(maxsize=16)  # a filesystem reads the environment for each file
+def _run_of(text: str) -> RunHandle | str:
+    return RunHandle.from_json(text) if text.startswith("{") else text
+
+
+@lru_cache(maxsize=16)
+def _step_of(text: str) -> StepHandle | None:
+    return StepHandle.from_text(text) if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnvironment:
+    """The run and the step that environment variables name.
+
+    Attributes:
+        run: The handle of an attempt, or the key of a run, or "".
+        step: The step; None if none is named.
+    """
+
+    run: RunHandle | str
+    step: StepHandle | None
+
+    @classmethod
+    def of(
+        cls, variables: Mapping[str, str] | None = None, *, run: str = "", step: str = ""
+    ) -> Self:
+        """Read the variables.
+
+        Args:
+            variables: The environment; by default that of this process.
+            run: Replaces ``GRAVELER_RUN`` if it is given.
+            step: Replaces ``GRAVELER_STEP`` if it is given.
+
+        Raises:
+            InvalidInputError: One of them begins as JSON, and is no handle.
+        """
+        read = environment if variables is None else variables.get
+        given = cls(_run_of(run or read(RUN, "")), _step_of(read(STEP, "")))
+        if not step or (given.step is not None and given.step.name == step):
+            return given
+        return cls(given.run, StepHandle(step))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a process has opened the step, and joins it."""
+        return self.step is not None and bool(self.step.fence)
+
+    @property
+    def repository(self) -> str:
+        """Name of the run's repository, or ""."""
+        return self.run.repository if isinstance(self.run, RunHandle) else ""
+
+    @property
+    def location(self) -> str:
+        """The location of the run's lake, or ""."""
+        return self.run.location if isinstance(self.run, RunHandle) else ""
+
+    @property
+    def branch(self) -> str:
+        """Name of the branch of the open step, or ""."""
+        if self.step is None or not self.is_open or not isinstance(self.run, RunHandle):
+            return ""
+        return step_branch(self.run.branch, self.step.name)
+
+    def handle(self, records: RunRecords) -> RunHandle:
+        """Return the handle of the run; of a key, that of the present attempt.
+
+        Raises:
+            InvalidInputError: No run is named, or one of another repository.
+            RunNotFoundError: No run has the key.
+            RunStateError: The run is not open.
+        """
+        stores = records.stores
+        if isinstance(self.run, RunHandle):
+            if self.run.repository != stores.name:
+                raise InvalidInputError(
+                    f"{RUN} is a run of repository {self.run.repository!r}, not of {stores.name!r}: "
+                    f"leave {REPOSITORY} and --repo out"
+                )
+            return self.run
+        if not self.run:
+            raise InvalidInputError(
+                f"no run in the environment: {RUN} is not set; start the program with {_EXEC}"
+            )
+        record = records.get(self.run)
+        if record.state is not RunState.OPEN:
+            raise RunStateError(
+                f"run {record.key!r} is {record.state}, and only an open run takes steps: open its "
+                f"next attempt first, with `graveler run open {record.key!r}`"
+            )
+        return RunHandle.of(record, location=stores.location, repository=stores.name)
+
+
+def environment_of(branch: RunBranch, handle: RunHandle, step: StepHandle) -> dict[str, str]:
+    """Return the variables by which another process works in a step of the run."""
+    stores = branch.repository
+    variables = {
+        **(lake_environment(stores.location) if stores.location else {}),
+        REPOSITORY: stores.name,
+        RUN: handle.to_json(),
+        STEP: step.to_json(),
+    }
+    if step.fence:
+        variables[URL] = f"grav://{stores.name}/{step_branch(handle.branch, step.name)}"
+    return variables
+
+
+class OpenStep(RunBranch):
+    """A step that another process has opened, to read and write; that process joins it.
+
+    Attributes:
+        run: The handle of the run.
+        step: Name of the step.
+        try_number: The caller's count of tries.
+    """
+
+    def __init__(self, attempt: Attempt, step: StepHandle) -> None:
+        super().__init__(attempt, step_branch(attempt.handle.branch, step.name), fence=step.fence)
+        self.run = attempt.handle
+        self.step = step.name
+        self.try_number = step.try_number
+        self._handle = step
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which another process works in this step."""
+        return environment_of(self, self.run, self._handle)
+
+    def check(self) -> None:
+        """Check that this try of the step is still open.
+
+        Raises:
+            FencedError: It is over: it joined, failed, or was replaced by a newer try.
+        """
+        record = self.repository.refs.branches.find(self.name)
+        if record is None or record.fence != self._fence:
+            raise FencedError(
+                f"step {self.step!r} of run {self.run.key!r} is not open any more: the process that "
+                "opened it has ended, or a newer try has replaced it. The variables "
+                f"{RUN} and {STEP} are stale: start the program again with {_EXEC}"
+            )
+
+    def record_reads(self) -> None:
+        """Record on the run what was read here; the step's process does not see it."""
+        if self._reads.new:
+            self.renew()
+
+
+def open_step_of(records: RunRecords, given: StepEnvironment) -> OpenStep:
+    """Return the open step that the environment names, checked.
+
+    Raises:
+        FencedError: The try of the step is over.
+    """
+    if given.step is None or not given.is_open or not isinstance(given.run, RunHandle):
+        raise InvalidInputError(
+            f"no step is open in the environment: start the program with {_EXEC}"
+        )
+    step = OpenStep(Attempt(records, given.handle(records), None), given.step)
+    step.check()
+    return step
