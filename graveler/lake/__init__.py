@@ -22,8 +22,6 @@ from graveler.runs import (
     Runs,
     RunState,
     Step,
-    StepEnvironment,
-    StepHandle,
     Why,
 )
 
@@ -49,8 +47,6 @@ __all__ = [
     "RunState",
     "Runs",
     "Step",
-    "StepEnvironment",
-    "StepHandle",
     "Why",
     "attach",
     "init",

@@ -79,7 +79,11 @@ def _publish(
     work = _attached(session, run)
     result = work.publish(load_gates(gate), strategy=read_strategy(strategy))
     session.out.show(
-        shape_of(result),
+        {
+            "commit": shape_of(result.commit),
+            "already": result.already,
+            "verdicts": shape_of(result.verdicts),
+        },
         f"run {printable(work.key)} is published into {work.into} by commit {result.commit.id}",
     )
 
