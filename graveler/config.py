@@ -86,7 +86,10 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "kv": frozenset({"uri"}),
     "storage": frozenset({"uri"}),
     "s3": frozenset(
-        {"endpoint_url", "region", "access_key", "secret_key", "session_token", "path_style"}
+        {
+            *("endpoint_url", "region", "path_style", "role_arn", "external_id"),
+            *("access_key", "secret_key", "session_token"),
+        }
     ),
     "cache": frozenset({"folder", "max_bytes"}),
     "gates": frozenset({"modules"}),

@@ -36,7 +36,7 @@ def open_store(
             a space.
         options: S3 only, where the usual AWS settings do not apply:
             ``endpoint_url``, ``region``, ``access_key``, ``secret_key``, ``session_token``,
-            ``path_style`` ("true" or "false"; unset: "true" with an endpoint_url).
+            ``role_arn``, ``external_id``, ``path_style`` ("true" or "false"; unset: "true" with an endpoint_url).
         clock: Where times come from.
         ids: Where unique names and the spread of retries come from.
         no_progress_s: Seconds without progress after which a call on a remote store ends.

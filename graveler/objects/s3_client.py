@@ -28,7 +28,9 @@ from graveler.process import held_off
 
 try:
     import boto3
+    import botocore.session
     from botocore.config import Config
+    from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
@@ -48,6 +50,9 @@ class S3Settings:
         access_key: Id of the key.
         secret_key: The key itself.
         session_token: For temporary credentials.
+        role_arn: A role to assume, with these keys or those of the usual AWS settings; its
+            temporary credentials are renewed before they end.
+        external_id: What the role asks for, if it does.
         path_style: "true" puts the bucket into the path, "false" into the host name;
             empty: into the path where there is an `endpoint_url`.
     """
@@ -57,6 +62,8 @@ class S3Settings:
     access_key: str = ""
     secret_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)
+    role_arn: str = ""
+    external_id: str = ""
     path_style: str = ""
 
     @classmethod
@@ -85,6 +92,36 @@ class S3Settings:
         if not self.path_style:
             return "path" if self.endpoint_url else "auto"
         return "path" if self.path_style == "true" else "virtual"
+
+
+def _keys(settings: S3Settings) -> dict[str, str | None]:
+    return {
+        "aws_access_key_id": settings.access_key or None,
+        "aws_secret_access_key": settings.secret_key or None,
+        "aws_session_token": settings.session_token or None,
+    }
+
+
+def _assume(settings: S3Settings) -> Any:
+    """Return a session with the credentials of a role, which the library renews."""
+    source = boto3.Session(region_name=settings.region or None, **_keys(settings))
+    credentials = source.get_credentials()
+    if credentials is None:
+        raise InvalidInputError(
+            f"no AWS credentials to assume {settings.role_arn} with: give access_key and "
+            "secret_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    arguments = {"RoleSessionName": "graveler"}
+    if settings.external_id:
+        arguments["ExternalId"] = settings.external_id
+    fetcher = AssumeRoleCredentialFetcher(
+        source.client, credentials, settings.role_arn, extra_args=arguments
+    )
+    session = botocore.session.Session()
+    session._credentials = DeferredRefreshableCredentials(
+        method="assume-role", refresh_using=fetcher.fetch_credentials
+    )
+    return boto3.Session(botocore_session=session)
 
 
 class S3Client:
@@ -126,13 +163,13 @@ class S3Client:
         # boto3.client, not a session of our own: what the program has set up for boto3 holds
         # here too, and the second client costs 4 ms, not 60. Making one is not thread-safe.
         with held_off, _making, s3_errors(f"connect to S3 for bucket {self._bucket}"):
-            client = boto3.client(
+            # a role has a session of its own, whose credentials are renewed
+            make = _assume(settings).client if settings.role_arn else boto3.client
+            client = make(
                 "s3",
                 endpoint_url=settings.endpoint_url or None,
                 region_name=settings.region or None,
-                aws_access_key_id=settings.access_key or None,
-                aws_secret_access_key=settings.secret_key or None,
-                aws_session_token=settings.session_token or None,
+                **({} if settings.role_arn else _keys(settings)),
                 config=Config(
                     # the driver retries by itself, because a repeated conditional write needs a check
                     retries={"mode": "standard", "total_max_attempts": 1},

@@ -45,6 +45,8 @@ class GravelerS3(dg.Config):
         access_key: Id of the key.
         secret_key: The key itself.
         session_token: Of temporary keys.
+        role_arn: A role to assume, with these keys or those of the process.
+        external_id: What the role asks for, if it does.
         path_style: ``true`` puts the bucket into the path, ``false`` into the host name.
     """
 
@@ -53,6 +55,8 @@ class GravelerS3(dg.Config):
     access_key: str = ""
     secret_key: str = ""
     session_token: str = ""
+    role_arn: str = ""
+    external_id: str = ""
     path_style: str = ""
 
 

@@ -19,16 +19,18 @@ _S3: Final = (
     "access_key",
     "secret_key",
     "session_token",
+    "role_arn",
+    "external_id",
     "path_style",
 )
-_KEYS: Final = ("access_key", "secret_key", "session_token")
+_KEYS: Final = ("access_key", "secret_key", "session_token", "role_arn", "external_id")
 _CACHE: Final = {"cache": "folder", "cache_max_bytes": "max_bytes"}
 _LIMITS: Final = ("no_progress_seconds",)
 _OF_SETTINGS: Final = ("storage", "aws_conn_id", *_S3, *_CACHE, *_LIMITS)
 EXTRAS: Final = ("lake", "repo", "lease_minutes", "ttl_days", *_OF_SETTINGS)
 """The names that the extra of a connection may hold."""
 
-_AWS_IDENTITIES: Final = ("role_arn", "profile_name", "assume_role_method", "assume_role_kwargs")
+_AWS_IDENTITIES: Final = ("profile_name", "assume_role_kwargs", "assume_role_with_web_identity")
 
 
 def extras_of(connection: Connection) -> dict[str, Any]:
@@ -111,6 +113,12 @@ def _settings(
 def _s3_of(aws: Connection) -> dict[str, Any]:
     """Return the settings of S3 that a connection to AWS holds."""
     extras = aws.extra_dejson
+    method = extras.get("assume_role_method", "assume_role")
+    if method != "assume_role":
+        raise InvalidInputError(
+            f"connection {aws.conn_id!r} takes its identity by {method!r}: graveler assumes roles by "
+            "'assume_role', or takes the AWS settings of the worker (leave aws_conn_id out)"
+        )
     if identities := [name for name in _AWS_IDENTITIES if extras.get(name)]:
         raise InvalidInputError(
             f"connection {aws.conn_id!r} takes its identity from {', '.join(identities)}: graveler "
@@ -121,6 +129,8 @@ def _s3_of(aws: Connection) -> dict[str, Any]:
         "access_key": aws.login or extras.get("aws_access_key_id"),
         "secret_key": aws.password or extras.get("aws_secret_access_key"),
         "session_token": extras.get("aws_session_token"),
+        "role_arn": extras.get("role_arn"),
+        "external_id": extras.get("external_id"),
         "region": extras.get("region_name"),
         "endpoint_url": service.get("endpoint_url") or extras.get("endpoint_url"),
     }

@@ -26,6 +26,8 @@ _STORAGE_FIELDS: dict[str, Any] = {
     "access_key": _field("S3 access key", "The worker's AWS settings, if empty"),
     "secret_key": _field("S3 secret key", "Of the access key", format="password"),
     "session_token": _field("S3 session token", "Of temporary keys", format="password"),
+    "role_arn": _field("S3 role", "To assume, with these keys or the worker's AWS settings"),
+    "external_id": _field("S3 external id", "What the role asks for, if it does"),
     "path_style": _field(
         "S3 bucket in the path", "Not in the host name; set if there is an endpoint", "boolean"
     ),

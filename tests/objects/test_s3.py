@@ -220,3 +220,24 @@ def test_the_bucket_goes_into_the_path_unless_told_otherwise(option, endpoint, e
 def test_settings_do_not_show_their_secrets():
     settings = S3Settings(access_key="id", secret_key="hidden", session_token="hidden")
     assert "hidden" not in repr(settings)
+
+
+def test_a_role_is_assumed_with_the_keys_once(s3_bucket, s3_options, s3_server, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_options["endpoint_url"])
+    role = {"role_arn": "arn:aws:iam::123456789012:role/lake", "external_id": "tenant"}
+    with s3_server.watching() as requests:
+        store = open_store(f"s3://{s3_bucket}/role", {**s3_options, **role})
+        store.put("a", b"1")
+        assert store.get("a") == b"1"
+        store.close()
+    assert requests[0] == "POST /"  # one assumption for all requests
+    assert requests.count("POST /") == 1
+
+
+def test_a_role_needs_credentials_to_be_assumed_with(s3_bucket, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    with pytest.raises(InvalidInputError, match="to assume arn"):
+        open_store(f"s3://{s3_bucket}", {"role_arn": "arn:aws:iam::1:role/lake"}).put("a", b"")

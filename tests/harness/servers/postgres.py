@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 _numbers = count(1)
@@ -50,6 +51,22 @@ def postgres_server(*, durable: bool = False, **others: str) -> Iterator[Any]:
             server.cleanup()
     finally:
         shutil.rmtree(base)
+
+
+@contextmanager
+def guarded_server(role: str, password: str) -> Iterator[Path]:
+    """A server that wants the password of a role; yields the folder of its socket."""
+    # under /tmp, where the server's own user can read it
+    with tempfile.TemporaryDirectory(prefix="graveler-hba-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        rules = Path(folder) / "pg_hba.conf"
+        rules.write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+        with postgres_server(durable=True, hba_file=f"'{rules}'") as server:
+            host = socket_of(server)
+            with psycopg.connect(user="postgres", host=str(host), autocommit=True) as connection:
+                made = sql.SQL("CREATE ROLE {} SUPERUSER LOGIN PASSWORD {}")
+                connection.execute(made.format(sql.Identifier(role), sql.Literal(password)))
+            yield host
 
 
 def socket_of(server: Any) -> Path:

@@ -1,24 +1,16 @@
 """A connection that holds a whole lake: PostgreSQL, S3, and the secrets of both."""
 
-import psycopg
 import pytest
 
-from tests.harness.servers.postgres import postgres_server, socket_of
+from tests.harness.servers.postgres import guarded_server
 
 PASSWORD = "pass/word@1"
 
 
 @pytest.fixture(scope="module")
-def socket(tmp_path_factory):
+def socket():
     """The folder of the socket of a server that wants the password of the role `lake`."""
-    rules = tmp_path_factory.mktemp("rules") / "pg_hba.conf"
-    rules.write_text("local all postgres trust\nlocal all all scram-sha-256\n")
-    for folder in (rules.parent, rules.parent.parent, rules.parent.parent.parent):
-        folder.chmod(0o755)  # the server runs as a user of its own
-    with postgres_server(durable=True, hba_file=f"'{rules}'") as server:
-        folder = socket_of(server)
-        with psycopg.connect(user="postgres", host=str(folder), autocommit=True) as connection:
-            connection.execute(f"CREATE ROLE lake SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
+    with guarded_server("lake", PASSWORD) as folder:
         yield folder
 
 
@@ -44,6 +36,7 @@ def test_the_connection_holds_the_whole_lake(results):
 
 def test_the_keys_may_be_in_a_connection_to_aws(results):
     assert results["by aws"] == results["works"]
+    assert results["by role"] == results["works"]
     assert results["page"] == ["flights"]
     assert "gone" in results["page without aws"]
 
@@ -91,7 +84,8 @@ def test_the_test_button_names_the_store_that_fails(results, wrong, reason):
         ("store as host", "is an object store"),
         ("no storage", "set 'storage'"),
         ("two keys", "leave one out"),
-        ("role", "role_arn"),
+        ("role", "profile_name"),
+        ("saml", "assume_role_with_saml"),
         ("keys of a folder", "are settings of S3"),
         ("storage of a file", "in its graveler.toml"),
         ("relative", "is a relative path"),

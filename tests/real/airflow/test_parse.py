@@ -60,6 +60,8 @@ def test_the_form_of_the_connection_has_our_fields(home):
             "access_key": ["string", "null"],
             "secret_key": ["string", "null"],
             "session_token": ["string", "null"],
+            "role_arn": ["string", "null"],
+            "external_id": ["string", "null"],
             "path_style": ["boolean", "null"],
             "cache": ["string", "null"],
             "cache_max_bytes": ["integer", "null"],

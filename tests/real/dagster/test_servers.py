@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import dagster as dg
-import psycopg
 import pytest
 
 import graveler
@@ -17,7 +16,7 @@ from dagster_graveler import (
 from dagster_graveler.resource import forget_runs
 from graveler.errors import BackendUnavailableError, InvalidInputError
 from graveler.lake.shared import close_lakes
-from tests.harness.servers.postgres import postgres_server, socket_of
+from tests.harness.servers.postgres import guarded_server
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,16 +31,9 @@ SECRETS = (PASSWORD, "pass%2Fword%401", "secret-of-s3")
 
 
 @pytest.fixture(scope="module")
-def socket(tmp_path_factory):
+def socket():
     """The folder of the socket of a server that wants the password of the role `lake`."""
-    rules = tmp_path_factory.mktemp("rules") / "pg_hba.conf"
-    rules.write_text("local all postgres trust\nlocal all all scram-sha-256\n")
-    for folder in (rules.parent, *list(rules.parents)[1:3]):
-        folder.chmod(0o755)  # the server runs as a user of its own
-    with postgres_server(durable=True, hba_file=f"'{rules}'") as server:
-        folder = socket_of(server)
-        with psycopg.connect(user="postgres", host=str(folder), autocommit=True) as connection:
-            connection.execute(f"CREATE ROLE lake SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
+    with guarded_server("lake", PASSWORD) as folder:
         yield folder
 
 

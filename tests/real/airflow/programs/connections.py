@@ -59,7 +59,8 @@ connect(
     password="secret-of-s3",
     extra={"region_name": "us-east-1", "endpoint_url": endpoint},
 )
-connect("role", conn_type="aws", extra={"role_arn": "arn:aws:iam::1:role/lake"})
+connect("role", conn_type="aws", extra={"profile_name": "lake"})
+connect("saml", conn_type="aws", extra={"assume_role_method": "assume_role_with_saml"})
 by_aws = connect("by_aws", **user, extra={**STORAGE, "aws_conn_id": "aws", "repo": "flights"})
 
 results = {"empty": connect("new", **user, extra={**STORAGE, **KEYS}).test_connection()}
@@ -68,6 +69,20 @@ with whole.get_conn() as lake:
     results["printed"] = repr(lake)
 results["works"] = whole.test_connection()
 results["by aws"] = by_aws.test_connection()
+connect(
+    "assumed",
+    conn_type="aws",
+    login="key",
+    password="secret-of-s3",
+    extra={
+        "region_name": "us-east-1",
+        "endpoint_url": endpoint,
+        "role_arn": "arn:aws:iam::123456789012:role/lake",
+    },
+)
+os.environ["AWS_ENDPOINT_URL_STS"] = endpoint
+assumed = connect("by_role", **user, extra={**STORAGE, "aws_conn_id": "assumed", "repo": "flights"})
+results["by role"] = assumed.test_connection()
 
 with whole.repository() as repository:
     run = repository.runs.open("hour")
@@ -121,6 +136,7 @@ refused = {
     "no storage": user,
     "two keys": {**user, "extra": {**bare, "aws_conn_id": "aws"}},
     "role": {**user, "extra": {**STORAGE, "aws_conn_id": "role"}},
+    "saml": {**user, "extra": {**STORAGE, "aws_conn_id": "saml"}},
     "keys of a folder": {**user, "extra": {"storage": f"file://{folder}/o", "region": "x"}},
     "storage of a file": {"host": f"{folder}/graveler.toml", "extra": {"storage": "s3://b"}},
     "relative": {"host": "lake"},
