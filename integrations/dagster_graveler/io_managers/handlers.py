@@ -184,7 +184,15 @@ class BytesHandler(TypeHandler):
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
         """Return the bytes."""
-        return view.get(table.folder + self._FILE)
+        try:
+            return view.get(table.folder + self._FILE)
+        except ObjectNotFoundError:
+            names = [entry.path for entry in table.entries(view)]
+            if not names:
+                raise
+            raise ObjectNotFoundError(
+                f"no {self.name} below {table.folder!r}, {_other_files(names)}"
+            ) from None
 
 
 class TextHandler(BytesHandler):
@@ -249,7 +257,10 @@ def unknown_type(subject: str, kind: Any) -> InvalidInputError:
 
 def nothing_below(folder: str, names: Sequence[str] = ()) -> ObjectNotFoundError:
     """Return the error about a folder without Parquet files."""
-    holds = f", only {', '.join(names[:3])}: annotate the argument with the type that wrote them"
-    return ObjectNotFoundError(
-        f"no Parquet file below {folder!r}{holds if names else ': write the asset first'}"
-    )
+    others = _other_files(names) if names else "nor any other file: write the asset first"
+    return ObjectNotFoundError(f"no Parquet file below {folder!r}, {others}")
+
+
+def _other_files(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"only {shown}: annotate the argument with the type that wrote them"

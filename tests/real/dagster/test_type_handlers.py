@@ -257,3 +257,9 @@ def test_a_folder_without_parquet_files_names_what_it_holds(spark, repo, materia
     assets, _ = passing(PANDAS, pd.DataFrame)
     with pytest.raises(ObjectNotFoundError, match="no Parquet file below 'made/', only made/part"):
         materialize(*assets, selection=["reader_0"])
+
+
+def test_a_frame_is_not_read_as_text(materialize):
+    assets, _ = passing(PANDAS, str)
+    with pytest.raises(ObjectNotFoundError, match=r"no text below 'made/', only made/data.parquet"):
+        materialize(*assets)
