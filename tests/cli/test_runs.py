@@ -160,7 +160,7 @@ def test_a_parked_attempt_does_not_hide_the_publish(cli, cleared):
     shown = cli("run", "show", "hour 05").out
     assert "state      PARKED, attempt 2" in shown
     assert "published  attempt 1 into main, " in shown
-    assert f" UTC, commit {commit}\n" in shown
+    assert f" UTC, commit {commit}; gates: complete passed\n" in shown
     (fact,) = cli("run", "show", "hour 05", "--json").json["publishes"]
     assert (fact["commit"], fact["attempt"], fact["rollback"]) == (commit, 1, "")
     assert [verdict["gate"] for verdict in fact["verdicts"]] == ["complete"]

@@ -89,7 +89,10 @@ def _show(session: Session, key: _Key) -> None:
     fields = [
         ("run", record.key),
         ("state", f"{record.state}, attempt {record.attempt}"),
-        *(("published", _publish_text(publish)) for publish in reversed(publishes)),
+        *(
+            ("published", _publish_text(publish) + _gates_text(publish))
+            for publish in publishes[::-1]
+        ),
         *([] if publishes else [("published", "nothing yet")]),
         ("branch", f"{record.branch} → {record.into}"),
         ("opened", f"{record.created:%Y-%m-%d %H:%M:%S} UTC"),
@@ -114,6 +117,14 @@ def _show(session: Session, key: _Key) -> None:
     lines = [f"{name:9}  {printable(value)}" for name, value in fields]
     shape = {**shape_of(record), "publishes": shape_of(publishes)}
     session.out.show(shape, *lines, *gates, *read, *refusals)
+
+
+def _gates_text(publish: "Publish") -> str:
+    """Return what the gates said of a publish."""
+    words = [
+        f"{verdict.gate} {'passed' if verdict.passed else 'warned'}" for verdict in publish.verdicts
+    ]
+    return f"; gates: {', '.join(words)}" if words else ""
 
 
 def _publish_text(publish: "Publish") -> str:
