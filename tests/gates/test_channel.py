@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler.errors import GateFailedError
 from graveler.gates import Gate
 from graveler.gates.isolation.channel import send
 from graveler.gates.isolation.pickling import pickled
@@ -130,9 +131,12 @@ def test_its_time_bounds_whatever_it_does(disk, gate):
 def test_it_has_no_credentials_and_reads_the_candidate_alone(disk, monkeypatch):
     for name in ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "GRAVELER_LAKE", "MY_TOKEN"):
         monkeypatch.setenv(name, "secret")
-    with disk.run("hour", gates=[samples.looks_around]) as run:
+    with (
+        pytest.raises(GateFailedError) as caught,
+        disk.run("hour", gates=[samples.looks_around]) as run,
+    ):
         run.put("a/1", b"1")
-    (verdict,) = run.result.verdicts
+    (verdict,) = caught.value.verdicts
     refused, names = verdict.facts["reasons"], verdict.facts["environment"]
     assert len(refused) == 7
     assert refused[2].startswith("not a question: ['get', 'refs'")
