@@ -119,3 +119,36 @@ def test_one_step_of_two_programs_is_refused_keeping_the_first(repo, resource, i
             raise AssertionError("there is no step")
     (record,) = repo.runs.list()
     assert [entry.path for entry in repo.ref(record.branch).entries()] == ["first"]
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_program_that_is_not_python_writes_in_a_step(repo, resource, instance, code):
+    command = f'printf 1,2 | graveler put - ":input/$PART.csv" && exit {code}'
+
+    @dg.asset(partitions_def=parts)
+    def made(
+        context: dg.AssetExecutionContext,
+        graveler: GravelerResource,
+        pipes: dg.PipesSubprocessClient,
+    ):
+        with graveler.step(context) as step:
+            path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+            return pipes.run(
+                context=context,
+                command=["bash", "-c", command],
+                env={**step.environment(), "PATH": path, "PART": context.partition_key},
+            ).get_materialize_result(implicit_materialization=True)
+
+    result = dg.materialize(
+        [made, build_publish_asset("publish", [made], partitions_def=parts)],
+        instance=instance,
+        partition_key="x",
+        resources={"graveler": resource, "pipes": dg.PipesSubprocessClient()},
+        raise_on_error=False,
+    )
+    assert result.success == (code == 0)
+    on_main = {entry.path for entry in repo.ref("main").entries()}
+    assert on_main == ({"input/x.csv"} if code == 0 else set())
+    (record,) = repo.runs.list()
+    branch = "main" if code == 0 else record.branch
+    assert repo.ref(branch).exists("input/x.csv") == (code == 0)
