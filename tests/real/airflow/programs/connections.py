@@ -7,6 +7,7 @@ Arguments: the folder of PostgreSQL's socket, the endpoint of S3, a bucket, a fo
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -93,6 +94,10 @@ results["location"] = find_handle(packed).location
 with attached(packed) as run:
     run.put("b", b"2")
     run.commit("both")
+    with run.step("program") as step:  # its environment has the whole lake, and nothing else
+        source = "import graveler\nwith graveler.attach() as step: step.put('c', b'3')"
+        variables = {**step.environment(), "PYTHONPATH": os.environ["PYTHONPATH"]}
+        subprocess.run([sys.executable, "-c", source], env=variables, check=True)
     run.publish()
 with by_aws.repository() as repository:
     results["published"] = [entry.path for entry in repository.ref("main").list()]
