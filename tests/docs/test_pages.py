@@ -17,6 +17,7 @@ NOT_RUN = {
     "docs/guides/dagster.md": 4,
     "docs/guides/getting-started.md": 1,
     "docs/guides/ingestion.md": 1,
+    "docs/guides/programs.md": 1,
     "docs/concepts/architecture.md": 1,
 }
 """How many blocks of a page are marked as not run. A number may only fall."""
@@ -28,6 +29,7 @@ HIDDEN = {
     "docs/guides/garbage-collection.md": 1,
     "docs/guides/gates.md": 1,
     "docs/guides/links.md": 1,
+    "docs/guides/programs.md": 1,
     "docs/guides/refs-store.md": 2,
     "docs/concepts/runs.md": 5,
 }
