@@ -108,7 +108,7 @@ def test_the_merge_reuses_the_verdicts_of_the_gate_task(results):
     assert results["reused"] == ["fine"]
 
 
-def test_a_published_run_is_rolled_back_once_beside_a_parked_attempt(results):
+def test_a_run_is_rolled_back_once_beside_a_parked_attempt(results):
     (_, first), (_, second), head, present, task = results["rollback"]
     assert first == second == head
     assert present is False

@@ -84,7 +84,7 @@ def test_later_changes_fail_the_rollback_and_are_named(repo, publish, roll_back)
     assert repo.commit("main").id == before
 
 
-def test_a_partition_is_rolled_back_while_a_later_attempt_is_parked(repo, publish, roll_back):
+def test_a_partition_is_rolled_back_beside_a_parked_attempt(repo, publish, roll_back):
     published = repo.runs.get(KEY).commit
     repo.runs.open(KEY).park("one asset was run alone")
     result = roll_back()
