@@ -206,10 +206,12 @@ def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunR
     _check_takes_runs(records, key, target)
     if record is not None:
         record = settle_publish(records, record)
+        if record.state in _RESUMED and _rests_on_reverted(stores, record):
+            record = replace(record, state=RunState.REAPED)  # its branch is not resumed
     if terms.accepts is not None:
         terms.accepts(record)
     state = RunState.NONE if record is None else record.state
-    resumed = record is not None and state in _RESUMED and not _rests_on_reverted(stores, record)
+    resumed = state in _RESUMED
     if record is not None and resumed and record.into != terms.into:
         raise InvalidInputError(
             f"run {key!r} is {state} and publishes to {record.into!r}, not {terms.into!r}: "

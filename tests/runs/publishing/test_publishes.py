@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import GateFailedError, NoChangesError, RunStateError
-from graveler.runs import Publish, RunState
+from graveler.runs import Publish, RunRecord, RunState
 from tests.harness.operations.rollback import KEY, publish
 from tests.harness.operations.states import publishing
 from tests.harness.worlds import ScriptedWorld
@@ -168,3 +168,12 @@ def test_a_candidate_that_did_not_land_is_no_publish():
     assert world.repo().runs.publishes(run.key) == ()
     with pytest.raises(RunStateError, match="PUBLISHING and has published nothing"):
         world.repo().runs.plan_rollback(run.key)
+
+
+def test_an_opener_learns_that_a_branch_is_not_resumed(repo, published):
+    """It must not leave out steps whose work was on that branch alone."""
+    repo.runs.open(KEY).park("one task was cleared")
+    repo.runs.rollback(KEY)
+    records: list[RunRecord | None] = []
+    repo.runs.open_or_attach(KEY, owner="me", accepts=records.append)
+    assert [record is not None and record.live for record in records] == [False]
