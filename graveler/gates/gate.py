@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from itertools import pairwise
-from math import inf
 from types import FunctionType
 from typing import Any, Final, overload
 
@@ -16,6 +15,7 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import inputs_of, plain, shortened
 from graveler.gates.fingerprint import fingerprint
 from graveler.gates.statistics import Seen
+from graveler.model import LONGEST_DURATION
 from graveler.names import check_prefix
 from graveler.process import judging
 
@@ -28,7 +28,8 @@ BUILT_IN: Final[dict[str, Callable[..., "Gate"]]] = {}
 
 LONGEST_REASON: Final = 4000
 _SEVERITIES: Final = ("error", "warn")
-_LEAST_MEMORY: Final = 1 << 20
+_MEMORY: Final = (1 << 20, 1 << 50)
+_MOST_SECONDS: Final = LONGEST_DURATION.total_seconds()
 _LONGEST_S: Final = 3600.0
 _COMPARES: Final = frozenset({"COMPARE_OP", "CONTAINS_OP", "IS_OP"})
 
@@ -88,15 +89,19 @@ class Gate:
         if isinstance(self.timeout, (str, timedelta)):
             length = duration(self.timeout, f"{gate}: timeout", zero=False)
             object.__setattr__(self, "timeout", length.total_seconds())
-        if not isinstance(self.timeout, (float, int, type(None))) or not 0 < self.seconds < inf:
-            raise InvalidInputError(
-                f"{gate}: timeout {self.timeout!r}: give more than no time, in seconds"
-            )
-        if self.memory is not None and (
-            type(self.memory) is not int or self.memory < _LEAST_MEMORY
+        if self.timeout is not None and not (
+            isinstance(self.timeout, (float, int)) and 0 < self.timeout <= _MOST_SECONDS
         ):
             raise InvalidInputError(
-                f"{gate}: memory {self.memory!r}: give bytes, at least {_LEAST_MEMORY}"
+                f"{gate}: timeout {self.timeout!r}: give more than no time, in seconds, and at "
+                f"most {_MOST_SECONDS:.0f}"
+            )
+        least, most = _MEMORY
+        if self.memory is not None and not (
+            type(self.memory) is int and least <= self.memory <= most
+        ):
+            raise InvalidInputError(
+                f"{gate}: memory {self.memory!r}: give bytes, at least {least} and at most {most}"
             )
 
     def __call__(self, candidate: Candidate) -> bool | str | None:

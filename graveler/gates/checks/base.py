@@ -23,6 +23,7 @@ Judge = Callable[[Candidate, list[Entry]], str | None]
 """Returns what is wrong with files, of which there is at least one, or None."""
 
 _SHOWN: Final = 5
+_MOST: Final = 2**63 - 1
 _SCOPES: Final = ("changes", "all")
 _MISSING: Final = ("refuse", "allow")
 _WORDS: Final[Mapping[Any, str]] = {
@@ -191,7 +192,8 @@ def _is_of(value: Any, wanted: Any) -> bool:
     """Return whether a value of Python or of JSON has a type."""
     if wanted in {int, float}:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and not isnan(value) and (wanted is float or value % 1 == 0)  # 1e6 is whole
+        number = number and not (isinstance(value, float) and isnan(value))
+        return number and (wanted is float or value % 1 == 0)  # 1e6 is whole
     if isinstance(wanted, type):
         return isinstance(value, wanted)
     return isinstance(value, (Mapping, list, tuple))  # a mapping, or pairs as JSON has them
@@ -278,8 +280,8 @@ def check_bounds(least: Any, most: Any, *, counts: bool = False) -> None:
         InvalidInputError: No value satisfies the bounds.
     """
     given = f"at_least {least!r} and at_most {most!r}"
-    if counts and any(bound is not None and bound < 0 for bound in (least, most)):
-        raise InvalidInputError(f"{given}: give numbers from 0 on")
+    if counts and any(not 0 <= bound <= _MOST for bound in (least, most) if bound is not None):
+        raise InvalidInputError(f"{given}: give numbers from 0 to {_MOST}")
     try:
         wrong = least is not None and most is not None and least > most
     except TypeError:
@@ -288,12 +290,33 @@ def check_bounds(least: Any, most: Any, *, counts: bool = False) -> None:
         raise InvalidInputError(f"{given}: nothing lies between them: swap them")
 
 
-def check_share(name: str, share: float | None, most: float) -> None:
-    """Refuse a share that was meant as a percentage.
+def check_some_bound(missing: str, **bounds: float | None) -> None:
+    """Refuse counts that every set of files satisfies, none included.
+
+    Raises:
+        InvalidInputError: Each bound is None or 0, and files may be missing.
+    """
+    if missing == "allow" and not any(
+        bound or (bound == 0 and name.endswith("at_most")) for name, bound in bounds.items()
+    ):
+        given = ", ".join(f"{name} {bound!r}" for name, bound in bounds.items())
+        raise InvalidInputError(f"{given} and missing 'allow': nothing is refused: give a bound")
+
+
+def check_share(name: str, share: float | None, most: float, *, below: bool = False) -> None:
+    """Refuse a share that was meant as a percentage, or that everything satisfies.
+
+    Args:
+        name: Name of the argument.
+        share: The share, or None.
+        most: Largest share.
+        below: Whether `most` itself is refused.
 
     Raises:
         InvalidInputError: The share is below 0 or above `most`.
     """
-    if share is not None and not 0 <= share <= most:
-        percent = f", {share / 100:g} for {share:g} %" if share > most else ""
-        raise InvalidInputError(f"{name} {share!r}: give a share from 0 to {most:g}{percent}")
+    if share is None or 0 <= share < most or (share == most and not below):
+        return
+    percent = f", {share / 100:g} for {share:g} %" if share > most else ""
+    limit = f"to below {most:g}" if below else f"to {most:g}"
+    raise InvalidInputError(f"{name} {share!r}: give a share from 0 {limit}{percent}")

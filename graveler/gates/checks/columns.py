@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
-from typing import Any
+from math import inf
+from typing import Any, Final
 
-from graveler.errors import CorruptionError, InvalidInputError
+from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
+from graveler.gates.checks.alignment import Part, aligned, parts_of
 from graveler.gates.checks.base import (
     Rule,
     built_in,
@@ -20,6 +22,9 @@ from graveler.gates.footers import Column, Files
 from graveler.model import Entry
 from graveler.names import read_hour
 
+_WITH_NAN: Final = frozenset({"FLOAT", "DOUBLE", "Float16"})
+"""Types whose bounds in a footer leave out NaN."""
+
 
 @built_in
 def not_null(
@@ -33,7 +38,8 @@ def not_null(
     """No nulls in columns.
 
     Cost: the footer of each Parquet file, and the column if the footer has no statistics; CSV
-    files are read completely, and their empty fields are null.
+    files are read completely; their fields that are empty, ``NA``, ``N/A`` or ``NULL`` are null.
+    NaN is no null: `in_range` refuses it.
 
     Args:
         prefix: Start of the paths.
@@ -44,7 +50,7 @@ def not_null(
         options: Fields of the gate.
     """
     _check_columns(columns)
-    check_share("share", share, 1)
+    check_share("share", share, 1, below=True)
 
     def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
         nulls = dict.fromkeys(columns, 0)
@@ -101,13 +107,19 @@ def in_range(  # noqa: PLR0913 - the parameters of the check
         missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
+    bounds = f"at_least {at_least!r} and at_most {at_most!r}"
     if not column or (at_least is None and at_most is None):
         raise InvalidInputError("name a column, and at_least or at_most for it")
     check_bounds(*_moments(at_least, at_most))
+    if at_least in {None, -inf} and at_most in {None, inf}:
+        raise InvalidInputError(f"{bounds}: every value lies between them: give a finite one")
+    if at_least == inf or at_most == -inf:
+        raise InvalidInputError(f"{bounds}: no finite value lies between them: give a finite one")
+    text = isinstance(at_least, str) or isinstance(at_most, str)
 
     def problems(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
-            least, greatest, nans = column_bounds(candidate, entry, column, nan=nan)
+            least, greatest, nans = column_bounds(candidate, entry, column, nan=nan, text=text)
             if nans and not nan:
                 yield f"{entry.path!r}: column {column!r} has {nans} values that are NaN"
             if _compare(least, at_least, column) < 0:
@@ -127,6 +139,9 @@ def unique(
     **options: Any,
 ) -> Rule:
     """No two rows have the same values in the columns.
+
+    Columns that differ in type between files are compared as text. So are those of CSV files if a
+    value is no number, has leading zeros, or has 16 digits or more.
 
     Cost: the columns of all files are read and held in memory together.
 
@@ -162,21 +177,15 @@ def unique(
 
 
 def _rows_of(files: Files, entries: list[Entry], columns: tuple[str, ...]) -> Any:
-    """Return columns of several files as one table, with their numbers as names.
-
-    Raises:
-        CorruptionError: The files have columns of different types.
-    """
-    tables = [table(files, entry, columns) for entry in entries]
+    """Return columns of several files as one table, with their numbers as names."""
+    parts = parts_of(files, entries, columns)
     import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
 
-    try:
-        together = pa.concat_tables(tables, promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise CorruptionError(
-            f"columns {', '.join(columns)} differ in type between files: {error}"
-        ) from error
-    return together.rename_columns([str(number) for number in range(len(columns))])
+    together = [
+        pa.chunked_array(chunk for array in aligned(column, name) for chunk in array.chunks)
+        for name, column in zip(columns, parts, strict=True)
+    ]
+    return pa.table(together, names=[str(number) for number in range(len(columns))])
 
 
 @built_in
@@ -191,6 +200,8 @@ def refers_to(
     **options: Any,
 ) -> Rule:
     """Every value of a column exists in another column; nulls are ignored.
+
+    Columns that differ in type are compared as text, as by `unique`.
 
     Cost: both columns are read, and their distinct values are held in memory.
 
@@ -208,9 +219,13 @@ def refers_to(
     target = other_column or column
 
     def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
-        values = _values(candidate, entries, column)
-        others = files_of(candidate, other, "all") if values else ()
-        lost = values - _values(candidate, others, target)
+        parts = _distinct(candidate, entries, column)
+        others = (
+            files_of(candidate, other, "all") if any(len(part.values) for part in parts) else ()
+        )
+        arrays = aligned([*parts, *_distinct(candidate, others, target)], column)
+        values = _values(arrays[: len(parts)])
+        lost = values - _values(arrays[len(parts) :])
         candidate.report(values=len(values), lost=len(lost))
         if not lost:
             return None
@@ -223,16 +238,26 @@ def refers_to(
     return of_files(judge, prefix, scope, missing, reads="content", also=(other,))
 
 
-def _values(files: Files, entries: Iterable[Entry], column: str) -> set[Any]:
-    values: set[Any] = set()
-    for entry in entries:
-        values.update(table(files, entry, [column]).column(column).drop_null().unique().to_pylist())
-    return values
+def _distinct(files: Files, entries: Iterable[Entry], column: str) -> list[Part]:
+    """Return the distinct values of a column of each file, without null."""
+    return [
+        Part(part.values.drop_null().unique(), part.typed)
+        for entry in entries
+        for part in parts_of(files, [entry], [column])[0]
+    ]
+
+
+def _values(arrays: Iterable[Any]) -> set[Any]:
+    return {value for array in arrays for value in array.to_pylist()}
 
 
 def _check_columns(columns: tuple[str, ...]) -> None:
     if not columns:
         raise InvalidInputError("name at least one column")
+    if "" in columns:
+        raise InvalidInputError("column '': give the name of a column")
+    if twice := next((name for name in columns if columns.count(name) > 1), ""):
+        raise InvalidInputError(f"column {twice!r} is named twice: name it once")
 
 
 def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
@@ -255,7 +280,9 @@ def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
     return column
 
 
-def column_bounds(files: Files, entry: Entry, name: str, *, nan: bool) -> tuple[Any, Any, int]:
+def column_bounds(
+    files: Files, entry: Entry, name: str, *, nan: bool, text: bool = False
+) -> tuple[Any, Any, int]:
     """Return the least and greatest value of a column in a file, and the number of NaN values.
 
     Args:
@@ -263,9 +290,10 @@ def column_bounds(files: Files, entry: Entry, name: str, *, nan: bool) -> tuple[
         entry: The file.
         name: Name of the column.
         nan: Whether NaN is ignored, so that footers suffice for floating-point columns.
+        text: Whether the column of a CSV file is text unless it has dates or times.
     """
     stats = _column_of(files, entry, name)
-    if stats is not None and (nan or stats.type not in {"FLOAT", "DOUBLE"}):
+    if stats is not None and (nan or stats.type not in _WITH_NAN):
         bounded = stats.least is not None and stats.greatest is not None
         if bounded or (stats.nulls is not None and stats.nulls == stats.values):
             return stats.least, stats.greatest, 0
@@ -273,6 +301,8 @@ def column_bounds(files: Files, entry: Entry, name: str, *, nan: bool) -> tuple[
     import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
     import pyarrow.compute  # noqa: PLC0415
 
+    if text and not (pa.types.is_timestamp(values.type) or pa.types.is_date(values.type)):
+        values = table(files, entry, [name], text=True).column(name).drop_null()
     nans = 0
     if pa.types.is_floating(values.type):
         numbers = values.filter(pa.compute.invert(pa.compute.is_nan(values)))

@@ -7,12 +7,19 @@ from typing import Any, Final
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import Rule, built_in, check_bounds, listed, of_files
+from graveler.gates.checks.base import (
+    Rule,
+    built_in,
+    check_bounds,
+    check_some_bound,
+    listed,
+    of_files,
+)
 from graveler.gates.checks.columns import column_bounds
 from graveler.gates.checks.tables import footer_of
 from graveler.gates.footers import Files
 from graveler.gates.statistics import csv_header
-from graveler.model import Entry
+from graveler.model import LONGEST_DURATION, Entry
 
 _SUFFIXES: Final = {
     "parquet": (".parquet", ".pq"),
@@ -30,19 +37,19 @@ def file_format(
     missing: str = "refuse",
     **options: Any,
 ) -> Rule:
-    """Files have these formats, by name and by content; ``parquet`` by default.
+    """Files have these formats, by name and by content.
 
     CSV and JSON are text in UTF-8 and not HTML. Cost: the footer of a Parquet file, and the
     beginning of a CSV (1 MiB) or JSON (64 KiB) file; the rest is not read.
 
     Args:
         prefix: Start of the paths.
-        formats: Any of ``parquet``, ``csv`` and ``json`` (which includes JSON lines).
+        formats: Any of ``parquet``, ``csv`` and ``json`` (which includes JSON lines); by default all.
         scope: ``changes`` or ``all``.
         missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
-    chosen = formats or ("parquet",)
+    chosen = formats or tuple(_SUFFIXES)
     if set(chosen) - set(_SUFFIXES):
         raise InvalidInputError(f"formats {chosen}: give some of {', '.join(_SUFFIXES)}")
 
@@ -115,6 +122,7 @@ def file_size(
     check_bounds(at_least, at_most, counts=True)
     if files_at_most is not None and files_at_most < 1:
         raise InvalidInputError(f"files_at_most {files_at_most!r}: give 1 or more")
+    check_some_bound(missing, at_least=at_least, at_most=at_most, files_at_most=files_at_most)
 
     def problems(entries: list[Entry]) -> Iterator[str]:
         if files_at_most is not None and len(entries) > files_at_most:
@@ -154,8 +162,9 @@ def freshness(
         missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
-    if not (isinstance(max_age, (int, float)) and max_age > 0):  # a parameter is in seconds
-        raise InvalidInputError(f"max_age {max_age!r}: give seconds")
+    longest = LONGEST_DURATION.total_seconds()
+    if not (isinstance(max_age, (int, float)) and 0 < max_age <= longest):  # a parameter: seconds
+        raise InvalidInputError(f"max_age {max_age!r}: give seconds above 0, at most {longest:.0f}")
     limit = timedelta(seconds=max_age)
 
     def judge(candidate: Candidate, entries: list[Entry]) -> str | None:

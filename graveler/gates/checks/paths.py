@@ -1,5 +1,6 @@
 """Checks of the paths that a run may change or delete."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from string import Formatter
 from typing import Any, Final
@@ -10,6 +11,8 @@ from graveler.gates.checks.base import Rule, built_in, listed
 from graveler.model import Change, ChangeKind
 from graveler.names import check_prefix, hour_folder, read_hour
 
+_TIME: Final = "2013-01-01T05:00Z"
+"""A value that every valid format takes."""
 _VERBS: Final = {
     ChangeKind.ADDED: "added",
     ChangeKind.CHANGED: "changed",
@@ -47,6 +50,7 @@ def _within(prefixes: tuple[str, ...], applies: Callable[[Change], bool]) -> Rul
         raise InvalidInputError("name at least one prefix, and none empty")
     for prefix in prefixes:
         check_prefix("prefixes", prefix)
+        _check_format(prefix)
     names_pairs = any("{" in prefix for prefix in prefixes)
     shown = f"prefixes {', '.join(prefixes)}"
 
@@ -87,6 +91,24 @@ class _Filler(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         time = read_hour(value) if "%" in format_spec else None
         return format(value if time is None else time, format_spec)
+
+
+def _check_format(prefix: str) -> None:
+    """Refuse a prefix that the metadata of no run can fill in.
+
+    Raises:
+        InvalidInputError: The prefix is not a valid format.
+    """
+    filler = _Filler()
+    try:
+        unnamed = "" in {name for _, name, _, _ in filler.parse(prefix)}
+        filler.vformat(prefix, (), defaultdict(lambda: _TIME))
+    except ValueError as error:
+        raise InvalidInputError(
+            f"prefix {prefix!r} cannot be filled in: {error}; give names in braces, as 't/{{hour}}/'"
+        ) from error
+    if unnamed:
+        raise InvalidInputError(f"prefix {prefix!r}: give a name in its braces, as 't/{{hour}}/'")
 
 
 def _filled(prefixes: tuple[str, ...], pairs: Mapping[str, str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from graveler.gates.checks.base import (
     built_in,
     check_bounds,
     check_share,
+    check_some_bound,
     nothing_below,
     of_files,
 )
@@ -43,6 +44,7 @@ def row_count(
         options: Fields of the gate.
     """
     check_bounds(at_least, at_most, counts=True)
+    check_some_bound(missing, at_least=at_least, at_most=at_most)
 
     def judge(candidate: Candidate, _: list[Entry]) -> str | None:
         stats = candidate.new_stats(prefix) if scope == "changes" else candidate.stats(prefix)
@@ -82,15 +84,17 @@ def row_count_change(
 
     Args:
         prefix: Start of the paths.
-        less: Allowed decrease as a share, from 0 to 1 (0.5 is 50 %); None for any.
+        less: Allowed decrease as a share, from 0 to below 1 (0.5 is 50 %); None for any.
         more: Allowed increase as a share, from 0 to 10; None for any.
         history: Number of commits to compare with.
         enough: The check passes if there are fewer earlier commits than this.
         missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
         options: Fields of the gate.
     """
-    check_share("less", less, 1)
+    check_share("less", less, 1, below=True)
     check_share("more", more, _MOST_MORE)
+    if less is None and more is None:
+        raise InvalidInputError("less None and more None: nothing is refused: give one of them")
     if history < enough or enough < 1:
         raise InvalidInputError(
             f"history {history} and enough {enough}: compare with at least one, and with no more "

@@ -93,6 +93,10 @@ def schema(
     """
     stored: Any = columns or ()  # settings may hold pairs
     given = dict(map(_column, stored.items() if isinstance(stored, Mapping) else stored))
+    if columns is not None and not given:
+        raise InvalidInputError(
+            f"columns {columns!r}: name at least one, or give None for those of the newest file"
+        )
     if evolution not in _EVOLUTIONS:
         raise InvalidInputError(f"evolution {evolution!r}: give one of {', '.join(_EVOLUTIONS)}")
 

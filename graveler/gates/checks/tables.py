@@ -3,12 +3,15 @@
 import gzip
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from graveler.errors import CorruptionError, InvalidInputError
+from graveler.errors import InvalidInputError
 from graveler.gates.footers import Files, Footer, arrow, open_parquet, read_footer, reading
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
+
+_NULLS: Final = ("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null")
+"""Fields of a CSV file that are null. NaN is a number, as in a Parquet file."""
 
 
 def footer_of(files: Files, entry: Entry) -> Footer | None:
@@ -16,14 +19,20 @@ def footer_of(files: Files, entry: Entry) -> Footer | None:
     return read_footer(files, entry) if kind_of(entry) == "parquet" else None
 
 
-def table(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
+def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = False) -> Any:
     """Return columns of a file as an Arrow table; no other column of a Parquet file is read.
 
-    A column within a struct keeps its path (``a.b``) as its name.
+    A column within a struct keeps its path (``a.b``) as its name. Dictionaries are decoded.
+
+    Args:
+        files: The tree of the file.
+        entry: The file.
+        columns: Names of the columns.
+        text: Whether the columns of a CSV file are text; otherwise their types are inferred.
 
     Raises:
-        CorruptionError: The file is damaged, or its format has no columns.
-        InvalidInputError: The file has no such column.
+        CorruptionError: The file is damaged.
+        InvalidInputError: The file has no such column, or its format has no columns.
     """
     arrow()
     import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
@@ -32,13 +41,13 @@ def table(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
         case "parquet":
             whole = _parquet(files, entry, columns)
         case "csv":
-            whole = _csv(files, entry)
+            whole = _csv(files, entry, columns if text else ())
         case _:
-            raise CorruptionError(
+            raise InvalidInputError(
                 f"{entry.path!r} is neither Parquet nor CSV by its name: its columns cannot be "
                 "read; give a narrower prefix, or a check of your own"
             )
-    arrays = [_leaf(whole, entry, name) for name in columns]
+    arrays = [_plain(_leaf(whole, entry, name)) for name in columns]
     return pa.table(arrays, names=list(columns))
 
 
@@ -48,19 +57,38 @@ def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> Any:
         return file.read(columns=list(columns), use_threads=False)
 
 
-def _csv(files: Files, entry: Entry) -> Any:
+def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv  # noqa: PLC0415
 
     raw = files.get(entry.path)
-    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    options = pyarrow.csv.ConvertOptions(
+        strings_can_be_null=True,
+        null_values=_NULLS,
+        column_types=dict.fromkeys(texts, pa.string()),
+    )
     with reading(entry, "CSV"):
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
+        if raw and b"\n" not in raw:
+            raw += b"\n"  # a header alone, which Arrow reads as a line if it ends
         return pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)
 
 
+def _plain(values: Any) -> Any:
+    """Return the values of a dictionary; half precision, which has no functions, as single."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _plain(values.cast(kind.value_type))
+    return values.cast(pa.float32()) if pa.types.is_float16(kind) else values
+
+
 def _leaf(whole: Any, entry: Entry, name: str) -> Any:
-    if name in whole.column_names:
+    if (number := whole.column_names.count(name)) > 1:
+        raise InvalidInputError(f"{entry.path!r} has {number} columns {name!r}: rename one")
+    if number:
         return whole.column(name)
     top, *inner = name.split(".")
     if top not in whole.column_names:
