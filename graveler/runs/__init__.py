@@ -9,7 +9,7 @@ from graveler.runs.rollback import Rollback, RollbackPlan
 from graveler.runs.run import Run
 from graveler.runs.runs import Runs
 from graveler.runs.state import Publish, RunState
-from graveler.runs.steps.environment import OpenStep, StepEnvironment, StepHandle
+from graveler.runs.steps.environment import OpenStep, StepEnvironment, StepHandle, step_variables
 from graveler.runs.steps.step import Step
 
 __all__ = [
@@ -34,4 +34,5 @@ __all__ = [
     "StepEnvironment",
     "StepHandle",
     "Why",
+    "step_variables",
 ]

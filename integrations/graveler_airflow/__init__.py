@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     )
     from graveler_airflow.operators.runs import GravelerReapOperator as GravelerReapOperator
     from graveler_airflow.operators.runs import GravelerRollbackOperator as GravelerRollbackOperator
+    from graveler_airflow.programs import graveler_bash_task as graveler_bash_task
+    from graveler_airflow.programs import step_env as step_env
     from graveler_airflow.run import graveler_run as graveler_run
     from graveler_airflow.sensors import GravelerCommitSensor as GravelerCommitSensor
     from graveler_airflow.sensors import GravelerIngestSensor as GravelerIngestSensor
@@ -99,6 +101,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "GravelerReapOperator",
             "GravelerRollbackOperator",
         ),
+        "programs": ("graveler_bash_task", "step_env"),
         "run": ("graveler_run",),
         "sensors": ("GravelerCommitSensor", "GravelerIngestSensor", "GravelerObjectSensor"),
         "triggers": ("GravelerCommitTrigger", "GravelerIngestTrigger", "GravelerObjectTrigger"),

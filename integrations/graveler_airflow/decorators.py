@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
 
 
-class _GravelerTask(DecoratedOperator, PythonOperator):
+class GravelerTask(DecoratedOperator, PythonOperator):
     """Runs a function in a step of the run that it is called with."""
 
     custom_operator_name = "@task.graveler"
@@ -44,6 +44,7 @@ class _GravelerTask(DecoratedOperator, PythonOperator):
         self._stopping = False
 
     def execute(self, context: Context) -> Any:
+        """Call the function with a step in place of each run; join the steps."""
         steps: list[tuple[str, TaskStep]] = []  # each with the connection of its run
         with final_failures(), ExitStack() as stack:
 
@@ -110,6 +111,6 @@ def graveler_task(
     return task_decorator_factory(
         python_callable=python_callable,
         multiple_outputs=multiple_outputs,
-        decorated_operator_class=_GravelerTask,
+        decorated_operator_class=GravelerTask,
         **kwargs,
     )

@@ -101,6 +101,10 @@ def get_provider_info() -> dict[str, Any]:
         "task-decorators": [
             {"name": "graveler", "class-name": "graveler_airflow.decorators.graveler_task"},
             {
+                "name": "graveler_bash",
+                "class-name": "graveler_airflow.programs.graveler_bash_task",
+            },
+            {
                 "name": "graveler_gate",
                 "class-name": "graveler_airflow.operators.gates.graveler_gate",
             },

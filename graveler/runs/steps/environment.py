@@ -6,7 +6,7 @@ process that opened it joins; a name or a handle without a fence is a step still
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Self
 
@@ -161,18 +161,22 @@ class StepEnvironment:
         return RunHandle.of(record, location=stores.location, repository=stores.name)
 
 
-def environment_of(branch: RunBranch, handle: RunHandle, step: StepHandle) -> dict[str, str]:
-    """Return the variables by which another process works in a step of the run."""
-    stores = branch.repository
+def step_variables(handle: RunHandle, step: StepHandle) -> dict[str, str]:
+    """Return the variables by which another process works in a step of a run."""
     variables = {
-        **(lake_environment(stores.location) if stores.location else {}),
-        REPOSITORY: stores.name,
+        **(lake_environment(handle.location) if handle.location else {}),
+        REPOSITORY: handle.repository,
         RUN: handle.to_json(),
         STEP: step.to_json(),
     }
     if step.fence:
-        variables[URL] = f"grav://{stores.name}/{step_branch(handle.branch, step.name)}"
+        variables[URL] = f"grav://{handle.repository}/{step_branch(handle.branch, step.name)}"
     return variables
+
+
+def environment_of(branch: RunBranch, handle: RunHandle, step: StepHandle) -> dict[str, str]:
+    """Return the variables of a step; they name the lake as this process does."""
+    return step_variables(replace(handle, location=branch.repository.location), step)
 
 
 class OpenStep(RunBranch):
