@@ -77,6 +77,11 @@ CASES = {
         {"o/a.csv": csv("00123", "10001")},
         "has 00123, less than 00501",
     ),
+    "range of lists": (
+        RANGE,
+        {"o/a.parquet": column([[1], [2]])},
+        "InvalidInputError: column 'z' is list<element: int64>, whose values have no order",
+    ),
     "range of times of a CSV": (
         checks.in_range("o/", "z", "2013-01-01", "2013-01-02"),
         {"o/a.csv": csv("2013-01-01", "2013-01-03")},

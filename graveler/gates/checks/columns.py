@@ -309,7 +309,12 @@ def column_bounds(
         nans, values = len(values) - len(numbers), numbers
     if not len(values):
         return None, None, nans
-    bounds = pa.compute.min_max(values).as_py()
+    try:
+        bounds = pa.compute.min_max(values).as_py()
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidInputError(
+            f"column {name!r} is {values.type}, whose values have no order: name another"
+        ) from error
     return bounds["min"], bounds["max"], nans
 
 
