@@ -8,11 +8,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
+DBT_VENV ?= .venv-dbt
 ARGS ?=
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 DEMO_READY := $(DEMO_VENV)/.installed
+DBT_READY := $(DBT_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -34,7 +36,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 test: $(READY) ## the tests of behaviour: under five minutes on two cores
 	$(PYTEST) --ignore=tests/real $(ARGS)
 
-test-real: $(READY) ## Airflow, Dagster, Spark, servers, killed processes; faults at every call
+test-real: $(READY) $(DBT_READY) ## Airflow, Dagster, Spark, servers, killed processes; faults at every call
 	$(PYTEST) tests/real $(ARGS)
 	$(PYTEST) --every-point $(ARGS)
 
@@ -106,13 +108,16 @@ docs: $(READY) ## the documentation, into docs/_build
 	cp -R docs build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
 
-lock: $(READY) ## compile requirements.lock again; ARGS=--upgrade takes newer versions
+lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	$(BIN)/uv pip compile pyproject.toml --extra all --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements.lock $(ARGS)
+	$(BIN)/uv pip compile pyproject.toml --extra dbt --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  --output-file requirements-dbt.lock $(ARGS)
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(DEMO_VENV) build dist docs/_build demo-lake
+	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) build dist docs/_build demo-lake
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
 
 # $(call environment,FOLDER) makes a virtual environment with the lock's uv in it: pip checks
@@ -141,4 +146,11 @@ $(DEMO_READY): requirements.lock pyproject.toml
 	$(call environment,$(DEMO_VENV))
 	@$(DEMO_VENV)/bin/uv pip install --quiet --python $(DEMO_VENV)/bin/python \
 	  --constraint requirements.lock --build-constraint requirements.lock --editable '.[demo]'
+	@touch $@
+
+# dbt holds back packages that Airflow, Dagster and mypy need newer: it has a lock of its own.
+$(DBT_READY): requirements-dbt.lock requirements.lock pyproject.toml
+	$(call environment,$(DBT_VENV))
+	@$(DBT_VENV)/bin/uv pip install --quiet --python $(DBT_VENV)/bin/python \
+	  --constraint requirements-dbt.lock --build-constraint requirements.lock --editable '.[dbt]'
 	@touch $@

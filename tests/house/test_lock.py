@@ -10,8 +10,11 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
+DBT_LOCK = (ROOT / "requirements-dbt.lock").read_text("utf-8")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==([^ ;\\]+)", re.MULTILINE)
 PINNED = dict(PIN.findall(LOCK))
+APART = {"dbt": dict(PIN.findall(DBT_LOCK))}
+"""Extras with a lock and an environment of their own, and the pins of that lock."""
 SECTIONS = {"(core)": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 
 
@@ -21,28 +24,30 @@ def name_of(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match[0]).lower()
 
 
-def test_the_lock_names_no_address():
-    assert "://" not in LOCK
-    assert "--index" not in LOCK
+@pytest.mark.parametrize("lock", [LOCK, DBT_LOCK], ids=["all", "dbt"])
+def test_the_lock_names_no_address(lock):
+    assert "://" not in lock
+    assert "--index" not in lock
 
 
-def test_every_pin_of_the_lock_has_a_hash():
-    blocks = re.split(r"\n(?=\S)", LOCK.strip())
-    assert len(blocks) >= len(PINNED) > 100
+@pytest.mark.parametrize(("lock", "least"), [(LOCK, 100), (DBT_LOCK, 30)], ids=["all", "dbt"])
+def test_every_pin_of_the_lock_has_a_hash(lock, least):
+    blocks = re.split(r"\n(?=\S)", lock.strip())
+    assert len(blocks) >= len(dict(PIN.findall(lock))) > least
     assert [block.split()[0] for block in blocks if "--hash=sha256:" not in block] == []
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_requirement_of_every_extra_is_pinned(section):
     wanted = {name_of(requirement) for requirement in SECTIONS[section]} - {"graveler"}
-    assert sorted(wanted - set(PINNED)) == []
+    assert sorted(wanted - set(APART.get(section, PINNED))) == []
 
 
 def test_the_extra_all_takes_in_every_other_extra():
     (everything,) = PROJECT["optional-dependencies"]["all"]
     named = re.fullmatch(r"graveler\[(.+)\]", everything)
     assert named
-    assert set(named[1].split(",")) == set(PROJECT["optional-dependencies"]) - {"all"}
+    assert set(named[1].split(",")) == set(PROJECT["optional-dependencies"]) - {"all", *APART}
 
 
 def test_the_lock_brings_the_tool_that_installs_it():
@@ -76,7 +81,8 @@ def test_no_target_installs_what_the_lock_does_not_pin():
     assert len(INSTALLS) >= 4
     for line in INSTALLS:
         words = set(line.split())
-        bound = "--constraint requirements.lock" in line or "--no-deps" in words
+        locks = ("--constraint requirements.lock", "--constraint requirements-dbt.lock")
+        bound = any(f" {lock} " in line for lock in locks) or "--no-deps" in words
         built = (
             "--build-constraint requirements.lock" in line
             or "--no-build-isolation" in words
