@@ -144,7 +144,7 @@ def test_runs_are_listed_with_state_and_reason(cli, runs):
     assert [line.split()[0] for line in lines] == ["PARKED", "PUBLISHED"]
     assert f"hour 06  on {runs.runs.get('hour 06').branch}: " in lines[0]
     assert "0 rows, 9 landed" in lines[0]
-    assert lines[1].endswith("hour 05")
+    assert "  hour 05  main has " in lines[1]
     assert cli("run", "list", "--limit", "1").out.splitlines() == lines[:1]
     assert cli("run", "list", "-n", "1", "--after", "hour 06").out.splitlines() == lines[1:]
     assert cli("run", "list", "--after", "hour 07", "--json").error["code"] == "run-not-found"

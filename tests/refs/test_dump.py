@@ -200,7 +200,7 @@ def test_what_a_newer_graveler_wrote_is_refused(dumped, file):
 def test_what_an_older_graveler_wrote_is_refused(dumped, file):
     unnamed = {name: value for name, value in json.loads(dumped[0]).items() if name != "format"}
     for header in (changed(dumped[0], format=1), encode_json(unnamed) + b"\n"):
-        with pytest.raises(OlderFormatError, match=r"line 1 has format 1.*reads format 2"):
+        with pytest.raises(OlderFormatError, match=r"line 1 has format 1.*reads only format 2"):
             read_dump(file([header, *dumped[1:-1]]))
 
 

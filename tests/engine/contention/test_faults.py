@@ -290,9 +290,20 @@ LOOKS = {
     "Tags": {"list", "moves"},
     "Protection": {"list"},
     "Branch": {"has_below", "new_address", "uncommitted"},
-    "Runs": {"attach", "get", "list", "readers", "states", "why"},
-    "Run": set(),
-    "Step": set(),
+    "Runs": {
+        "attach",
+        "get",
+        "handle_of",
+        "list",
+        "open_step",
+        "plan_rollback",
+        "publishes",
+        "readers",
+        "states",
+        "why",
+    },
+    "Run": {"step_environment"},
+    "Step": {"environment"},
 }
 """Public methods that change nothing: they have no old and new."""
 
@@ -307,6 +318,10 @@ ELSEWHERE = {
     ("Branch", "commit_changes"),  # tests.fs.test_transaction
     ("Branch", "upload"),
     ("Repository", "ingestion"),  # tests.ingest.test_ingest_faults
+    (
+        "Runs",
+        "working",
+    ),  # a step of an attached run, as `step` is: tests.runs.steps.test_environment
 }
 """Public methods whose faults have tests of their own."""
 

@@ -249,7 +249,7 @@ def stored_table(folder, kind, stated):
 def test_a_table_of_an_older_format_is_refused(tmp_path, kind, stated):
     store, identifier, _ = stored_table(tmp_path, kind, stated)
     with pytest.raises(
-        OlderFormatError, match=rf"{kind} {identifier.hex()} has format 1.*reads format 2"
+        OlderFormatError, match=rf"{kind} {identifier.hex()} has format 1.*reads only format 2"
     ):
         store.open(identifier, kind)
 
