@@ -36,6 +36,12 @@ RANGE_TAGS: Final = (
 LOCATION: Final = "code.location"
 """In a run's metadata: the code location, unless everything runs in one process."""
 
+MAIN: Final = "main"
+"""The target whose name is not part of the keys of runs."""
+
+OP_OUTPUTS: Final = "_dagster/ops/"
+"""The folder of the outputs of ops. They pass values inside a run and are never published."""
+
 _WINDOW: Final = "dagster.window"
 _PARTITION: Final = "dagster/partition"
 _IMPLICIT: Final = "__ASSET_JOB"
@@ -61,15 +67,17 @@ def partition_of(run: DagsterRun) -> str:
     return ""
 
 
-def run_key(run: DagsterRun) -> str:
-    """Return the key of the graveler run: the job and the partition, or the root run's id.
+def run_key(run: DagsterRun, into: str = MAIN) -> str:
+    """Return the key of the graveler run: job, partition or root run's id, and target.
 
-    Every run of a job for the same partition has the same key. A run without partition shares
+    Every run of a job for the same partition and target has the same key; ``main`` is not named
+    in it. Two deployments on one lake therefore have runs of their own. A run without partition shares
     its key with its re-executions only, which have its id as root. Dagster runs assets selected
     by hand in an implicit job: its key includes the selection. The job of ``dg.materialize``
     has no selection: its key includes the hash of its definition.
     """
-    return f"dagster {_work(run)} {partition_of(run) or run.root_run_id or run.run_id}"
+    target = "" if into == MAIN else f" into {into}"
+    return f"dagster {_work(run)} {partition_of(run) or run.root_run_id or run.run_id}{target}"
 
 
 def _work(run: DagsterRun) -> str:

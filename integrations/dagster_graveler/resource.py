@@ -12,6 +12,7 @@ import dagster as dg
 from dagster import DagsterRun, OutputContext
 
 from dagster_graveler.context import (
+    MAIN,
     RunContext,
     StepContext,
     output_name,
@@ -88,7 +89,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
 
     lake: str
     repository: str
-    into: str = "main"
+    into: str = MAIN
     lease_seconds: float = 900
     ttl_days: float = 14
     on_failure: str = "park"
@@ -138,6 +139,10 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         """
         return shared_lake(self.location).repository(self.repository)
 
+    def run_key(self, context: RunContext) -> str:
+        """Return the key of the graveler run of a Dagster run: job, partition and target."""
+        return run_key(run_of(context), self.into)
+
     def run(self, context: RunContext) -> Run:
         """Return the graveler run of the Dagster run of `context`.
 
@@ -151,7 +156,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         """
         dagster_run = run_of(context)
         run = self.repo().runs.open_or_attach(
-            run_key(dagster_run),
+            self.run_key(dagster_run),
             owner=dagster_run.run_id,
             into=self.into,
             metadata={**run_metadata(context, ui=self.ui), **window_metadata(context)},
@@ -189,7 +194,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         """Undo what an earlier try or run of the same key wrote for an output."""
         dagster_run = run_of(context)
         try:
-            record = self.repo().runs.get(run_key(dagster_run))
+            record = self.repo().runs.get(self.run_key(dagster_run))
         except RunNotFoundError:
             return  # no step has written
         if record.state is RunState.PUBLISHED and record.owner == dagster_run.run_id:
@@ -247,7 +252,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         """Return the record of the Dagster run's attempt; None if it has none or is superseded."""
         run = run_of(context)
         try:
-            record = self.repo().runs.get(run_key(run))
+            record = self.repo().runs.get(self.run_key(run))
         except RunNotFoundError:
             return None
         return record if record.owner == run.run_id else None

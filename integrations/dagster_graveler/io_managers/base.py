@@ -1,14 +1,16 @@
 """Assets as folders of the lake: written in a step of the run, read from the run's branch."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from os.path import commonpath
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import dagster as dg
 from pydantic import Field
 
-from dagster_graveler.context import output_name, partition_folder
+from dagster_graveler.context import OP_OUTPUTS, output_name, partition_folder
 from dagster_graveler.io_managers.frames import FrameHandler, count_rows
 from dagster_graveler.io_managers.handlers import (
     TYPE,
@@ -21,7 +23,7 @@ from dagster_graveler.io_managers.handlers import (
     unknown_type,
 )
 from dagster_graveler.resource import GravelerResource
-from graveler.errors import InvalidInputError, MissingDependencyError, ObjectNotFoundError
+from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.lake import Branch, Ref, Run
 
 _SHOWN: Final = 20
@@ -55,8 +57,9 @@ class GravelerIOManager(dg.ConfigurableIOManager):
     Attributes:
         graveler: The repository.
         prefix: The beginning of all paths.
-        layout: An asset's folder below the prefix, with ``{asset}`` (its key, joined by slashes)
-            and ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key).
+        layout: An asset's folder below the prefix, with ``{asset}`` (its key, joined by dots; a dot
+            of its own is ``~.``, so that no folder contains that of another asset) and
+            ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key).
         load_as: What an argument without annotation gets where nothing tells what was written, as
             for files that Spark or another program wrote: ``spark``, ``pandas``, ``polars``,
             ``pyarrow``, ``bytes`` or ``text``.
@@ -125,12 +128,11 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             return self._read(view, folders, context)[1]
         values = {}
         handler: TypeHandler = BytesHandler()
+        if (context.definition_metadata or {}).get(_MISSING):
+            present = _present(view, folders.values())
+            folders = {key: folder for key, folder in folders.items() if folder in present}
         for key, folder in folders.items():
-            try:
-                handler, values[key] = self._read(view, folder, context)
-            except ObjectNotFoundError:
-                if not (context.definition_metadata or {}).get(_MISSING):
-                    raise
+            handler, values[key] = self._read(view, folder, context)
         if get_origin(context.dagster_type.typing_type) is dict:
             return values
         return handler.combine(values) if len(folders) != 1 or not values else values.popitem()[1]
@@ -233,7 +235,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
     def _by_folder(self, context: dg.OutputContext, obj: object) -> Mapping[str, tuple[str, Any]]:
         """Return folder and value of each partition; the key is "" for what has none."""
         if not context.has_asset_key:
-            return {"": (self._folder([context.step_key, output_name(context)]), obj)}
+            return {"": (_op_folder(context), obj)}
         parts = context.asset_key.path
         if not context.has_asset_partitions:
             return {"": (self._folder(parts), obj)}
@@ -268,7 +270,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             upstream = context.upstream_output
             if upstream is None:
                 raise InvalidInputError(f"input {context.name!r} comes from no asset and no op")
-            return self._folder([upstream.step_key, output_name(upstream)])
+            return _op_folder(upstream)
         parts = context.asset_key.path
         if not context.has_asset_partitions:
             return self._folder(parts)
@@ -285,13 +287,35 @@ class GravelerIOManager(dg.ConfigurableIOManager):
                 "would overwrite each other"
             )
         try:
-            path = self.layout.format(asset="/".join(parts), partition=partition)
+            path = self.layout.format(asset=".".join(map(_escaped, parts)), partition=partition)
         except (KeyError, IndexError, ValueError) as error:
             raise InvalidInputError(
                 f"layout {self.layout!r} cannot be filled in ({error}): use {{asset}} and "
                 "{partition}"
             ) from error
         return self.prefix + "".join(f"{part}/" for part in path.split("/") if part)
+
+
+def _escaped(part: str) -> str:
+    """Return a part of an asset's key for its folder; different keys have different folders."""
+    return part.replace("~", "~~").replace(".", "~.").replace("/", "~-")
+
+
+def _op_folder(context: dg.OutputContext) -> str:
+    """Return the folder of an op's output, which the publishing asset removes from the run."""
+    return f"{OP_OUTPUTS}{_escaped(context.step_key)}.{_escaped(output_name(context))}/"
+
+
+def _present(view: Run | Ref, folders: Iterable[str]) -> set[str]:
+    """Return the folders that hold a file, by one listing; no folder contains another."""
+    ordered = sorted(folders)
+    root = commonpath(ordered) if ordered else ""
+    present = set()
+    for entry in view.entries(f"{root}/" if root else ""):
+        folder = ordered[max(bisect_right(ordered, entry.path) - 1, 0)]
+        if entry.path.startswith(folder):
+            present.add(folder)
+    return present
 
 
 def value_type(context: dg.InputContext) -> Any:

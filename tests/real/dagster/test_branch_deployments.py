@@ -105,7 +105,13 @@ def test_a_deployment_publishes_to_its_own_branch(monkeypatch):
 def made(context: dg.AssetExecutionContext, graveler: GravelerResource) -> str:
     with graveler.step(context, "beside") as step:
         step.put("beside", graveler.into.encode())
+    if graveler.into in broken:
+        raise ValueError(f"{graveler.into} is broken")
     return f"of {graveler.into}"
+
+
+broken: set[str] = set()
+"""The targets of the deployments whose asset fails."""
 
 
 @pytest.fixture
@@ -153,3 +159,28 @@ def test_a_deployment_without_its_branch_fails_and_says_so(repo, deploy, resourc
     assert repo.commit("main") == before
     with pytest.raises(GravelerError, match="pr-7"):
         GravelerResource(lake=lake, repository="flights", into="pr-7").at()
+
+
+def test_a_failed_run_of_a_deployment_does_not_stop_production(repo, tick, deploy):
+    tick(7)
+    broken.add("pr-7")
+    try:
+        assert not deploy("pr-7")
+    finally:
+        broken.clear()
+    assert deploy("main")
+    assert deploy("pr-7")
+    assert repo.ref("pr-7").get("beside") == b"pr-7"
+    assert repo.ref("main").get("beside") == b"main"
+
+
+def test_a_rollback_by_key_concerns_one_deployment(repo, tick, deploy):
+    tick(7)
+    assert deploy("main")
+    assert deploy("pr-7")
+    production = repo.commit("main")
+    repo.runs.rollback("dagster graveler_job x into pr-7")
+    assert not repo.ref("pr-7").exists("beside")
+    assert repo.commit("main") == production
+    repo.runs.rollback("dagster graveler_job x")
+    assert not repo.ref("main").exists("beside")

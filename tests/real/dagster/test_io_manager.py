@@ -316,7 +316,10 @@ def test_outputs_of_ops_have_folders_by_step(resource, instance, repo):
         entry.path: repo.ref(record.branch).get(entry.path)
         for entry in repo.ref(record.branch).entries()
     }
-    assert results == {"pair/one/data": b"1", "pair/two/data": b"2", "add/result/data": b"12"}
+    assert results == {
+        f"_dagster/ops/{name}/data": value
+        for name, value in {"pair.one": b"1", "pair.two": b"2", "add.result": b"12"}.items()
+    }
 
 
 @pytest.mark.parametrize(
