@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
 from typing import Final
 
 import dagster as dg
@@ -16,6 +17,8 @@ from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate
 
 _MOST_KINDS: Final = 3
+
+_filters: Final = Lock()
 
 
 def graveler_definitions(  # noqa: PLR0913 - all but the first two have a default
@@ -175,7 +178,7 @@ def _with_origin(
 ) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
     """Return the assets with their kind, and with references to their code."""
     referring: list[dg.AssetsDefinition | dg.AssetSpec] = []
-    with warnings.catch_warnings():
+    with _filters, warnings.catch_warnings():  # threads share the filters
         # Dagster marks references to code as beta
         warnings.simplefilter("ignore", dg.BetaWarning)
         for asset in assets:

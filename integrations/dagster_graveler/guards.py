@@ -4,9 +4,17 @@ from collections.abc import Collection, Iterator
 
 import dagster as dg
 
-from dagster_graveler.context import LOCATION, RunContext, run_key, run_metadata, run_of, step_of
+from dagster_graveler.context import (
+    LOCATION,
+    OP_OUTPUTS,
+    RunContext,
+    run_key,
+    run_metadata,
+    run_of,
+    step_of,
+)
 from graveler.errors import RunStateError
-from graveler.lake import Repository, Run, RunRecord, RunState
+from graveler.lake import Branch, Repository, Run, RunRecord, RunState
 from graveler_common.history import find_commit, own_commits
 
 _ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
@@ -80,10 +88,20 @@ def _parents(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.Da
         parent = parent.parent_run_id and instance.get_run_by_id(parent.parent_run_id)
 
 
+def drop_op_outputs(run: Run) -> None:
+    """Remove the outputs of ops from the run's branch: they are no files of an asset."""
+    if run.record.state is RunState.PUBLISHED:
+        return
+    branch = Branch(run.repository, run.branch)  # this listing is no input of the run
+    if paths := [entry.path for entry in branch.entries(OP_OUTPUTS)]:
+        with run.step("dagster op outputs") as step:
+            step.delete_many(paths)
+
+
 def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetKey]) -> None:
     """Refuse to publish the work of other assets: it would reach the target without their gates.
 
-    The work of ops, which belongs to no asset, is not refused.
+    The work of ops, which belongs to no asset, is not refused: see `drop_op_outputs`.
 
     Args:
         repository: The repository of the run.

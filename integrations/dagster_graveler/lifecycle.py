@@ -11,7 +11,7 @@ from typing import Final
 
 import dagster as dg
 
-from dagster_graveler.guards import check_written
+from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
 from graveler.gates.gate import Check, Gate
@@ -160,6 +160,7 @@ def _publish(
     try:
         if assets is not None:
             check_written(graveler.repo(), run, assets)
+        drop_op_outputs(run)
         result = run.publish(gates)
     except (GateFailedError, MergeConflictError) as refusal:
         return f"not published, and parked: {refusal}"

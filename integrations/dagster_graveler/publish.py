@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import dagster as dg
 
-from dagster_graveler.context import OP_OUTPUTS, step_of
+from dagster_graveler.context import step_of
 from dagster_graveler.display import (
     change_metadata,
     code_references,
@@ -13,11 +13,11 @@ from dagster_graveler.display import (
     final_failure,
     verdict_table,
 )
-from dagster_graveler.guards import check_written
+from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.resource import GravelerResource
 from graveler.errors import GateFailedError, MergeConflictError, RunStateError
 from graveler.gates.gate import Check, Gate, as_gates
-from graveler.lake import PublishResult, Run, RunState
+from graveler.lake import PublishResult, Run
 from graveler_common.history import changes_of
 
 PUBLISH_POOL: Final = "graveler_publish"
@@ -89,8 +89,8 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         upstream = graph.get_ancestor_asset_keys(key) | context.assets_def.asset_deps[key]
         run = graveler.run(context)
         try:
-            check_written(graveler.repo(), run, {*upstream, key})
-            _drop_op_outputs(context, graveler, run)
+            check_written(graveler.repo(), run, upstream)
+            drop_op_outputs(run)
             result = run.publish(judged, strategy=strategy)
         except (GateFailedError, MergeConflictError, RunStateError) as error:
             about = {"graveler/run": run.key, "graveler/branch": run.branch}
@@ -102,17 +102,6 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         )
 
     return publish
-
-
-def _drop_op_outputs(
-    context: dg.AssetExecutionContext, graveler: GravelerResource, run: Run
-) -> None:
-    """Remove the outputs of ops from the run's branch: they are no files of an asset."""
-    if run.record.state is RunState.PUBLISHED:
-        return
-    if paths := [entry.path for entry in run.entries(OP_OUTPUTS)]:
-        with graveler.step(context, "op outputs") as step:
-            step.delete_many(paths)
 
 
 def _check_alone(key: dg.AssetKey, publishing: Iterable[dg.AssetKey]) -> None:

@@ -26,14 +26,3 @@ class TestRocksDB(KVStoreSuite):
     def store(self, tmp_path: Path) -> Iterator[KVStore]:
         with open_kv(f"rocksdb://{tmp_path}/kv") as store:
             yield store
-
-
-class TestDynamoDB(KVStoreSuite):
-    # A request takes moto milliseconds; pages have 1,024 items, batches 25 and 100.
-    many = 1_300
-    examples = 5
-
-    @pytest.fixture
-    def store(self, dynamodb_uri: str) -> Iterator[KVStore]:
-        with open_kv(dynamodb_uri) as store:
-            yield store

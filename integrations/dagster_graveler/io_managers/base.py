@@ -57,9 +57,9 @@ class GravelerIOManager(dg.ConfigurableIOManager):
     Attributes:
         graveler: The repository.
         prefix: The beginning of all paths.
-        layout: An asset's folder below the prefix, with ``{asset}`` (its key, joined by dots; a dot
-            of its own is ``~.``, so that no folder contains that of another asset) and
-            ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key).
+        layout: An asset's folder below the prefix, with ``{asset}`` (its key, joined by slashes)
+            and ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key). Files in
+            folders below it belong to other assets, but for ``key=value`` folders.
         load_as: What an argument without annotation gets where nothing tells what was written, as
             for files that Spark or another program wrote: ``spark``, ``pandas``, ``polars``,
             ``pyarrow``, ``bytes`` or ``text``.
@@ -287,7 +287,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
                 "would overwrite each other"
             )
         try:
-            path = self.layout.format(asset=".".join(map(_escaped, parts)), partition=partition)
+            path = self.layout.format(asset="/".join(parts), partition=partition)
         except (KeyError, IndexError, ValueError) as error:
             raise InvalidInputError(
                 f"layout {self.layout!r} cannot be filled in ({error}): use {{asset}} and "
@@ -296,14 +296,9 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         return self.prefix + "".join(f"{part}/" for part in path.split("/") if part)
 
 
-def _escaped(part: str) -> str:
-    """Return a part of an asset's key for its folder; different keys have different folders."""
-    return part.replace("~", "~~").replace(".", "~.").replace("/", "~-")
-
-
 def _op_folder(context: dg.OutputContext) -> str:
     """Return the folder of an op's output, which the publishing asset removes from the run."""
-    return f"{OP_OUTPUTS}{_escaped(context.step_key)}.{_escaped(output_name(context))}/"
+    return f"{OP_OUTPUTS}{context.step_key}/{output_name(context)}/"
 
 
 def _present(view: Run | Ref, folders: Iterable[str]) -> set[str]:

@@ -152,19 +152,27 @@ def written(step: Step, table: Table) -> Sequence[Entry]:
     return list(table.entries(Branch(step.repository, step.name)))
 
 
+def _is_value(entry: Entry) -> bool:
+    name = entry.path.rpartition("/")[2]
+    return TYPE in entry.metadata or name.startswith(("part-", "_SUCCESS"))
+
+
 def put(step: Step, table: Table, name: str, body: Any, *, kind: str, content_type: str) -> None:
-    """Put a value as the one file of its folder; the files of its earlier versions go.
+    """Put a value as one file; the files of its earlier versions are deleted.
+
+    These are the files that handlers put, and the parts that Spark wrote. Other files of the
+    folder stay: the asset may have written them itself.
 
     Raises:
         AlreadyExistsError: Mode ``error``, and the folder holds files.
     """
     path = table.folder + name
-    others = [] if table.mode == "append" else [entry.path for entry in written(step, table)]
+    others = [] if table.mode == "append" else written(step, table)
     if others and table.mode == "error":
         raise AlreadyExistsError(
-            f"{others[0]!r} exists already: use mode 'overwrite', or another folder"
+            f"{others[0].path!r} exists already: use mode 'overwrite', or another folder"
         )
-    step.delete_many(other for other in others if other != path)
+    step.delete_many(entry.path for entry in others if entry.path != path and _is_value(entry))
     step.put(path, body, content_type=content_type, metadata={TYPE: kind})
 
 

@@ -34,12 +34,16 @@ class SparkHandler(FrameHandler):
         return issubclass(kind, DataFrame)
 
     def write(self, step: Step, table: Table, obj: Any) -> None:
-        """Write a frame."""
+        """Write a frame; files in folders below, of other assets, stay."""
+        mode = table.mode
+        if mode == "overwrite" and not table.partition_by:
+            step.delete_many([entry.path for entry in written(step, table)])
+            mode = "append"
         write(
             step,
             obj,
             table.folder,
-            mode=table.mode,  # type: ignore[arg-type] # Dagster's settings have no literals
+            mode=mode,  # type: ignore[arg-type] # Dagster's settings have no literals
             format=table.file_format,
             partition_by=table.partition_by,
             options=table.options,

@@ -318,7 +318,7 @@ def test_outputs_of_ops_have_folders_by_step(resource, instance, repo):
     }
     assert results == {
         f"_dagster/ops/{name}/data": value
-        for name, value in {"pair.one": b"1", "pair.two": b"2", "add.result": b"12"}.items()
+        for name, value in {"pair/one": b"1", "pair/two": b"2", "add/result": b"12"}.items()
     }
 
 

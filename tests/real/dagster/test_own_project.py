@@ -20,7 +20,7 @@ def daily() -> pd.DataFrame:
     return pd.DataFrame({"amount": [3]})
 
 
-@dg.asset(key=["sales.daily"])
+@dg.asset(key=["sales.week"])
 def dotted() -> pd.DataFrame:
     return pd.DataFrame({"amount": [4, 5, 6]})
 
@@ -72,19 +72,39 @@ def nested(resource, instance):
     return run
 
 
-def test_no_asset_writes_into_the_folder_of_another(repo, nested):
-    assert nested()
-    assert {path.partition("/")[0] for path in paths(repo)} == {
-        "sales",
-        "sales.daily",
-        "sales~.daily",
-        "mart.total",
-    }
-    first = paths(repo)
-    assert nested()
-    assert paths(repo) == first
-    (path,) = [path for path in paths(repo) if path.startswith("mart.total/")]
-    assert repo.ref("main").get(path) == b"3"
+def test_no_asset_replaces_files_of_another(repo, nested):
+    written = [
+        "mart/total/data",
+        "sales.week/data.parquet",
+        "sales/daily/data.parquet",
+        "sales/data.parquet",
+    ]
+    for _ in range(2):
+        assert nested()
+        assert paths(repo) == written
+    assert repo.ref("main").get("mart/total/data") == b"3"
+
+
+def test_a_spark_frame_replaces_the_files_of_its_asset_alone(repo, resource, instance, spark):
+    @dg.asset(name="sales")
+    def outer():
+        return spark.range(2).repartition(1)
+
+    @dg.asset(key=["sales", "daily"], deps=[outer])
+    def inner():
+        return spark.range(3).repartition(1)
+
+    defs = graveler_definitions(
+        [outer, inner],
+        resource,
+        io_manager=GravelerIOManager(graveler=resource),
+        name="nested",
+    )
+    job = defs.resolve_job_def("nested_job")
+    for _ in range(2):
+        assert job.execute_in_process(instance=instance).success
+        folders = [path.rpartition("/")[0] for path in paths(repo) if path.endswith(".parquet")]
+        assert folders == ["sales/daily", "sales"] or folders == ["sales", "sales/daily"]
 
 
 @pytest.fixture
@@ -103,7 +123,7 @@ def test_graph_assets_of_several_hours_do_not_meet(repo, hourly, resource):
     written = paths(repo)
     assert not [path for path in written if path.startswith("_dagster/")]
     for hour in ("05", "06", "07"):
-        for asset in ("raw.flights", "two.left", "two.right"):
+        for asset in ("raw/flights", "two/left", "two/right"):
             folder = f"{asset}/2013/01/01/{hour}:00/"
             assert len([path for path in written if path.startswith(folder)]) == 1, folder
 
@@ -122,14 +142,14 @@ def test_graph_assets_publish_side_by_side(repo, hourly):
             assert done.success
         for hour in HOURS[:2]:
             assert job.execute_in_process(instance=instance, partition_key=hour).success
-    assert len([path for path in paths(repo) if path.startswith("raw.flights/")]) == 2
+    assert len([path for path in paths(repo) if path.startswith("raw/flights/")]) == 2
 
 
 @pytest.fixture
 def two_jobs(resource):
     manager = GravelerIOManager(graveler=resource)
     publishes = [
-        build_publish_asset(f"{name}_published", [["sales"]]) for name in ("morning", "evening")
+        build_publish_asset(f"{name}_published", ["sales"]) for name in ("morning", "evening")
     ]
     return dg.Definitions(
         assets=[sales, *publishes],

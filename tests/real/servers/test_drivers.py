@@ -1,4 +1,4 @@
-"""The suite of the key-value port on PostgreSQL and MariaDB servers."""
+"""The suite of the key-value port on servers of PostgreSQL, MariaDB and DynamoDB."""
 
 from collections.abc import Iterator
 
@@ -19,4 +19,15 @@ class TestMySQL(KVStoreSuite):
     @pytest.fixture
     def store(self, mysql_url: str) -> Iterator[KVStore]:
         with open_kv(mysql_url) as store:
+            yield store
+
+
+class TestDynamoDB(KVStoreSuite):
+    # A request takes moto milliseconds; pages have 1,024 items, batches 25 and 100.
+    many = 1_300
+    examples = 5
+
+    @pytest.fixture
+    def store(self, dynamodb_uri: str) -> Iterator[KVStore]:
+        with open_kv(dynamodb_uri) as store:
             yield store

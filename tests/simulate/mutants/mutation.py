@@ -9,9 +9,11 @@ from tests.simulate.mutants import collection, history, writes
 from tests.simulate.mutants.patch import Mutant, mutated
 from tests.simulate.scenarios.catalogue import every_scenario, find
 from tests.simulate.scenarios.conditions import simulating
-from tests.simulate.schedules.explore import explore
+from tests.simulate.schedules.explore import explore, wander
 
 _MOST = 6_000
+_WALKS = 60
+"""Random schedules before the exploration: many mutants show at once in one of them."""
 
 MUTANTS: tuple[Mutant, ...] = (*writes.MUTANTS, *history.MUTANTS, *collection.MUTANTS)
 """Ways to get the protocol wrong. Every one must be found out."""
@@ -39,7 +41,7 @@ class Kill:
 
 
 def hunt(mutant: Mutant, *, further: bool = True) -> Kill:
-    """Explore the mutant's scenarios until one is wrong; then all others, if `further`."""
+    """Run the mutant's scenarios until one is wrong; then all others, if `further`."""
     began = perf_counter()
     schedules = 0
     names = list(_order(mutant, further=further))
@@ -48,8 +50,11 @@ def hunt(mutant: Mutant, *, further: bool = True) -> Kill:
             find(name).prepared()  # by the code as it is
     with mutated(mutant), simulating():
         for name in names:
-            found = explore(find(name), judge, most=_MOST)
+            found = wander(find(name), judge, _WALKS)
             schedules += found.schedules
+            if not found.violation:
+                found = explore(find(name), judge, most=_MOST)
+                schedules += found.schedules
             if found.violation:
                 return Kill(
                     mutant,
