@@ -218,7 +218,8 @@ def test_others_between_two_calls_of_a_tick_lose_or_double_none(operation, meanw
 
 @pytest.mark.parametrize("meanwhile", [five, write_and_five, five_and_write])
 def test_two_ticks_of_a_repaired_hour_return_the_same(meanwhile, monkeypatch):
-    monkeypatch.setattr(Points, "step", 1)  # one of the calls decides
+    if meanwhile is five_and_write:
+        monkeypatch.setattr(Points, "step", 1)  # one of the calls decides
 
     def check(world, tick, other):
         assert tick.state is HourState.PUBLISHED
