@@ -9,8 +9,8 @@ from tests.simulate.scenarios.two_lakes import play
 from tests.simulate.schedules.explore import explore, wander
 from tests.simulate.schedules.random_runs import check_seed
 
-_SCHEDULES = 60
-_WALKS = 20
+_SCHEDULES = 30
+_WALKS = 10
 _SEEDS = 15
 
 

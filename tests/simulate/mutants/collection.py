@@ -132,6 +132,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pass",
         "sweep-borrow-commit+1",
         "sweep-borrow-commit",
+        deep=True,
     ),
     one_edit(
         "a commit of changes holds nothing",

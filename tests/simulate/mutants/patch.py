@@ -39,11 +39,13 @@ class Mutant:
         name: Says what is wrong.
         edits: Make it so.
         scenarios: Where it should show, the likeliest first.
+        deep: It shows after seconds of schedules; only ``make simulate`` hunts it.
     """
 
     name: str
     edits: tuple[Edit, ...]
     scenarios: tuple[str, ...]
+    deep: bool = False
 
 
 @contextmanager
@@ -97,6 +99,8 @@ def _function(name: str, where: str) -> FunctionType:
     return found
 
 
-def one_edit(name: str, where: str, old: str, new: str, *scenarios: str) -> Mutant:
+def one_edit(
+    name: str, where: str, old: str, new: str, *scenarios: str, deep: bool = False
+) -> Mutant:
     """Return the mutant that one edit makes."""
-    return Mutant(name, (Edit(where, old, new),), scenarios)
+    return Mutant(name, (Edit(where, old, new),), scenarios, deep)

@@ -42,6 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "if record.published or commit.id",
         "if commit.id",
         "tick-repair",
+        deep=True,
     ),
     # readers
     one_edit(
