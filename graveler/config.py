@@ -51,7 +51,8 @@ import os
 import pwd
 import secrets
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -106,6 +107,21 @@ def environment(name: str, default: str = "") -> str:
 def program_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a program that this process starts: its own, and these variables."""
     return {**os.environ, **variables}
+
+
+@contextmanager
+def exported(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables of this process for a ``with`` block, then restore them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _gate_modules() -> frozenset[str]:

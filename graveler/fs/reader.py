@@ -16,7 +16,6 @@ from graveler.errors import NotFoundError
 from graveler.fs.address import Address, translated
 from graveler.fs.file import GravelerFile
 from graveler.fs.trees import TreeFileSystem
-from graveler.lake.shared import lake_at
 from graveler.model import Entry, Prefix
 from graveler.names import path_key
 from graveler.reads import Stores
@@ -48,15 +47,19 @@ class ReadOnlyFileSystem(TreeFileSystem):
         address = Address.parse(path)
         with translated(path):
             if address.ref and address.path:
-                view = self._view(address)
-                try:
-                    return view.stat(address.path)
-                except NotFoundError:
-                    if view.has_below(address.folder):
-                        raise IsADirectoryError(errno.EISDIR, "is a folder", path) from None
-                    raise
+                return self._entry(address, path)
             self._check_folder(address)
         raise IsADirectoryError(errno.EISDIR, "is a folder", path)
+
+    def _entry(self, address: Address, path: str) -> Entry:
+        view = self._view(address)
+        with self._recording():
+            try:
+                return view.stat(address.path)
+            except NotFoundError:
+                if view.has_below(address.folder):
+                    raise IsADirectoryError(errno.EISDIR, "is a folder", path) from None
+                raise
 
     def _check_folder(self, address: Address) -> None:
         """Check that an address without a path names something."""
@@ -88,7 +91,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
             yield
             return
         first = first_key(address.folder)
-        with snapshot(view, first, first) as scan:
+        with self._recording(), snapshot(view, first, first) as scan:
             batch.tree, batch.scan = address.tree, scan
             try:
                 yield
@@ -99,8 +102,10 @@ class ReadOnlyFileSystem(TreeFileSystem):
         """Yield what is directly below an address."""
         scan = self._batch.scan
         if scan is None or self._batch.tree != address.tree:
-            return self._view(address).list(address.folder, delimiter="/")
-        return list_entries(scan, prefix=address.folder, delimiter="/")
+            with self._recording():
+                yield from self._view(address).list(address.folder, delimiter="/")
+        else:
+            yield from list_entries(scan, prefix=address.folder, delimiter="/")
 
     def info_of(self, path: str, entry: Entry, stores: Stores | None = None) -> _Info:
         """Return the result of ``info`` for a file."""
@@ -132,6 +137,20 @@ class ReadOnlyFileSystem(TreeFileSystem):
             return False
         return True
 
+    def isfile(self, path: str) -> bool:
+        """Return whether there is such a file; fsspec's own takes every error for a no."""
+        return self._type_of(path) == "file"
+
+    def isdir(self, path: str) -> bool:
+        """Return whether there is such a folder; fsspec's own takes every error for a no."""
+        return self._type_of(path) == "directory"
+
+    def _type_of(self, path: str) -> str:
+        try:
+            return str(self.info(path)["type"])
+        except (FileNotFoundError, ValueError):
+            return ""
+
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """Return the entries directly below a folder; for a file, the file itself."""
         path = self._strip_protocol(path)
@@ -144,7 +163,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
 
     def _below(self, address: Address) -> Iterator[_Info]:
         if not address.repository:
-            for name in lake_at(self.location).repositories():
+            for name in self._open_lake().repositories():
                 yield _folder(name)
         elif not address.ref:
             repository = self._repository(address.repository)
@@ -186,11 +205,12 @@ class ReadOnlyFileSystem(TreeFileSystem):
             view = self._view(address)
         except NotFoundError:
             return infos
-        for entry in view.entries(address.folder):
-            name = address.tree + entry.path
-            infos[name] = self.info_of(name, entry, view.repository)
-            if self._batch.seen is not None:
-                self._batch.seen[name] = entry
+        with self._recording():
+            for entry in view.entries(address.folder):
+                name = address.tree + entry.path
+                infos[name] = self.info_of(name, entry, view.repository)
+                if self._batch.seen is not None:
+                    self._batch.seen[name] = entry
         if withdirs:
             here = address.text
             folders = {here} if infos else set()
@@ -257,7 +277,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
         path = self._strip_protocol(path)
         address = Address.parse(path)
         self.entry(path)
-        with translated(path):
+        with translated(path), self._recording():
             value = find_value(self._view(address), path_key(address.path))
         return "" if value is None else value_identity(value).hex()
 

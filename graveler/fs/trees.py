@@ -3,7 +3,9 @@
 import errno
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, ClassVar
 
 from fsspec import AbstractFileSystem
@@ -20,7 +22,7 @@ from graveler.model import Entry
 from graveler.reads import View
 from graveler.reads.listing import Scan
 from graveler.repository import Branch
-from graveler.runs import RunHandle, StepEnvironment
+from graveler.runs import OpenStep, RunHandle, StepEnvironment
 
 
 class Batch(threading.local):
@@ -59,15 +61,29 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
     ) -> None:
         super().__init__(**options)
         handle = RunHandle.from_json(run) if isinstance(run, str) else run
-        named = lake or (handle.location if handle is not None else "")
-        with translated(str(named)):
-            self.location = location_of(named)
+        self._named = lake or (handle.location if handle is not None else "")
+        self._check_lake()
         self._handle = handle
         self._fences = dict(fences or {})
         self._lake: Lake | None = None
         self._repositories: dict[str, Repository] = {}
         self._run: Run | None = None
+        self._step: OpenStep | None = None
+        self._given: StepEnvironment | None = None
         self._batch = Batch()
+
+    @cached_property
+    def location(self) -> str:
+        """The location of the lake."""
+        with translated(str(self._named)):
+            return location_of(self._named)
+
+    def _check_lake(self) -> None:
+        """Refuse a filesystem without a lake when it is made."""
+        _ = self.location
+
+    def _open_lake(self) -> Lake:
+        return lake_at(self.location)
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {**self.storage_options, "lake": self.location}
@@ -104,9 +120,9 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return begun
 
     def _repository(self, name: str) -> Repository:
-        lake = lake_at(self.location)
+        lake = self._open_lake()
         if lake is not self._lake:  # a fork, and close_lakes, bring another one
-            self._lake, self._repositories, self._run = lake, {}, None
+            self._lake, self._repositories, self._run, self._step = lake, {}, None, None
         repository = self._repositories.get(name)
         if repository is None:
             repository = self._repositories[name] = lake.repository(name)
@@ -121,22 +137,44 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             if self._run is None:  # one for all, for it remembers what was read and its lease
                 self._run = repository.runs.attach(handle)
             return self._run
-        given = StepEnvironment.of()
-        if given.branch and place == f"{given.repository}/{given.branch}":
-            return repository.runs.open_step(given)
+        step = self._open_step(repository)
+        if step is not None and address.ref == step.name:
+            step.check()
+            return step
         if place in self._fences:
             return Branch(repository.stores, address.ref, fence=self._fences[place])
         return repository.branch(address.ref)
+
+    def _open_step(self, repository: Repository) -> OpenStep | None:
+        """Return the open step that the environment names, if it is of the repository."""
+        given = StepEnvironment.of()
+        if given.repository != repository.name or not given.branch:
+            return None
+        if self._step is None or self._given != given:  # one, for it remembers what was read
+            self._step, self._given = repository.runs.open_step(given), given
+        return self._step
+
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
+        """Record what the open step reads in a block as inputs of its run."""
+        try:
+            yield
+        finally:
+            if self._step is not None:  # at once: a forked worker ends without further notice
+                self._step.record_reads()
 
     def _view(self, address: Address) -> View:
         """Return the tree an address is in, as its readers have it."""
         pending = self._known_pending(address)
         if pending is not None:
             return pending
+        repository = self._repository(address.repository)
+        step = self._open_step(repository)
         try:
-            return self._branch(address)
+            branch = self._branch(address)
         except (RefNotFoundError, InvalidInputError):
-            return self._repository(address.repository).ref(address.ref)
+            return repository.ref(address.ref) if step is None else step.view(address.ref)
+        return branch if step is None else step.source(branch)
 
     def _known_pending(self, address: Address) -> OverlayView | None:
         if not self._intrans:

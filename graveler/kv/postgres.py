@@ -1,5 +1,6 @@
 """PostgreSQL, through SQLAlchemy and psycopg: many hosts on one lake."""
 
+import re
 from collections.abc import Generator
 from time import monotonic
 from typing import Any, Final
@@ -87,6 +88,15 @@ _KINDS: Final = {
 _GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
 _TROUBLED: Final = frozenset({"53", "57", "58"})  # resources, the operator, the system
 _NOT_READY: Final = frozenset({"57P01", "57P02", "57P03"})  # stopping, crashed, starting
+_REFUSED: Final = Failure(PermissionDeniedError, "correct the user and the password")
+_NO_DATABASE: Final = Failure(InvalidInputError, "make the database, or name another one")
+# libpq gives no SQLSTATE for a connection that the server refuses, only the server's message. A
+# server of another language is unavailable.
+_REFUSALS: Final = (
+    (re.compile(r"authentication failed for user|no password supplied"), _REFUSED),
+    (re.compile(r'FATAL: +role ".*" (does not exist|is not permitted to log in)'), _REFUSED),
+    (re.compile(r'FATAL: +database ".*" does not exist'), _NO_DATABASE),
+)
 
 
 _OPTIONS: Final = frozenset(
@@ -169,7 +179,9 @@ class PostgresKVStore(SQLKVStore):
         no_progress_s: Seconds without an answer after which a call ends.
 
     Raises:
-        InvalidInputError: The URL cannot be read, or the server is not durable.
+        InvalidInputError: The URL cannot be read, the server is not durable, or has no such
+            database.
+        PermissionDeniedError: The server refuses the user or the password.
         BackendUnavailableError: The server does not answer.
     """
 
@@ -227,11 +239,17 @@ class PostgresKVStore(SQLKVStore):
         no_word = isinstance(error.orig, psycopg.OperationalError) and not state
         if isinstance(error.orig, psycopg.ProgrammingError) and not state:
             return Failure(InvalidInputError, "an option of the URI is of the wrong kind")
+        if no_word and (refusal := _refusal(str(error.orig))):
+            return refusal
         if error.connection_invalidated or no_word or state in _NOT_READY:
             return _GONE
         if state[:2] in _TROUBLED:
             return Failure(BackendUnavailableError)
         return Failure(InternalError, f"SQLSTATE {state or 'none'}")
+
+
+def _refusal(message: str) -> Failure | None:
+    return next((failure for pattern, failure in _REFUSALS if pattern.search(message)), None)
 
 
 def _on_checkout(connection: Any, _record: Any, _proxy: Any) -> None:

@@ -39,6 +39,21 @@ _DRIVERS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+def check_driver(uri: str) -> str:
+    """Return the scheme of a URI that has a driver.
+
+    Raises:
+        InvalidInputError: It has none.
+    """
+    scheme, separator, _ = uri.partition("://")
+    if not separator or scheme not in _DRIVERS:
+        raise InvalidInputError(
+            f"no key-value driver for {shown_uri(uri)!r}: give one of "
+            + ", ".join(f"{name}://" for name in _DRIVERS)
+        )
+    return scheme
+
+
 def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
     """Open the key-value store at `uri`; what is not there yet is made.
 
@@ -56,12 +71,7 @@ def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
         BackendUnavailableError: The database does not answer.
         CorruptionError: What is at the path is damaged, or no such database.
     """
-    scheme, separator, _ = uri.partition("://")
-    if not separator or scheme not in _DRIVERS:
-        raise InvalidInputError(
-            f"no key-value driver for {shown_uri(uri)!r}: give one of "
-            + ", ".join(f"{name}://" for name in _DRIVERS)
-        )
+    scheme = check_driver(uri)
     module, name = _DRIVERS[scheme]
     driver: Callable[..., KVStore] = getattr(import_module(f"graveler.kv.{module}"), name)
     if scheme in _SERVERS:

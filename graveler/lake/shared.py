@@ -44,7 +44,8 @@ def location_of(named: object) -> str:
     if not location:
         raise InvalidInputError(
             "which lake? give storage_options={'lake': '/path/of/the/lake'}, or set "
-            f"{_VARIABLE}: its folder or its graveler.toml"
+            f"{_VARIABLE}: its folder or its graveler.toml; in Airflow, name the connection: "
+            "grav://connection@repository/branch/path"
         )
     return location if location in _open.lakes else locate_lake(location)
 

@@ -60,6 +60,11 @@ class Candidacy(ABC, Generic[R]):
             earlier: A candidate for an earlier head: what has not changed since is reused.
         """
 
+    def unchanged(self, head: Commit) -> Commit | None:
+        """Return what the gates judge where nothing has to land; None if they are not asked."""
+        del head
+        return None
+
     @abstractmethod
     def view(self, candidate: Commit, head: Commit) -> Candidate:
         """Return what the gates read."""
@@ -68,13 +73,19 @@ class Candidacy(ABC, Generic[R]):
         """Return the verdicts that the candidate would get now; nothing moves."""
         tip = look(self.stores, self.into)
         self.convene()
-        candidate = self.build(tip, None)
+        candidate = self.build(tip, None) or self.unchanged(tip.head)
         return () if candidate is None else self.panel.judge(self.view(candidate, tip.head))
 
     def judge(self, candidate: Commit, head: Commit) -> None:
         """Let the gates judge; raise GateFailedError where one refuses."""
         self.verdicts = self.panel.judge(self.view(candidate, head))
         refuse(self.what, self.verdicts)
+
+    def judge_unchanged(self, head: Commit) -> None:
+        """Let the gates judge the branch as it is, where nothing has to land."""
+        same = self.unchanged(head) if self.panel.gates else None
+        if same is not None:
+            self.judge(same, head)
 
     def passed_before(self, candidate: Commit, head: Commit) -> bool:
         """Return whether every gate has passed the same inputs before."""
@@ -138,6 +149,7 @@ def _attempt(
     if judged:
         candidate = work.build(seen, earlier)
         if candidate is None:
+            work.judge_unchanged(seen.head)
             return Landed(seen, None), None
         work.judge(candidate, seen.head)
     with stores.refs.turn(work.into):
@@ -149,6 +161,7 @@ def _attempt(
             # a record with the same head may be one that was rewritten to stop this landing
             candidate = work.build(tip, candidate)
         if candidate is None:
+            work.judge_unchanged(tip.head)
             return Landed(tip, None), None
         if not judged:
             work.judge(candidate, tip.head)

@@ -279,8 +279,8 @@ def check_fence(record: BranchRecord, fence: str) -> None:
         )
     raise FencedError(
         f"branch {record.name!r} (attempt {record.attempt} of its run) takes no more writes from "
-        "here: a newer attempt was opened, or this one was published or set aside; nothing of "
-        "the write was kept"
+        "here: a newer attempt or a newer try of the step was started, or this attempt was published "
+        "or set aside; nothing of the write was kept"
     )
 
 

@@ -61,6 +61,11 @@ class Branch(View, BranchLike):
         """What stages the writes of the branch; a run renews its lease when it is used."""
         return StagedWrites(self.repository, self._name, self._fence)
 
+    @property
+    def _unrecorded(self) -> "Branch":
+        """The branch, whose reads are no inputs of a run."""
+        return self
+
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""
         return view.value_on_branch(self.repository, self._name, key)

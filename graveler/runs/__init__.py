@@ -1,5 +1,6 @@
 """Runs: one branch each, with states, steps, publish and rollback."""
 
+from graveler.runs.history import JoinedStep
 from graveler.runs.opener import RunTerms
 from graveler.runs.provenance import Origin, Why
 from graveler.runs.publishing import PublishResult
@@ -16,6 +17,7 @@ __all__ = [
     "LEASE",
     "TTL",
     "Input",
+    "JoinedStep",
     "OpenStep",
     "Origin",
     "Publish",

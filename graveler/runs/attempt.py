@@ -4,12 +4,14 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from threading import Event, Lock, Thread
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
+from graveler import frames
 from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.errors import FencedError, GravelerError
-from graveler.model import Commit
+from graveler.model import Commit, Entry
 from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref
@@ -19,7 +21,13 @@ from graveler.repository.writes import StagedWrites
 from graveler.runs import lifecycle
 from graveler.runs.record import Input, RunHandle, RunRecord, folded
 from graveler.runs.records import RunRecords
+from graveler.spark.session import running
+from graveler.spark.writer import Mode
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_Frame = TypeVar("_Frame")
 _PATIENCE_S: Final = 10
 _UNFOLDED: Final = 1024
 _log = logging.getLogger(__name__)
@@ -160,6 +168,24 @@ class RunView(Ref):
         return super()._snapshot(start, prefix)
 
 
+class SourceBranch(Branch):
+    """Another branch as a step reads it: reads are recorded as inputs of the run, from its head."""
+
+    def __init__(self, repository: Stores, name: str, reads: Reads) -> None:
+        super().__init__(repository, name)
+        self._reads = reads
+
+    def _find_value(self, key: bytes) -> bytes | None:
+        """Return the value record at the key, staged or committed, or None."""
+        self._reads.note_path(self.head.id, key.decode())
+        return super()._find_value(key)
+
+    def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
+        """Return the head below `prefix`, with the staged writes."""
+        self._reads.note(self.head.id, prefix.decode())
+        return super()._snapshot(start, prefix)
+
+
 class RunBranch(Branch):
     """A branch of an attempt: its work renews the lease, and its reads are recorded.
 
@@ -172,9 +198,19 @@ class RunBranch(Branch):
         self._reads = Reads()
 
     @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What was read here so far."""
+        return self._reads.all
+
+    @property
     def _writes(self) -> StagedWrites:
         self._attempt.work()
         return super()._writes
+
+    @property
+    def _unrecorded(self) -> Branch:
+        """The branch, whose reads are no inputs of the run."""
+        return Branch(self.repository, self._name)
 
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, staged or committed, or None."""
@@ -191,6 +227,89 @@ class RunBranch(Branch):
         prefix = prefix_text(prefix, "prefix")
         self._reads.note(self._attempt.known.base, prefix)
         return super().has_below(prefix)
+
+    @cached_property
+    def spark(self) -> "SparkSession":
+        """The active Spark session, else a new one that is named after the run."""
+        return running(self._attempt.handle.key)
+
+    @overload
+    def read(self, path: PathText, as_: type[_Frame], **options: Any) -> _Frame: ...
+
+    @overload
+    def read(
+        self,
+        path: PathText,
+        as_: Literal["spark"] = "spark",
+        *,
+        spark: "SparkSession | None" = None,
+        **options: Any,
+    ) -> "DataFrame": ...
+
+    @overload
+    def read(self, path: PathText, as_: str, **options: Any) -> Any: ...
+
+    def read(
+        self,
+        path: PathText,
+        as_: type | str = "spark",
+        *,
+        spark: "SparkSession | None" = None,
+        **options: Any,
+    ) -> Any:
+        """Return the table at `path` as a frame, whichever library wrote it.
+
+        ::
+
+            frame = step.read("flights/", pandas.DataFrame)
+
+        Frames in memory hold the rows of all Parquet files at or below `path`; ``key=value``
+        folders become columns.
+
+        Args:
+            path: A file, or a folder: a prefix that ends with ``/``.
+            as_: The type of the frame: ``pandas.DataFrame``, ``polars.DataFrame``,
+                ``polars.LazyFrame``, ``pyarrow.Table``, ``pyarrow.RecordBatchReader`` or
+                ``pyspark.sql.DataFrame``; or ``"pandas"``, ``"polars"``, ``"pyarrow"``,
+                ``"spark"``.
+            spark: The session of a Spark frame, of Spark Connect as well; by default `spark`.
+            **options: ``nested=False`` leaves folders below `path` out that are not ``key=value``.
+                Of a Spark frame, the other arguments of ``graveler.spark.read``.
+
+        Raises:
+            InvalidInputError: There are no frames of this type, or an argument is for Spark frames.
+            MissingDependencyError: A package that the frame needs is not installed.
+            ObjectNotFoundError: There is no Parquet file.
+        """
+        return frames.read(self, path, as_, spark=spark, **options)
+
+    def write(
+        self, frame: Any, path: PathText, *, mode: Mode = "append", **options: Any
+    ) -> list[Entry]:
+        """Write a frame of pandas, polars, pyarrow or Spark as files at `path`, and stage them.
+
+        A frame in memory becomes one Parquet file: the file at `path` if that ends with
+        ``.parquet``, else a file in the folder. A Spark frame becomes the files that Spark writes
+        into the folder.
+
+        Args:
+            frame: The frame.
+            path: The table's folder, or a Parquet file.
+            mode: ``append`` adds files. ``overwrite`` replaces the existing ones of the folder.
+                ``error`` refuses a folder with files. In every mode, a retry of a step replaces
+                what the earlier try wrote.
+            **options: Of a Spark frame, the other arguments of ``graveler.spark.write``.
+
+        Returns:
+            The entries of the files written, in byte order of their paths.
+
+        Raises:
+            AlreadyExistsError: Mode ``error``, and there is something at `path`; or mode
+                ``append``, and `path` is a file.
+            InvalidInputError: It is no frame, or an argument is for Spark frames.
+            MissingDependencyError: A package that the frame needs is not installed.
+        """
+        return frames.write(self, frame, path, mode=mode, **options)
 
     def commit(
         self,

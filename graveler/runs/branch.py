@@ -52,8 +52,9 @@ def take_branch(stores: Stores, record: RunRecord) -> None:
                 f"run {record.key!r}: attempt {branch.attempt} was opened or parked while attempt "
                 f"{record.attempt} was opening"
             )
-        resumes = branch.attempt >= record.forked
-        return replace(fresh, commit_id=branch.commit_id) if resumes else fresh
+        head = stores.refs.commits.get(branch.commit_id)
+        resumes = branch.attempt >= record.forked and _is_of_this_round(head, record)
+        return replace(fresh, commit_id=head.id) if resumes else fresh
 
     while True:
         try:

@@ -6,8 +6,9 @@ out a step that succeeded before. The integrations compare both with this histor
 
 An attempt that began while the run's earlier publish was on the target has that publish in its
 history. If that publish is reverted under it, what the attempt writes again in the same way changes
-nothing, and a merge would keep the target without those files. Such an attempt is not published, and
-the next one does not resume it.
+nothing, and a merge would keep the target without those files. If a reset or an undo takes the commit
+of the fork from the target, a merge would bring back the work of other runs that the target has
+dropped. Such attempts are not published, and the next one does not resume them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -65,8 +66,10 @@ def lost_steps(stores: Stores, record: RunRecord, made: Mapping[str, str]) -> tu
     """
     if stores.refs.branches.find(record.branch) is None:
         return ()
-    steps = joined_steps(stores, record)
     dest = stores.refs.commits.get(stores.refs.branches.get(record.into).commit_id)
+    if is_rewound(stores, record, dest):
+        return tuple(made)
+    steps = joined_steps(stores, record)
     stands: dict[str, bool] = {"": True}
     lost = []
     for name, commit in made.items():
@@ -145,12 +148,33 @@ def reverted_below(stores: Stores, record: RunRecord, dest: Commit) -> tuple[Com
     return None
 
 
-def check_not_reverted(stores: Stores, record: RunRecord, dest: Commit) -> None:
-    """Refuse to publish an attempt that was forked from a publish of the run that is reverted.
+def is_rewound(stores: Stores, record: RunRecord, dest: Commit) -> bool:
+    """Return whether the target was put back, so that it lacks the commit that the run was forked from.
+
+    The branch has what the target has dropped since, and a merge of it would bring that back.
+
+    Args:
+        stores: The repository.
+        record: The run.
+        dest: Head of its target.
+    """
+    return not is_ancestor(stores.refs.commits, record.base, dest.id)
+
+
+def check_fork(stores: Stores, record: RunRecord, dest: Commit) -> None:
+    """Refuse to publish an attempt that was forked from what its target has no more.
 
     Raises:
-        MergeConflictError: It was.
+        MergeConflictError: The target was put back behind the fork, or a publish of the run below
+            the fork is reverted.
     """
+    if is_rewound(stores, record, dest):
+        raise MergeConflictError(
+            f"run {record.key!r}: attempt {record.attempt} was forked from {record.into!r} at commit "
+            f"{record.base[:12]}, which a reset or an undo has taken from it since: it would bring back "
+            f"what was dropped: run all of it again, the next attempt starts from {record.into!r} as "
+            "it is now"
+        )
     reverted = reverted_below(stores, record, dest)
     if reverted is not None:
         revert, publish = reverted

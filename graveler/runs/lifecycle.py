@@ -74,7 +74,7 @@ def publish_of(
         attempt=record.attempt,
         at=records.stores.clock.now(),
         changed=landed and commit.spans != (),
-        verdicts=record.verdicts if landed else (),
+        verdicts=record.verdicts,
     )
 
 

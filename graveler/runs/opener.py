@@ -23,7 +23,7 @@ from graveler.model import BranchRecord
 from graveler.names import check_caller_pairs, run_branch
 from graveler.reads.stores import Stores
 from graveler.runs.branch import drop_branch, drop_step_branches, take_branch, was_deleted
-from graveler.runs.history import reverted_below
+from graveler.runs.history import is_rewound, reverted_below
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import LEASE, TTL, RunRecord
 from graveler.runs.records import RunRecords
@@ -206,7 +206,7 @@ def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunR
     _check_takes_runs(records, key, target)
     if record is not None:
         record = settle_publish(records, record)
-        if record.state in _RESUMED and _rests_on_reverted(stores, record):
+        if record.state in _RESUMED and _lost_its_fork(stores, record):
             record = replace(record, state=RunState.REAPED)  # its branch is not resumed
     if terms.accepts is not None:
         terms.accepts(record)
@@ -255,7 +255,7 @@ def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunR
         return fresh
     return replace(
         fresh,
-        base=record.base,
+        base=target.commit_id if _is_bare(stores, record) else record.base,
         head=record.head,
         forked=record.forked,
         born=record.born,
@@ -263,20 +263,30 @@ def _opened(records: RunRecords, record: RunRecord | None, terms: Terms) -> RunR
     )
 
 
-def _rests_on_reverted(stores: Stores, record: RunRecord) -> bool:
-    """Return whether the run's branch was forked from a publish that is reverted: it is not resumed."""
+def _is_bare(stores: Stores, record: RunRecord) -> bool:
+    """Return whether nothing is committed on the run's branch: it starts from the target again."""
+    branch = stores.refs.branches.find(record.branch)
+    return branch is not None and branch.commit_id == record.base
+
+
+def _lost_its_fork(stores: Stores, record: RunRecord) -> bool:
+    """Return whether the target has lost what the run's branch was forked from: it is not resumed."""
     target = stores.refs.branches.find(record.into)
     if target is None:
         return False
-    reverted = reverted_below(stores, record, stores.refs.commits.get(target.commit_id))
-    if reverted is None:
+    dest = stores.refs.commits.get(target.commit_id)
+    if is_rewound(stores, record, dest):
+        reason = f"{record.into!r} was put back to before commit {record.base[:_SHORT]}"
+    elif reverted := reverted_below(stores, record, dest):
+        revert, publish = reverted
+        reason = f"publish {publish.id[:_SHORT]} was reverted by {revert.id[:_SHORT]}"
+    else:
         return False
     _log.warning(
-        "run %s: publish %s was reverted by %s: the next attempt starts from %s as it is now, not "
-        "from the branch of attempt %d, which was forked from that publish",
+        "run %s: %s: the next attempt starts from %s as it is now, not from the branch of attempt %d, "
+        "which was forked from that commit",
         record.key,
-        reverted[1].id[:_SHORT],
-        reverted[0].id[:_SHORT],
+        reason,
         record.into,
         record.attempt,
     )

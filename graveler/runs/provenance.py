@@ -14,6 +14,7 @@ from graveler.refs import resolve_to_read
 from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish
+from graveler.runs.targets import Targets
 from graveler.values import decode_entry
 
 _JOB: Final = {"airflow": "dag_id", "dagster": "job"}
@@ -91,7 +92,7 @@ class Why:
         attempt: The attempt of the run.
         step: The step; "" if the run committed without one.
         try_number: The try of the step, by the caller's count; 0 without a step.
-        publish: The publish that brought the entry, as the run's record has it; None if unknown.
+        publish: The publish that brought the entry, as its target has it now; None if unknown.
         gates: The gates that judged the publish.
         verdicts: Their verdicts, if the run's record still has them.
         inputs: The inputs of the run or the step.
@@ -144,7 +145,7 @@ def why(records: RunRecords, path: str, ref: str) -> Why:
     own = made.metadata if "graveler.run" in made.metadata else commit.metadata
     run_key = own.get("graveler.run", "")
     run = records.find(run_key) if run_key else None
-    published = () if run is None else run.publishes
+    published = () if run is None else Targets(stores).publishes(run)
     publish = next((item for item in published if item.commit == commit.id), None)
     return Why(
         path=path,

@@ -14,10 +14,10 @@ from graveler.errors import (
 from graveler.gates import Candidate, Gate, RunContext, Verdict
 from graveler.model import Commit
 from graveler.publishing import Candidacy, land
-from graveler.publishing.landing import CommitSpec, Landed, Tip
+from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit
 from graveler.repository.merges import build_merge
 from graveler.runs.branch import drop_branches, freeze, run_head
-from graveler.runs.history import check_not_reverted
+from graveler.runs.history import check_fork
 from graveler.runs.lifecycle import drop, park, publish_of, settle_publish
 from graveler.runs.record import (
     Refusal,
@@ -145,8 +145,23 @@ class RunCandidacy(Candidacy[PublishResult]):
 
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
         """Return the candidate; None if the target holds the run."""
+        check_fork(self.stores, self._record, tip.head)
+        return build_merge(
+            self.stores,
+            source=self._head,
+            dest=tip.head,
+            spec=self._spec(),
+            strategy=self._strategy,
+            earlier=earlier,
+        )
+
+    def unchanged(self, head: Commit) -> Commit:
+        """Return the target as it is, as a commit of the run: an empty hour is one that gates refuse."""
+        parents = (head, self._head)
+        return make_commit(self.stores, tree=head.metarange, parents=parents, spec=self._spec())
+
+    def _spec(self) -> CommitSpec:
         record = self._record
-        check_not_reverted(self.stores, record, tip.head)
         metadata = {
             **record.metadata,
             "graveler.run": record.key,
@@ -157,14 +172,7 @@ class RunCandidacy(Candidacy[PublishResult]):
             metadata["graveler.gates"] = ",".join(gate.name for gate in self.panel.gates)
         if record.inputs:
             metadata["graveler.inputs"] = encode_inputs(record.inputs)
-        return build_merge(
-            self.stores,
-            source=self._head,
-            dest=tip.head,
-            spec=CommitSpec(f"run {record.key}", metadata),
-            strategy=self._strategy,
-            earlier=earlier,
-        )
+        return CommitSpec(f"run {record.key}", metadata)
 
     def view(self, candidate: Commit, head: Commit) -> Candidate:
         """Return what the gates read."""

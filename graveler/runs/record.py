@@ -123,8 +123,13 @@ class RunRecord:
 
     @property
     def published(self) -> Publish | None:
-        """The latest publish that was not rolled back, whatever the state of the run."""
-        return next((publish for publish in reversed(self.publishes) if not publish.rollback), None)
+        """The latest publish that was not rolled back, whatever the state of the run.
+
+        A record does not know of a revert by other means than `Runs.rollback`, nor of a reset:
+        `Runs.on_targets` compares it with the targets.
+        """
+        stand = (item for item in reversed(self.publishes) if not (item.rollback or item.lost))
+        return next(stand, None)
 
     @property
     def commit(self) -> str:

@@ -1,7 +1,7 @@
 """The rollback of a published run by one revert commit on its target."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -20,11 +20,11 @@ from graveler.publishing.landing import CommitSpec
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, log
 from graveler.repository import reverts
-from graveler.runs.history import standing_reverts
 from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish, RunEvent, RunState, last_change, with_rollback
+from graveler.runs.targets import Line, Targets
 from graveler.values import value_identity
 
 _NAMED: Final = 5
@@ -157,21 +157,12 @@ def readers(records: RunRecords, key_or_commit: str) -> tuple[RunRecord, ...]:
     return _readers(records, record, records.stores.refs.commits.get(publish.commit), publish.into)
 
 
-def publishes(records: RunRecords, key: str) -> tuple[Publish, ...]:
-    """Return the publishes of a run as their targets have them; see `Runs.publishes`."""
-    record = observe_publish(records, records.get(key))
-    return tuple(_present(records.stores, record, publish) for publish in record.publishes)
-
-
-def _present(stores: Stores, record: RunRecord, publish: Publish) -> Publish:
-    """Return a publish with the commit that reverts it now, by whatever means."""
-    if not publish.changed:
-        return publish
-    try:
-        revert = _reverting(stores, record, publish)
-    except (NotFoundError, RunStateError):
-        return replace(publish, lost=True)
-    return replace(publish, rollback="" if revert is None else revert.id)
+def on_targets(records: RunRecords, runs: Iterable[RunRecord]) -> Iterator[RunRecord]:
+    """Yield the runs with their publishes as their targets have them; see `Runs.on_targets`."""
+    targets = Targets(records.stores)
+    for record in runs:
+        seen = observe_publish(records, record)
+        yield replace(record, publishes=targets.publishes(seen))
 
 
 def _published(
@@ -190,7 +181,10 @@ def _published(
             f"run {key!r} is {record.state} and has published nothing{where}: there is nothing to "
             "roll back"
         )
-    publish = last_change(mine)
+    if mine[-1].changed:
+        return record, mine[-1]
+    present = Targets(records.stores).publishes(record)
+    publish = last_change([publish for publish in present if into in (None, publish.into)])
     if publish is None:
         raise NoChangesError(f"run {key!r} changed nothing: there is nothing to roll back")
     return record, publish
@@ -232,16 +226,20 @@ def _find_commit(stores: Stores, text: str) -> Commit | None:
 
 def _reverting(stores: Stores, record: RunRecord, publish: Publish) -> Commit | None:
     """Return the commit on the target that reverts the publish and was not reverted itself."""
-    commits = stores.refs.commits
-    head = stores.refs.branches.get(publish.into).commit_id
-    if not is_ancestor(commits, publish.commit, head):
-        raise RunStateError(
-            f"run {record.key!r}: commit {publish.commit[:12]}, which published it, is not in "
-            f"{publish.into!r} any more: there is nothing to roll back"
-        )
-    floor = commits.get(publish.commit).generation
-    standing = standing_reverts(stores, commits.get(head), floor=floor)
-    return next((commit for commit, reverted in standing if reverted == publish.commit), None)
+    line = Line(stores.refs.commits, stores.refs.branches.get(publish.into).commit_id)
+    if line.has(publish.commit):
+        return line.revert_of(publish.commit)
+    error = (
+        f"run {record.key!r}: commit {publish.commit[:12]}, which published it, is not in "
+        f"{publish.into!r} any more: "
+    )
+    present = replace(record, publishes=Targets(stores).publishes(record)).published
+    raise RunStateError(
+        f"{error}there is nothing to roll back"
+        if present is None
+        else f"{error}to roll back what attempt {present.attempt} published into {present.into!r}, "
+        f"give its commit: graveler run rollback {present.commit[:12]}"
+    )
 
 
 def _revert(

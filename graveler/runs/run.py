@@ -15,6 +15,7 @@ from graveler.model import RUN_KEY_BYTES, Commit
 from graveler.repository.merges import check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
+from graveler.runs.history import JoinedStep, joined_steps, lost_steps
 from graveler.runs.publishing import PublishResult, judge_run, publish
 from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.state import RunState
@@ -130,6 +131,20 @@ class Run(RunBranch):
         """
         step = text(step, "step", most=RUN_KEY_BYTES)
         return self.step(step, try_number=0, metadata=metadata).undo()
+
+    def joined_steps(self) -> Mapping[str, JoinedStep]:
+        """Return the last join of each step, by its name; none after the run's branch is deleted."""
+        return joined_steps(self.repository, self.record)
+
+    def lost_steps(self, made: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the steps whose work would not be on the target if the run published now.
+
+        Empty if the run's branch is deleted: such a run cannot be published.
+
+        Args:
+            made: Steps that succeeded, each with the id of the commit by which it joined.
+        """
+        return lost_steps(self.repository, self.record, pairs(made, "made"))
 
     def _marks(self) -> dict[str, str]:
         marks = {"graveler.run": self.key, "graveler.attempt": str(self.attempt)}

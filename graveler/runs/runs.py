@@ -40,7 +40,7 @@ from graveler.runs.provenance import Why, why
 from graveler.runs.reaper import Reaped, reap, reap_due
 from graveler.runs.record import LIVE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
-from graveler.runs.rollback import Rollback, RollbackPlan, plan, publishes, readers, rollback
+from graveler.runs.rollback import Rollback, RollbackPlan, on_targets, plan, readers, rollback
 from graveler.runs.run import Run
 from graveler.runs.state import Publish, RunState
 from graveler.runs.steps.environment import STEP, OpenStep, StepEnvironment, open_step_of
@@ -121,9 +121,10 @@ class Runs:
 
         Raises:
             RunNotFoundError: No run has the key.
-            RunStateError: The run that the key names is not open.
+            RunStateError: The run that the key names is parked or over, and was not published.
         """
-        return given.handle(self._records)
+        states = (RunState.OPEN, RunState.PUBLISHING, RunState.PUBLISHED)
+        return given.handle(self._records, states)
 
     def open_step(self, given: StepEnvironment) -> OpenStep:
         """Return the step that another process has opened and named by environment variables.
@@ -145,6 +146,19 @@ class Runs:
             FencedError: A newer attempt owns the run, or the try of the step is over.
             InvalidInputError: The variables name no run, or no step.
         """
+        leaving: SystemExit | None = None
+        with self._work(given) as step:
+            try:
+                yield step
+            except SystemExit as error:
+                if error.code not in (None, 0):
+                    raise
+                leaving = error
+        if leaving is not None:
+            raise leaving
+
+    @contextmanager
+    def _work(self, given: StepEnvironment) -> Iterator[Step | OpenStep]:
         if given.is_open:
             step = self.open_step(given)
             yield step
@@ -312,7 +326,16 @@ class Runs:
         Raises:
             RunNotFoundError: No such run.
         """
-        return publishes(self._records, run_key(key))
+        record = self._records.get(run_key(key))
+        return next(on_targets(self._records, [record])).publishes
+
+    def on_targets(self, records: Iterable[RunRecord]) -> Iterator[RunRecord]:
+        """Yield records of runs, as `list` does, with their publishes as the targets have them now.
+
+        So `RunRecord.published`, `commit` and `on_target` of them know a revert by other means than
+        `rollback`, and a reset. Each target is read once, down to the oldest of the publishes.
+        """
+        return on_targets(self._records, records)
 
     def plan_rollback(
         self, key_or_commit: str | Commit, *, into: str | BranchLike | None = None
@@ -420,6 +443,8 @@ class Runs:
             run.publish(checked, strategy=strategy)
         except BaseException as error:
             self._close_failed(run, f"{type(error).__name__}: {error}")
+            if isinstance(error, SystemExit) and error.code in (None, 0):
+                _log.warning("run %s is not published: sys.exit() has left its block", run.key)
             raise
 
     def _close_failed(self, run: Run, reason: str) -> None:

@@ -69,8 +69,8 @@ def next_state(key: str, state: RunState, event: RunEvent) -> RunState:
     after = TRANSITIONS.get((state, event))
     if after is None:
         raise RunStateError(
-            f"run {key!r} is {state}: cannot {event}; a new attempt (`repo.runs.open`) goes on "
-            "from what is committed"
+            f"run {key!r} is {state}: cannot {event}; a new attempt (`repo.runs.open`, `graveler run "
+            "open`) goes on from what is committed"
         )
     return after
 
@@ -90,7 +90,7 @@ class Publish:
         verdicts: The verdicts of the gates; kept for the latest 10 publishes.
         rollback: The commit that reverted it; "" while it stands.
         lost: Whether the target has lost it, by a reset or its deletion. Only `Runs.publishes`
-            compares with the target; it is not part of the record.
+            and `Runs.on_targets` compare with the target; it is not part of the record.
     """
 
     commit: str
@@ -138,6 +138,7 @@ def last_change(publishes: Sequence[Publish]) -> Publish | None:
     """
     for publish in reversed(publishes):
         last = publishes[-1]
-        if publish.changed and (publish.into, publish.rollback) == (last.into, last.rollback):
+        mine = (publish.into, publish.rollback, publish.lost)
+        if publish.changed and mine == (last.into, last.rollback, last.lost):
             return publish
     return None

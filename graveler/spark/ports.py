@@ -1,14 +1,17 @@
 """What reading and writing share: the trees they need, and how Spark names files."""
 
 import re
-from collections.abc import Iterable, Iterator
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from urllib.parse import unquote
 
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from graveler.reads.stores import Stores
 
 
@@ -23,12 +26,29 @@ class View(Protocol):
     def stat(self, path: str) -> Entry:
         """Return the entry at `path`, or raise ObjectNotFoundError."""
 
+    def open(self, path: Entry) -> BinaryIO:
+        """Return a readable, seekable stream of an entry's file; the caller closes it."""
+
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of an entry's file."""
 
 
 class Target(View, Protocol):
     """Something to write to: a branch, a run, a step."""
+
+    @property
+    def _unrecorded(self) -> View:
+        """What is read here to write is no input of a run."""
+
+    def put(
+        self,
+        path: str,
+        body: Path,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Entry:
+        """Store a file and stage its entry."""
 
     def new_address(self) -> str:
         """Return a fresh key prefix in the repository's storage, to write files below."""
@@ -41,6 +61,7 @@ class Target(View, Protocol):
 
 
 _SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
 
 
@@ -59,9 +80,20 @@ def spark_uri(uri: str) -> str:
     return f"{_SCHEMES[scheme]}://{rest}"
 
 
+def is_remote(spark: "SparkSession") -> bool:
+    """Return whether the session is a client of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
 def is_pattern(uri: str) -> bool:
     """Return whether Spark would read the address as a pattern."""
     return _PATTERN.search(uri) is not None
+
+
+def is_in_table(relative: str) -> bool:
+    """Return whether a file lies in the folder of its table, or in its ``key=value`` folders."""
+    *folders, _ = relative.split("/")
+    return all("=" in folder for folder in folders)
 
 
 def is_hidden(relative: str) -> bool:
@@ -70,3 +102,58 @@ def is_hidden(relative: str) -> bool:
         part.startswith(".") or (part.startswith("_") and "=" not in part)
         for part in PurePosixPath(relative).parts
     )
+
+
+def value_folders(relative: str) -> tuple[str, ...]:
+    """Return the ``key=value`` folders of a file's path below its table's, outermost first."""
+    folders: list[str] = []
+    for part in reversed(relative.split("/")[:-1]):
+        if "=" not in part:
+            break
+        folders.insert(0, part)
+    return tuple(folders)
+
+
+def folder_values(relative: str) -> tuple[tuple[str, str | None], ...]:
+    """Return the columns in a file's ``key=value`` folders, each with its value."""
+    pairs = (folder.split("=", 1) for folder in value_folders(relative))
+    return tuple(
+        (unquote(name), None if value == _NULL else unquote(value)) for name, value in pairs
+    )
+
+
+def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
+    """Return the partition columns of the files of a table.
+
+    Args:
+        files: The paths of the files below the table's.
+
+    Raises:
+        InvalidInputError: The files are not all partitioned by the same columns.
+    """
+    columns = {tuple(name for name, _ in folder_values(file)): file for file in files}
+    if len(columns) > 1:
+        seen = "; ".join(f"{list(names)} at {path!r}" for names, path in sorted(columns.items()))
+        raise InvalidInputError(
+            f"files are partitioned by different columns ({seen}): read one table at a time"
+        )
+    return next(iter(columns), ())
+
+
+def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Entry]]:
+    """Return the entries of a table's files, of one version, by their paths below it.
+
+    Raises:
+        ObjectNotFoundError: The path is no folder's, and there is no file.
+    """
+    if path and not path.endswith("/"):
+        try:
+            return [(path.rpartition("/")[2], view.stat(path))]
+        except ObjectNotFoundError as error:
+            raise ObjectNotFoundError(f"{error}; a folder's path ends with '/'") from None
+    below = ((entry.path.removeprefix(path), entry) for entry in view.entries(path))
+    return [
+        (name, entry)
+        for name, entry in below
+        if not is_hidden(name) and (nested or is_in_table(name))
+    ]

@@ -12,13 +12,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
-from graveler.spark.ports import View, is_hidden, is_pattern, spark_uri
-from graveler.spark.session import session
+from graveler.spark.ports import (
+    View,
+    folder_values,
+    is_hidden,
+    is_pattern,
+    is_remote,
+    partition_columns,
+    spark_uri,
+    table_entries,
+    value_folders,
+)
+from graveler.spark.session import running
 from graveler.spark.verified import verify_files
 
 if TYPE_CHECKING:
@@ -27,7 +36,8 @@ if TYPE_CHECKING:
 
 _LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+# a client of Spark Connect does not learn how many cores the cluster has
+_REMOTE_LISTING: Final = 32
 # these settings belong to the session: concurrent reads would restore each other's values
 _planning = threading.Lock()
 
@@ -43,16 +53,6 @@ class DataFile:
 
     relative: str
     uri: str
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """The ``key=value`` folders of its path, outermost first."""
-        folders: list[str] = []
-        for part in reversed(self.relative.split("/")[:-1]):
-            if "=" not in part:
-                break
-            folders.insert(0, part)
-        return tuple(folders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +76,21 @@ def group_files(files: list[DataFile]) -> tuple[tuple[str, ...], list[FileGroup]
     Raises:
         InvalidInputError: The files are not all partitioned by the same columns.
     """
-    columns = {tuple(name for name, _ in _values(file)): file.relative for file in files}
-    if len(columns) > 1:
-        seen = "; ".join(f"{list(names)} at {path!r}" for names, path in sorted(columns.items()))
-        raise InvalidInputError(
-            f"files are partitioned by different columns ({seen}): read one table at a time"
-        )
+    names = partition_columns([file.relative for file in files])
     groups: dict[tuple[str, tuple[tuple[str, str | None], ...]], list[str]] = {}
     for file in files:
         base = _base(file)
-        constants = () if base else _values(file)
+        constants = () if base else folder_values(file.relative)
         groups.setdefault((base, constants), []).append(file.uri)
-    names = next(iter(columns), ())
     return names, [FileGroup(tuple(uris), *key) for key, uris in groups.items()]
-
-
-def _values(file: DataFile) -> tuple[tuple[str, str | None], ...]:
-    pairs = (folder.split("=", 1) for folder in file.folders)
-    return tuple(
-        (unquote(name), None if value == _NULL else unquote(value)) for name, value in pairs
-    )
 
 
 def _base(file: DataFile) -> str:
     """Return the folder below which the address has the folders of the path, or ""."""
-    tail = "/" + "/".join(file.folders)
+    folders = value_folders(file.relative)
+    tail = "/" + "/".join(folders)
     folder = file.uri.rpartition("/")[0]
-    return folder.removesuffix(tail) if file.folders and folder.endswith(tail) else ""
+    return folder.removesuffix(tail) if folders and folder.endswith(tail) else ""
 
 
 def read(  # noqa: PLR0913 - the options of Spark's reader
@@ -113,6 +101,7 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     schema: "StructType | str | None" = None,
     spark: "SparkSession | None" = None,
     options: Mapping[str, str] | None = None,
+    nested: bool = True,
     verify: bool = False,
 ) -> "DataFrame":
     """Return the table at `path` as `view` has it now.
@@ -128,8 +117,11 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
         format: Spark's name of the file format.
         schema: Columns and types, partition columns among them; with one, an empty folder is
             an empty frame.
-        spark: The session; by default the active one, else a new local one.
+        spark: The session, of Spark Connect as well; by default the active one, else a new local
+            one.
         options: Spark's options of the format.
+        nested: Read the files in all folders below `path`; False reads those in the folder itself
+            and in its ``key=value`` folders, as Spark does where it lists a folder.
         verify: Have the executors read every file completely first, and compare its size and
             checksum (sha224 to sha512, sha1 or md5; for other algorithms only the size). Each
             task holds a file of at most 2 GiB in memory. Later changes of a file are not
@@ -142,15 +134,16 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     """
     path, format = prefix_text(path, "path"), text(format, "format")  # noqa: A001 - as above
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
+    flag(nested, "nested")
     flag(verify, "verify")
-    entries = _entries(view, path)
+    entries = table_entries(view, path, nested=nested)
     files = _files(view, entries)
     if not files and schema is None:
         raise ObjectNotFoundError(
             f"nothing to read below {path!r}: write it first, or give a schema to get an empty "
             "frame"
         )
-    spark = spark or _running()
+    spark = spark or running()
     if not files:
         return spark.createDataFrame([], schema)
     if verify:
@@ -161,27 +154,6 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
     with _planning:
         frames = source.frames(groups, columns)
     return reduce(lambda left, right: left.unionByName(right), frames)
-
-
-def _running() -> "SparkSession":
-    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - heavy: only where it is used
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    try:
-        return SparkSession.active()
-    except PySparkRuntimeError:
-        return session()
-
-
-def _entries(view: View, path: str) -> list[tuple[str, Entry]]:
-    """Return the entries of a table's files, of one version, by their paths below it."""
-    if path and not path.endswith("/"):
-        try:
-            return [(path.rpartition("/")[2], view.stat(path))]
-        except ObjectNotFoundError as error:
-            raise ObjectNotFoundError(f"{error}; a folder's path ends with '/'") from None
-    below = ((entry.path.removeprefix(path), entry) for entry in view.entries(path))
-    return [(name, entry) for name, entry in below if not is_hidden(name)]
 
 
 def _files(view: View, entries: list[tuple[str, Entry]]) -> list[DataFile]:
@@ -210,30 +182,38 @@ class _Source:
     options: Mapping[str, str]
 
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
+        remote = is_remote(self.spark)
+        cores = 0 if remote else self.spark.sparkContext.defaultParallelism
         # Spark's default suits a cluster: ten thousand tasks for ten thousand files
-        parallelism = str(2 * self.spark.sparkContext.defaultParallelism)
-        with self._setting(_LISTING, parallelism):
-            frames = [self._frame(group) for group in groups]
+        with self._setting(_LISTING, str(2 * cores or _REMOTE_LISTING)):
+            frames = [self._frame(group, remote=remote) for group in groups]
             if all(len({frame.schema[name].dataType for frame in frames}) == 1 for name in columns):
                 return frames
             with self._setting(_INFERENCE, "false"):
-                return [self._frame(group) for group in groups]
+                return [self._frame(group, remote=remote) for group in groups]
 
-    def _frame(self, group: FileGroup) -> "DataFrame":
+    def _frame(self, group: FileGroup, *, remote: bool) -> "DataFrame":
         from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
 
-        reader = self.spark.read.format(self.format).options(**self.options)
-        if self.schema is not None:
-            reader = reader.schema(self.schema)
-        if group.base:
-            reader = reader.option("basePath", group.base)
-        frame = reader.load(list(group.uris))
+        frame = self._load(group, self.schema)
+        if remote:
+            # a server of Spark Connect plans the frame again for every action, with the settings
+            # of that moment: the schema keeps what this one has found
+            frame = self._load(group, frame.schema)
         for name, value in group.constants:
             constant = lit(value).cast(
                 frame.schema[name].dataType if name in frame.columns else "string"
             )
             frame = frame.withColumn(name, constant)
         return frame
+
+    def _load(self, group: FileGroup, schema: "StructType | str | None") -> "DataFrame":
+        reader = self.spark.read.format(self.format).options(**self.options)
+        if schema is not None:
+            reader = reader.schema(schema)
+        if group.base:
+            reader = reader.option("basePath", group.base)
+        return reader.load(list(group.uris))
 
     @contextmanager
     def _setting(self, name: str, value: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -78,3 +79,18 @@ def session(
     for name, value in (settings | dict(config or {})).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def running(app_name: str = "graveler") -> "SparkSession":
+    """Return the active Spark session as it is, else a new one.
+
+    Args:
+        app_name: Name of a new session.
+    """
+    if find_spec("pyspark") is not None:
+        from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - heavy: only where used
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+
+        with suppress(PySparkRuntimeError):
+            return SparkSession.active()
+    return session(app_name=app_name)

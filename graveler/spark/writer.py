@@ -55,7 +55,7 @@ def _settle(path: Path) -> str:
 
 Mode = Literal["append", "overwrite", "error"]
 
-_MODES: Final = ("append", "overwrite", "error")
+MODES: Final = ("append", "overwrite", "error")
 _MARK: Final = 16
 _JOB = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.])")
 
@@ -91,20 +91,26 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
 
     Raises:
         AlreadyExistsError: Mode ``error``, and there is something at `path`.
-        InvalidInputError: Spark cannot write to the repository's storage; or an owner is given
-            and the mode is not ``append``.
+        InvalidInputError: `df` is no frame of Spark; Spark cannot write to the repository's storage;
+            or an owner is given and the mode is not ``append``.
     """
     path, format = path_text(path, "path"), text(format, "format")  # noqa: A001 - as above
     partition_by = texts(partition_by, "partition_by")
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
     owner = text(owner, "owner", empty=True)
-    if mode not in _MODES:
-        raise InvalidInputError(f"mode {mode!r}: choose one of {', '.join(_MODES)}")
+    if mode not in MODES:
+        raise InvalidInputError(f"mode {mode!r}: choose one of {', '.join(MODES)}")
     if owner and mode != "append":
         raise InvalidInputError(f"mode {mode!r}: an owner is only for mode 'append'")
+    kind = type(df)
+    if not kind.__module__.startswith("pyspark.sql."):
+        raise InvalidInputError(
+            f"{path}: {kind.__module__}.{kind.__qualname__} is not a frame of Spark: give "
+            "`spark.createDataFrame(df)`, or `put` a file that its own library wrote"
+        )
     mark = f"{sha256(owner.encode()).hexdigest()[:_MARK]}-" if owner else ""
     folder = f"{path.rstrip('/')}/"
-    if mode == "error" and (existing := next(target.entries(folder), None)):
+    if mode == "error" and (existing := next(target._unrecorded.entries(folder), None)):
         raise AlreadyExistsError(
             f"{existing.path!r} exists already: write with mode 'append' or 'overwrite'"
         )
@@ -160,7 +166,7 @@ def _replaced(target: Target, folder: str, entries: Sequence[Entry], *, whole: b
     touched = {path.rpartition("/")[0] for path in kept}
     return [
         entry.path
-        for entry in target.entries(folder)
+        for entry in target._unrecorded.entries(folder)
         if entry.path not in kept and (whole or entry.path.rpartition("/")[0] in touched)
     ]
 
@@ -170,6 +176,6 @@ def _owned(target: Target, folder: str, entries: Sequence[Entry], mark: str) -> 
     kept = {entry.path for entry in entries}
     return [
         entry.path
-        for entry in target.entries(folder)
+        for entry in target._unrecorded.entries(folder)
         if entry.path not in kept and entry.path.rpartition("/")[2].startswith(mark)
     ]

@@ -77,7 +77,7 @@ def test_gates_are_required_shown_and_dropped(cli, judged):
     ("arguments", "said"),
     [
         (["main"], "name a built-in check"),
-        (["main", "rows"], "no built-in check 'rows': there are file_format, file_size"),
+        (["main", "rows"], "no built-in check 'rows': there are dbt_results, file_format"),
         (["main", "row_count", "--with", "at_least"], "give NAME=VALUE"),
         (["main", "row_count", "--with", "least=1"], "unexpected keyword"),
         (

@@ -180,7 +180,8 @@ def test_a_run_is_opened_and_published_by_commands(cli, history, folder):
     done = cli("run", "publish", "--run", "hour 06")
     assert (done.code, "is published into main" in done.out) == (0, True)
     assert history.branch("main").exists("output/a.csv")
-    assert cli("run", "publish", "--run", handle, "--json").json["already"]
+    for run in (handle, "hour 06"):
+        assert cli("run", "publish", "--run", run, "--json").json["already"]
 
 
 def test_a_lease_is_renewed_while_a_program_runs(history, folder):

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from graveler.errors import GateFailedError
 from graveler.runs import Origin
 
 
@@ -155,7 +156,7 @@ def cleared(published):
 def test_a_parked_attempt_does_not_hide_the_publish(cli, cleared):
     commit = cleared.runs.get("hour 05").commit
     (line,) = [line for line in cli("run", "list").out.splitlines() if "hour 05" in line]
-    assert line.startswith("PARKED      attempt 2")
+    assert line.startswith("PARKED       attempt 2")
     assert f"main has {commit[:12]} of attempt 1" in line
     shown = cli("run", "show", "hour 05").out
     assert "state      PARKED, attempt 2" in shown
@@ -168,6 +169,30 @@ def test_a_parked_attempt_does_not_hide_the_publish(cli, cleared):
         cli("why", "output/05:00/a").out
     )
     assert "complete: passed" in cli("gates", "show", "hour 05").out
+
+
+def test_a_list_shows_what_the_targets_have_now(cli, published):
+    def line():
+        (line,) = [line for line in cli("run", "list").out.splitlines() if "hour 05" in line]
+        return line
+
+    def why():
+        return cli("why", "output/05:00/a:before").out
+
+    commit = published.runs.get("hour 05").commit
+    published.tags.create("before", commit)
+    assert line().endswith(f"  hour 05  main has {commit[:12]} of attempt 1")
+    assert "attempt 1 (now PUBLISHED)\n" in why()
+    revert = published.revert(commit, parent=1).id
+    assert line().endswith("  hour 05  main has nothing of it")
+    assert f"attempt 1 (now PUBLISHED, rolled back by {revert[:12]})\n" in why()
+    (shape,) = [shape for shape in cli("run", "list", "--json").lines if shape["key"] == "hour 05"]
+    assert shape["publishes"][0]["rollback"] == revert
+    published.revert(revert)
+    assert line().endswith(f"  hour 05  main has {commit[:12]} of attempt 1")
+    published.branch("main").reset(f"{commit}~1")
+    assert line().endswith("  hour 05  main has nothing of it")
+    assert "attempt 1 (now PUBLISHED, main has lost it)\n" in why()
 
 
 def test_a_rollback_first_says_what_it_rolls_back(cli, cleared):
@@ -186,3 +211,16 @@ def test_a_rollback_first_says_what_it_rolls_back(cli, cleared):
         line for line in cli("run", "list").out.splitlines() if "hour 05" in line
     )
     assert cli("run", "rollback", "hour 05", "--into", "dev").code == 1
+
+
+def test_a_run_shows_the_rows_that_a_gate_reports(cli, history):
+    def tested(candidate):
+        candidate.report(tests=2, results={"unique_id": "pass", "not_null_id": "fail: Got 1"})
+        return "not_null_id: fail: Got 1"
+
+    with pytest.raises(GateFailedError), history.run("hour 06", gates=tested) as run:
+        run.put("a", b"1")
+    for shown in (cli("run", "show", "hour 06").out, cli("gates", "show", "hour 06").out):
+        rows = [line.strip() for line in shown.splitlines()]
+        first = rows.index("results:") + 1
+        assert rows[first : first + 2] == ["not_null_id: fail: Got 1", "unique_id: pass"]

@@ -1,6 +1,7 @@
 """The built-in checks, each at a table of files: what passes, what is refused, what is odd."""
 
 import gzip
+import json
 import math
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -47,6 +48,16 @@ def nested(values):
     return parquet({"trip": values})
 
 
+def dbt(*results):
+    """The file in which dbt records results, given as id, status and message."""
+    rows = [dict(zip(("unique_id", "status", "message"), row, strict=False)) for row in results]
+    return {"dbt/05/run_results.json": json.dumps({"metadata": {}, "results": rows}).encode()}
+
+
+MODEL = ("model.flights.departures", "success", "OK")
+TEST = ("test.flights.unique_departures_flight.f2c2", "pass", None)
+FAILED = ("test.flights.not_null_departures_flight.f2c2", "fail", "Got 1 result,\n  not 0")
+
 CASES = {
     # gate, files, "" or what is said
     "rows enough": (checks.row_count("t/", 3), {"t/a.parquet": rows(3)}, ""),
@@ -61,7 +72,11 @@ CASES = {
         "3 rows in 1 files below 't/': expected at least 4",
     ),
     "rows too many": (checks.row_count("t/", 0, 2), {"t/a.parquet": rows(3)}, "at most 2"),
-    "rows of nothing": (checks.row_count("t/"), {}, "0 rows in 0 files below 't/'"),
+    "rows of nothing": (
+        checks.row_count("t/"),
+        {},
+        "0 rows in 0 files below 't/': expected at least 1; nothing there would change",
+    ),
     "rows of nothing, allowed": (checks.row_count("t/", missing="allow"), {}, ""),
     "rows of an empty file": (checks.row_count("t/"), {"t/a.parquet": rows(0)}, "0 rows"),
     "rows, marker files left out": (
@@ -275,6 +290,60 @@ CASES = {
     ),
     "range of a csv": (checks.in_range("t/", "x", 1), {"t/a.csv": b"x\n5\n0\n"}, "has 0, less"),
     "range of an empty file": (checks.in_range("t/", "id", 1), {"t/a.parquet": rows(0)}, ""),
+    "dbt": (checks.dbt_results("dbt/"), dbt(MODEL, TEST), ""),
+    "dbt, a test failed": (
+        checks.dbt_results("dbt/"),
+        dbt(MODEL, TEST, FAILED),
+        "not_null_departures_flight: fail: Got 1 result, not 0",
+    ),
+    "dbt, a test warns": (checks.dbt_results("dbt/"), dbt(TEST, (*TEST[:1], "warn", "Got 1")), ""),
+    "dbt, a model failed": (
+        checks.dbt_results("dbt/"),
+        dbt(TEST, (MODEL[0], "error", "Binder Error")),
+        "departures: error: Binder Error",
+    ),
+    "dbt, a model was skipped": (
+        checks.dbt_results("dbt/"),
+        dbt(TEST, (MODEL[0], "skipped")),
+        "departures: skipped",
+    ),
+    "dbt without tests": (
+        checks.dbt_results("dbt/"),
+        dbt(MODEL),
+        "0 tests ran: expected at least 1",
+    ),
+    "dbt without tests, allowed": (checks.dbt_results("dbt/", tests_at_least=0), dbt(MODEL), ""),
+    "dbt without a file": (
+        checks.dbt_results("dbt/"),
+        {},
+        "brings no run_results.json below 'dbt/'",
+    ),
+    "dbt with another file": (
+        checks.dbt_results("dbt/"),
+        {"dbt/manifest.json": b"{}"},
+        "brings no run_results.json",
+    ),
+    "dbt without a file, allowed": (checks.dbt_results("dbt/", missing="allow"), {}, ""),
+    "dbt, half a file": (
+        checks.dbt_results("dbt/"),
+        {"dbt/run_results.json": b'{"results": ['},
+        "'dbt/run_results.json' cannot be read as JSON",
+    ),
+    "dbt, a list": (
+        checks.dbt_results("dbt/"),
+        {"dbt/run_results.json": b"[]"},
+        "no list of results",
+    ),
+    "dbt, deep": (
+        checks.dbt_results("dbt/"),
+        {"dbt/run_results.json": b"[" * 200_000},
+        "cannot be read as JSON",
+    ),
+    "dbt, no status": (
+        checks.dbt_results("dbt/"),
+        dbt(("model.a.b",)),
+        "without unique_id and status",
+    ),
     "format": (
         checks.file_format("t/"),
         {"t/a.parquet": rows(1), "t/_SUCCESS": b""},
@@ -400,6 +469,25 @@ def test_a_check_says(repo, case):
     there = said(repo, gate, files)
     assert expected in there
     assert bool(there) is bool(expected)
+
+
+def test_results_that_dbt_wrote_in_another_run_are_stale(repo):
+    gate = checks.dbt_results("dbt/")
+    ((path, body),) = dbt(MODEL, TEST).items()
+
+    def written_in(run):
+        metadata = {"env": {"GRAVELER_RUN": run}}
+        return {path: json.dumps({**json.loads(body), "metadata": metadata}).encode()}
+
+    assert said(repo, gate, written_in("hour 05")) == ""
+    refused = said(repo, gate, written_in("hour 04"))
+    assert "is stale: dbt wrote it in run 'hour 04', and has written none in this run" in refused
+    assert "delete it before dbt starts" in refused
+    branch = repo.create_branch("by-hand", "main", exist_ok=True)
+    branch.put(path, written_in("hour 04")[path])
+    branch.commit("no run")
+    repo.gates.require("main", gate)
+    repo.merge("by-hand", into="main")
 
 
 def test_a_run_stays_within_its_partition(repo):
@@ -589,6 +677,7 @@ def test_commits_elsewhere_are_no_history(repo):
         (lambda: checks.unique("t/"), "at least one column"),
         (lambda: checks.in_range("t/", "x"), "at_least or at_most"),
         (lambda: checks.file_format("t/", "orc"), "formats"),
+        (lambda: checks.dbt_results("dbt/", tests_at_least=-1), "tests_at_least=-1"),
         (lambda: checks.freshness("t/", 0), "max_age"),
         (checks.only_within, "at least one prefix"),
         (lambda: checks.only_within(""), "none empty"),
@@ -798,3 +887,21 @@ def test_a_prefix_that_makes_a_check_see_nothing_is_refused(make, prefix):
 def test_lengths_of_time_are_taken_as_text():
     assert checks.freshness("t/", "36h").check == checks.freshness("t/", 36 * 3600.0).check
     assert checks.row_count("t/", timeout="2m").seconds == 120
+
+
+def test_dbt_results_lists_what_failed_first(repo):
+    passing = [(f"test.flights.t{number}.f2c2", "pass", None) for number in range(70)]
+    twice = [("model.a.m", "success", "OK"), ("model.b.m", "success", "OK")]
+    with repo.run("hour 05") as run:
+        for path, data in dbt(*twice, *passing, FAILED).items():
+            run.put(path, data)
+        run.commit("dbt")
+        (verdict,) = run.judge(checks.dbt_results("dbt/"))
+        assert verdict.facts["tests"] == 71
+        assert next(iter(verdict.facts["results"])) == "not_null_departures_flight"
+        assert len(verdict.facts["results"]) == 64
+        for path, data in dbt(*twice, TEST).items():
+            run.put(path, data)
+        run.commit("dbt again")
+        (verdict,) = run.judge(checks.dbt_results("dbt/"))
+        assert [*verdict.facts["results"]] == ["unique_departures_flight", "model.a.m", "model.b.m"]

@@ -1,6 +1,7 @@
 """A run from its opening to its end: what main sees, what the next attempt finds."""
 
 import pickle
+import sys
 from contextvars import Context
 
 import pytest
@@ -381,6 +382,35 @@ def other_hour(repo):
     return publish
 
 
+@pytest.mark.parametrize(("code", "warned"), [(0, True), (None, True), (1, False)])
+def test_a_run_that_is_left_by_an_exit_warns(repo, caplog, code, warned):
+    with pytest.raises(SystemExit), repo.run(KEY) as run:
+        run.put("a", b"1")
+        sys.exit(code)
+    assert repo.runs.get(KEY).state is RunState.PARKED
+    assert ("is not published" in caplog.text) is warned
+
+
+@pytest.mark.parametrize("end", ["park", "nothing"])
+def test_an_attempt_with_nothing_to_resume_starts_anew(repo, tree, caplog, other_hour, end):
+    run = repo.runs.open(KEY)
+    with pytest.raises(ZeroDivisionError), run.step("work") as step:
+        step.put("output/a", b"1")
+        _ = 1 / 0
+    run.put("staged", b"1")
+    if end == "park":
+        run.park("failed")
+    other_hour()
+    again = repo.runs.open(KEY)
+    assert sorted(tree(again)) == ["input/04", "settled"]
+    assert again.record.base == repo.commit("main").id
+    assert not caplog.records
+    with again.step("work") as step:
+        step.put("output/a", step.get("input/04"))
+    again.publish()
+    assert sorted(tree(repo.ref("main"))) == ["input/04", "output/a", "settled"]
+
+
 def test_a_resumed_attempt_reads_its_target_as_it_was(repo, tree, caplog, other_hour):
     run = repo.runs.open(KEY)
     run.put("input/a", b"1")
@@ -408,6 +438,8 @@ def test_a_resumed_attempt_reads_its_target_as_it_was(repo, tree, caplog, other_
 
 def test_the_process_of_an_owner_that_opens_is_told_to_resume(repo, caplog, other_hour):
     run = repo.runs.open_or_attach(KEY, owner="first")
+    run.put("input/a", b"1")
+    run.commit("first")
     run.close("failed")
     other_hour()
     for _ in range(3):

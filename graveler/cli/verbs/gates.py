@@ -1,6 +1,7 @@
 """``graveler gates``: verdicts, and the gates that branches require."""
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,10 +98,21 @@ def _lines(session: Session, verdict: "Verdict", *, reused: bool) -> list[str]:
     lines = [f"gate      {printable(verdict.gate)}: {word} in {verdict.seconds:.3f} s{again}"]
     if verdict.reason:
         lines.append(f"          {printable(verdict.reason)}")
-    facts = ", ".join(f"{name} {value}" for name, value in verdict.facts.items())
+    facts = ", ".join(
+        f"{name} {value}" for name, value in verdict.facts.items() if not isinstance(value, Mapping)
+    )
     if facts:
         lines.append(f"          {printable(facts)}")
+    lines += [f"          {row}" for row in fact_rows(verdict)]
     return lines
+
+
+def fact_rows(verdict: "Verdict") -> Iterator[str]:
+    """Yield the facts that are mappings: the name of each, then its rows."""
+    for fact, rows in verdict.facts.items():
+        if isinstance(rows, Mapping):
+            yield f"{printable(fact)}:"
+            yield from (f"  {printable(f'{name}: {value}')}" for name, value in rows.items())
 
 
 @verb(_gates, "list")

@@ -14,8 +14,10 @@ from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.cli.verbs import programs
+from graveler.cli.verbs.gates import fact_rows
 
 if TYPE_CHECKING:
+    from graveler.gates import Verdict
     from graveler.runs import Publish, RollbackPlan
 
 _run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_help=True)
@@ -62,14 +64,14 @@ def _list(
     states = [known for known in RunState if known is not RunState.NONE]
     if wanted and wanted not in states:
         raise UsageError(f"--state {state!r}: give one of {', '.join(states).lower()}")
-    out = session.out
-    for record in session.repository.runs.list(
-        wanted or None, live=live, limit=limit, after=after or None
-    ):
-        shown = out.style(f"{record.state:10}", _COLORS.get(record.state, ""))
+    out, runs = session.out, session.repository.runs
+    records = runs.list(wanted or None, live=live, limit=limit, after=after or None)
+    for record in runs.on_targets(records):
+        shown = out.style(f"{record.state:11}", _COLORS.get(record.state, ""))
         where = f"  on {record.branch}" if record.state in _ON_ITS_BRANCH else ""
         reason = f": {printable(record.reason)}" if where and record.reason else ""
-        published = f"  {record.on_target}" if record.published else ""
+        stands = record.published is not None or record.state is RunState.PUBLISHED
+        published = f"  {record.on_target}" if stands else ""
         out.show(
             shape_of(record),
             f"{shown}  attempt {record.attempt}  {record.updated:%Y-%m-%d %H:%M:%S}  "
@@ -102,9 +104,9 @@ def _show(session: Session, key: _Key) -> None:
         *sorted(record.metadata.items()),
     ]
     gates = [
-        f"gate       {verdict.gate}: "
-        + ("passed" if verdict.passed else f"{verdict.severity}: {printable(verdict.reason)}")
+        line
         for verdict in record.verdicts
+        for line in (_verdict_line(verdict), *(f"           {row}" for row in fact_rows(verdict)))
     ]
     read = [
         f"read       {source.commit[:12]}:{printable(source.prefix)}" for source in record.inputs
@@ -117,6 +119,11 @@ def _show(session: Session, key: _Key) -> None:
     lines = [f"{name:9}  {printable(value)}" for name, value in fields]
     shape = {**shape_of(record), "publishes": shape_of(publishes)}
     session.out.show(shape, *lines, *gates, *read, *refusals)
+
+
+def _verdict_line(verdict: "Verdict") -> str:
+    outcome = "passed" if verdict.passed else f"{verdict.severity}: {printable(verdict.reason)}"
+    return f"gate       {verdict.gate}: {outcome}"
 
 
 def _gates_text(publish: "Publish") -> str:

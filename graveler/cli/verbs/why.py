@@ -13,7 +13,7 @@ from graveler.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundE
 
 if TYPE_CHECKING:
     from graveler.lake import Repository
-    from graveler.runs import Why
+    from graveler.runs import Publish, Why
 
 
 def add_to(app: typer.Typer) -> None:
@@ -86,12 +86,19 @@ def _now(why: "Why") -> str:
     """Return what became of the attempt, and the state of the run's latest one."""
     if why.run is None:
         return "its record is gone"
+    publish, state = why.publish, why.run.state
+    fate = "" if publish is None or state == "ROLLED_BACK" else _fate(publish)
     if why.run.attempt == why.attempt:
-        return f"now {why.run.state}"
-    word = "" if why.publish is None else "PUBLISHED; "
-    if why.publish is not None and why.publish.rollback:
-        word = "ROLLED_BACK; "
-    return f"{word}attempt {why.run.attempt} is {why.run.state} now"
+        return f"now {state}{fate}"
+    word = "" if publish is None else f"PUBLISHED{fate}; "
+    return f"{word}attempt {why.run.attempt} is {state} now"
+
+
+def _fate(publish: "Publish") -> str:
+    """Return what became of a publish on its target; "" while it stands."""
+    if publish.lost:
+        return f", {publish.into} has lost it"
+    return f", rolled back by {publish.rollback[:12]}" if publish.rollback else ""
 
 
 def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:

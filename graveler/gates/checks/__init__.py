@@ -8,12 +8,14 @@ a check could never refuse or never pass raise InvalidInputError.
 """
 
 from graveler.gates.checks.columns import in_range, not_null, refers_to, unique
+from graveler.gates.checks.dbt import dbt_results
 from graveler.gates.checks.files import file_format, file_size, freshness
 from graveler.gates.checks.paths import nothing_deleted_outside, only_within
 from graveler.gates.checks.rows import row_count, row_count_change
 from graveler.gates.checks.schemas import schema
 
 __all__ = [
+    "dbt_results",
     "file_format",
     "file_size",
     "freshness",

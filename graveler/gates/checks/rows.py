@@ -19,6 +19,11 @@ from graveler.model import Entry
 _MOST_MORE: Final = 10
 """Largest share: a larger number was meant as a percentage."""
 
+_NOTHING_NEW: Final = (
+    "; nothing there would change, as where an hour is done again with equal content: scope='all' "
+    "counts the files that stay, too"
+)
+
 
 @built_in
 def row_count(
@@ -56,7 +61,8 @@ def row_count(
             )
         counted = f"{stats.rows} rows in {stats.files} files below {prefix!r}"
         if at_least is not None and stats.rows < at_least:
-            return f"{counted}: expected at least {at_least}"
+            hint = "" if scope == "all" or stats.files else _NOTHING_NEW
+            return f"{counted}: expected at least {at_least}{hint}"
         if at_most is not None and stats.rows > at_most:
             return f"{counted}: expected at most {at_most}"
         return None

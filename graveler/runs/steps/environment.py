@@ -5,7 +5,8 @@ names the step: its name, or a `StepHandle` as JSON. A handle with a fence is an
 process that opened it joins; a name or a handle without a fence is a step still to be opened.
 """
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Self
@@ -14,7 +15,8 @@ from graveler.config import environment, lake_environment
 from graveler.errors import CorruptionError, FencedError, InvalidInputError, RunStateError
 from graveler.names import step_branch
 from graveler.records import Fields, decode_json, encode_json
-from graveler.runs.attempt import Attempt, RunBranch
+from graveler.repository.branch import Branch
+from graveler.runs.attempt import Attempt, RunBranch, SourceBranch
 from graveler.runs.record import RunHandle
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunState
@@ -23,6 +25,9 @@ RUN: Final = "GRAVELER_RUN"
 STEP: Final = "GRAVELER_STEP"
 REPOSITORY: Final = "GRAVELER_REPO"
 URL: Final = "GRAVELER_URL"
+_IN_DBT: Final = "DBT_ENV_CUSTOM_ENV_GRAVELER_RUN"
+"""dbt records it in its artifacts, so that the check of dbt's results tells a stale file."""
+
 _EXEC: Final = "`graveler run exec --run KEY --step NAME -- COMMAND`"
 
 
@@ -132,13 +137,19 @@ class StepEnvironment:
             return ""
         return step_branch(self.run.branch, self.step.name)
 
-    def handle(self, records: RunRecords) -> RunHandle:
+    def handle(
+        self, records: RunRecords, states: Collection[RunState] = (RunState.OPEN,)
+    ) -> RunHandle:
         """Return the handle of the run; of a key, that of the present attempt.
+
+        Args:
+            records: The repository's runs.
+            states: The states in which a run may be that is named by its key.
 
         Raises:
             InvalidInputError: No run is named, or one of another repository.
             RunNotFoundError: No run has the key.
-            RunStateError: The run is not open.
+            RunStateError: The run is in another state.
         """
         stores = records.stores
         if isinstance(self.run, RunHandle):
@@ -153,10 +164,10 @@ class StepEnvironment:
                 f"no run in the environment: {RUN} is not set; start the program with {_EXEC}"
             )
         record = records.get(self.run)
-        if record.state is not RunState.OPEN:
+        if record.state not in states:
             raise RunStateError(
-                f"run {record.key!r} is {record.state}, and only an open run takes steps: open its "
-                f"next attempt first, with `graveler run open {record.key!r}`"
+                f"run {record.key!r} is {record.state}: open its next attempt first, with "
+                f"`graveler run open {shlex.quote(record.key)}`"
             )
         return RunHandle.of(record, location=stores.location, repository=stores.name)
 
@@ -168,6 +179,7 @@ def step_variables(handle: RunHandle, step: StepHandle) -> dict[str, str]:
         REPOSITORY: handle.repository,
         RUN: handle.to_json(),
         STEP: step.to_json(),
+        _IN_DBT: handle.key,
     }
     if step.fence:
         variables[URL] = f"grav://{handle.repository}/{step_branch(handle.branch, step.name)}"
@@ -212,6 +224,16 @@ class OpenStep(RunBranch):
                 "opened it has ended, or a newer try has replaced it. The variables "
                 f"{RUN} and {STEP} are stale: start the program again with {_EXEC}"
             )
+
+    def source(self, branch: Branch) -> Branch:
+        """Return a branch to read, with its staged writes; the reads are inputs of the run.
+
+        Args:
+            branch: The branch; one of the run records its reads itself, and is returned.
+        """
+        if isinstance(branch, RunBranch):
+            return branch
+        return SourceBranch(self.repository, branch.name, self._reads)
 
     def record_reads(self) -> None:
         """Record on the run what was read here; the step's process does not see it."""

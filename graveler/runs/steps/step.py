@@ -11,14 +11,16 @@ two. The metadata is part of the branch, so it moves by the same compare-and-set
 """
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
 from graveler.arguments import text
 from graveler.committed import CONFLICT, Unresolved, apply, diff, get, same_records
+from graveler.config import exported
 from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.names import check_caller_pairs, step_branch
@@ -187,6 +189,9 @@ class Step(RunBranch):
         try_number: The caller's count of tries, stored in the commit.
         earlier: The commit by which the step last joined the run, which this try replaces; None
             if the step never joined.
+        into: The branch that the run publishes to.
+        base: Id of the commit of that branch that the run was forked from.
+        start: The commit that the try starts from, on the step's branch.
         result: After the join: the run's commit, or None if the step changed nothing.
     """
 
@@ -197,10 +202,15 @@ class Step(RunBranch):
         self.step = work.step
         self.try_number = work.try_number
         self.earlier = work.earlier
+        self.into = attempt.known.into
+        self.base = attempt.known.base
+        self.start = work.start
         self.result: Commit | None = None
         self._work = work
+        self._process = os.getpid()
 
     def __enter__(self) -> Self:
+        self._process = os.getpid()
         return self
 
     def __exit__(
@@ -209,6 +219,8 @@ class Step(RunBranch):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if os.getpid() != self._process:
+            return  # a forked child: its parent joins or discards the step
         try:
             if error is None:
                 self.join()
@@ -228,6 +240,14 @@ class Step(RunBranch):
         work = self._work
         handle = StepHandle(work.step, work.try_number, dict(work.metadata), self._fence)
         return environment_of(self, self.run, handle)
+
+    def exported(self) -> AbstractContextManager[None]:
+        """Set the variables of `environment` in this process, for a ``with`` block.
+
+        For libraries that start programs with the environment of their process, such as dagster-dbt.
+        The variables belong to the whole process: export one step at a time.
+        """
+        return exported(self.environment())
 
     def _keep(self) -> str:
         # the earlier try's writes are undone here: equal content written again is the same file

@@ -295,6 +295,7 @@ LOOKS = {
         "get",
         "handle_of",
         "list",
+        "on_targets",
         "open_step",
         "plan_rollback",
         "publishes",
@@ -302,8 +303,8 @@ LOOKS = {
         "states",
         "why",
     },
-    "Run": {"step_environment"},
-    "Step": {"environment"},
+    "Run": {"joined_steps", "lost_steps", "step_environment"},
+    "Step": {"environment", "exported"},
 }
 """Public methods that change nothing: they have no old and new."""
 

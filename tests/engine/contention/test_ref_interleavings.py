@@ -330,9 +330,14 @@ def publish(repo):
 @pytest.mark.parametrize("mover", [revert, pick, reset, undo])
 def test_a_run_that_is_published_beside_another_mover_lands_once(mover):
     def check(world, landed, other):
-        assert isinstance(landed, Commit)
         assert isinstance(other, Commit | None)
         repo = world.repo(scripted=False)
+        if mover in (reset, undo) and isinstance(landed, MergeConflictError):
+            # main has dropped the commit that the run was forked from
+            assert "out" not in committed(world)
+            assert not [line for line in log_of(world) if line.action == "publish"]
+            return
+        assert isinstance(landed, Commit)
         record = repo.runs.get("hour 05")
         assert (str(record.state), record.commit) == ("PUBLISHED", landed.id)
         lines = log_of(world)

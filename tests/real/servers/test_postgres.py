@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier, Thread
 from urllib.parse import urlencode
@@ -22,7 +23,7 @@ from graveler.errors import (
 from graveler.kv.postgres import _CREATE, _CREATION_LOCK, PostgresKVStore
 from graveler.kv.store import ABSENT, PRESENT
 from graveler.testing.clock import FakeClock
-from tests.harness.servers.postgres import for_libpq
+from tests.harness.servers.postgres import for_libpq, guarded_server
 from tests.harness.wires import Wire
 
 _OURS = "FROM pg_stat_activity WHERE application_name = 'graveler'"
@@ -267,6 +268,32 @@ def test_a_role_that_may_not_make_the_table_is_told(postgres_url: str) -> None:
         finally:
             connection.execute(f"DROP OWNED BY {role}")
             connection.execute(f"DROP ROLE {role}")
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Path]:
+    with guarded_server("ann", "right") as host:
+        yield host
+
+
+@pytest.mark.parametrize(
+    ("login", "database", "kind", "reason"),
+    [
+        ("ann:s3cret", "postgres", PermissionDeniedError, "correct the user and the password"),
+        ("ann", "postgres", PermissionDeniedError, "no password supplied"),
+        ("stranger:s3cret", "postgres", PermissionDeniedError, "authentication failed"),
+        ("ann:right", "nowhere", InvalidInputError, '"nowhere" does not exist: make the database'),
+    ],
+)
+def test_a_refused_connection_is_not_tried_again(
+    guarded: Path, login: str, database: str, kind: type[GravelerError], reason: str
+) -> None:
+    clock = FakeClock()
+    start = clock.now()
+    with pytest.raises(kind, match=reason) as caught:
+        PostgresKVStore(f"postgresql://{login}@/{database}?host={guarded}", clock=clock)
+    assert "s3cret" not in str(caught.value)
+    assert clock.now() - start < timedelta(milliseconds=1)  # no pause before another try
 
 
 @pytest.mark.parametrize("url", ["postgresql://u:secret@host:port/db", "postgresql:secret"])

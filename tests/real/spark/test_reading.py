@@ -119,6 +119,19 @@ def test_a_frame_is_of_the_version_it_was_made_of(spark, branch):
     assert rows(frame) == [("1",)]
 
 
+def test_folders_below_a_table_are_left_out_on_request(spark, branch):
+    csv(branch, "t/day=1/a.csv", 1)
+    csv(branch, "t/day=2/b.csv", 2)
+    csv(branch, "t/day=2/other/c.csv", 3)
+    csv(branch, "t/other/d.csv", 4)
+    frame = gspark.read(branch, "t/", format="csv", nested=False, spark=spark)
+    assert rows(frame) == [("1", "1"), ("2", "2")]
+    csv(branch, "u/a.csv", 5)
+    csv(branch, "u/other/b.csv", 6)
+    frame = gspark.read(branch, "u/", format="csv", nested=False, spark=spark)
+    assert rows(frame) == [("5",)]
+
+
 def test_the_running_session_is_used_where_none_is_given(spark, branch):
     csv(branch, "t/a.csv", 1)
     partitions = spark.conf.get("spark.sql.shuffle.partitions")

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pandas as pd
 import pytest
 
 import graveler
 from graveler import spark as gspark
-from graveler.errors import GateFailedError
+from graveler.errors import GateFailedError, InvalidInputError
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectInfo
 from graveler.spark.writer import settle
@@ -39,6 +40,19 @@ def test_a_retried_step_replaces_its_rows_even_if_it_appends(repo, spark):
         with run.step("load", try_number=2) as step:
             append(step, spark, 1, 2, 3)
     assert numbers(repo.ref("main"), spark) == [1, 2, 3, 10]
+
+
+def test_a_step_reads_frames_of_other_libraries(repo, spark):
+    with repo.run("hour") as run:
+        with run.step("load") as step:
+            step.write(pd.DataFrame({"id": [1, 2]}), "t/day=1/")
+            step.write(spark.createDataFrame([(3,)], "id bigint"), "t/day=2/")
+        with run.step("sum") as step:
+            days = {row.id: int(row.day) for row in step.read("t/", spark=spark).collect()}
+            assert days == {1: 1, 2: 1, 3: 2}
+            assert step.read("t/", "polars").rows() == [(1, 1), (2, 1), (3, 2)]
+            with pytest.raises(InvalidInputError, match="is not a frame of pandas, polars"):
+                step.write(spark.sparkContext, "t/")
 
 
 def test_a_step_that_fails_after_it_wrote_leaves_nothing(repo, spark):

@@ -1,5 +1,6 @@
 import hashlib
 
+import pandas as pd
 import pytest
 from pyspark.errors import PySparkException
 
@@ -160,3 +161,9 @@ def test_partition_folders_are_spelled_as_hive_does(spark, branch):
     )
     assert entry.path == "t/day=15%3A00 50%25/part-00000.c000.snappy.parquet"
     assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "15:00 50%")]
+
+
+def test_a_frame_of_another_library_is_refused(branch):
+    with pytest.raises(InvalidInputError, match=r"pandas\..*DataFrame is not a frame of Spark"):
+        gspark.write(branch, pd.DataFrame({"id": [1]}), "t/")
+    assert not list(branch.uncommitted())

@@ -32,7 +32,7 @@ def test_one_gate_stands_for_a_list_of_one(repo, gates):
 @pytest.mark.parametrize(
     ("gates", "said"),
     [
-        ("schema", "no gate: 'schema'; give .* there are file_format, .*schema"),
+        ("schema", "no gate: 'schema'; give .* there are dbt_results, .*schema"),
         (["shcema"], "no gate: 'shcema'"),
         ([None], "no gate: None"),
         (7, "no gate: 7"),

@@ -137,6 +137,91 @@ def test_a_revert_by_hand_and_a_reset_are_seen_on_the_target(repo, published):
         repo.runs.plan_rollback(KEY)
 
 
+def present(repo):
+    """Return the publishes as the targets have them, each as what it changed and where it stands."""
+    (record,) = repo.runs.on_targets([repo.runs.get(KEY)])
+    assert record.publishes == repo.runs.publishes(KEY)
+    return [(fact.changed, fact.rollback, fact.lost) for fact in record.publishes]
+
+
+def test_what_changed_nothing_shares_the_fate_of_what_it_found(repo):
+    repo.protection.remove("main")
+    before = repo.commit("main")
+    publish(repo, KEY, {"a": "1"})
+    publish(repo, KEY, {"a": "1"})
+    assert present(repo) == [(True, "", False), (False, "", False)]
+    first, second = repo.runs.publishes(KEY)
+    revert = repo.revert(first.commit, parent=1)
+    assert present(repo) == [(True, revert.id, False), (False, revert.id, False)]
+    repo.undo("main")
+    assert present(repo) == [(True, "", False), (False, "", False)]
+    repo.branch("main").reset(before)
+    assert present(repo) == [(True, "", True), (False, "", True)]
+    assert second.commit not in {commit.id for commit in repo.log("main")}
+
+
+def test_files_found_of_others_do_not_go_with_a_rollback(repo):
+    repo.protection.remove("main")
+    publish(repo, KEY, {"a": "1"})
+    revert = repo.revert(repo.runs.get(KEY).commit, parent=1)
+    repo.branch("main").put("a", b"1")
+    repo.branch("main").commit("by hand")
+    publish(repo, KEY, {"a": "1"})
+    assert present(repo) == [(True, revert.id, False), (False, "", False)]
+    with pytest.raises(NoChangesError):
+        repo.runs.rollback(KEY)
+
+
+@pytest.mark.parametrize("back", ["undo", "revert"])
+def test_an_hour_whose_rollback_was_undone_is_rolled_back_again(repo, tree, back):
+    """It was published again with equal content, which changed nothing."""
+    repo.protection.remove("main")
+    publish(repo, KEY, {"a": "1"})
+    first = repo.runs.rollback(KEY)
+    if back == "undo":
+        repo.undo("main")
+    else:
+        repo.revert(first.commit)
+    publish(repo, KEY, {"a": "1"})
+    done = repo.runs.rollback(KEY)
+    assert (done.publish.attempt, done.already) == (1, False)
+    assert tree(repo.ref("main")) == {"settled": "0"}
+
+
+def test_of_a_lost_publish_the_one_before_it_is_named(repo):
+    repo.protection.remove("main")
+    first = publish(repo, KEY, {"a": "1"}).commit
+    publish(repo, KEY, {"a": "2"})
+    repo.branch("main").reset(first)
+    with pytest.raises(RunStateError, match=f"graveler run rollback {first[:12]}"):
+        repo.runs.rollback(KEY)
+    assert repo.runs.rollback(first).publish.attempt == 1
+    with pytest.raises(RunStateError, match="there is nothing to roll back"):
+        repo.runs.rollback(KEY)
+
+
+def test_a_target_without_a_publish_on_its_first_parents_has_it(repo):
+    repo.create_branch("side", source="main")
+    repo.branch("side").put("b", b"1")
+    repo.branch("side").commit("b")
+    publish(repo, KEY, {"a": "1"})
+    repo.merge("main", into="side")
+    repo.protection.remove("main")
+    repo.branch("main").reset("side")
+    assert present(repo) == [(True, "", False)]
+    done = repo.runs.rollback(KEY)
+    assert present(repo) == [(True, done.commit.id, False)]
+
+
+def test_a_deleted_target_has_lost_what_was_published_to_it(repo):
+    repo.create_branch("pr42", source="main")
+    publish(repo, KEY, {"a": "1"}, into="pr42")
+    repo.delete_branch("pr42")
+    assert present(repo) == [(True, "", True)]
+    (record,) = repo.runs.on_targets(repo.runs.list())
+    assert (record.published, record.commit) == (None, "")
+
+
 def test_of_many_publishes_the_latest_are_kept(repo):
     for number in range(53):
         with repo.run(KEY, gates=[complete]) as run:

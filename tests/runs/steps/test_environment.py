@@ -1,8 +1,13 @@
 """Steps of other processes: the variables that name them, and those that are stale."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import graveler
+from graveler.config import environment, program_environment
 from graveler.errors import FencedError, InvalidInputError, RunStateError
 from graveler.runs import StepEnvironment, StepHandle
 
@@ -57,6 +62,43 @@ def test_an_exception_drops_the_step_that_was_attached(run):
         step.put("a.csv", b"1")
         _ = 1 / 0
     assert paths(run) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "written"), [(0, ["a.csv"]), (None, ["a.csv"]), (3, []), ("", [])]
+)
+def test_a_program_that_exits_with_zero_joins_its_step(run, code, written):
+    with pytest.raises(SystemExit), graveler.attach(run.step_environment("load")) as step:
+        step.put("a.csv", b"1")
+        sys.exit(code)
+    assert paths(run) == written
+
+
+def test_the_reads_of_a_program_that_exits_are_inputs(repo, run):
+    repo.branch("main").put("raw", b"1")
+    repo.branch("main").commit("raw")
+    with run.step("load") as step:
+        with pytest.raises(SystemExit), graveler.attach(step.environment()) as work:
+            work.view("main").get("raw")
+            sys.exit(0)
+        step.put("a.csv", b"1")
+    assert [read.prefix for read in run.record.inputs] == ["raw"]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_forked_child_leaves_the_step_to_its_parent(run, code):
+    child = -1
+    try:
+        with graveler.attach(run.step_environment("load")) as step:
+            child = os.fork()
+            if not child:
+                sys.exit(code)
+            os.waitpid(child, 0)
+            step.put("a.csv", b"1")
+    finally:
+        if not child:
+            os._exit(0)
+    assert paths(run) == ["a.csv"]
 
 
 def test_a_retry_replaces_what_an_attached_step_wrote(run):
@@ -173,3 +215,54 @@ def test_files_of_the_open_step_have_an_address(run, lake, monkeypatch):
     with pytest.raises(PermissionError, match="not open any more"):
         fsspec.open(f"{url}/out/b.csv", "wb").open()
     graveler.fs.close_lakes()
+
+
+PROGRAM = """
+import os, fsspec
+fs, url = fsspec.filesystem("grav"), os.environ["GRAVELER_URL"]
+print(fs.cat_file(f"{url}/input/a.csv").decode())
+print(fs.cat_file("grav://flights/main/fares/2013/a.csv").decode())
+print(sorted(fs.find("grav://flights/scratch/days")))
+print(fs.exists("grav://flights/v1/none/a.csv"))
+fs.pipe_file("grav://flights/scratch/own/a.csv", b"staged")
+print(fs.cat_file("grav://flights/scratch/own/a.csv").decode())
+os._exit(0)  # without what Python does at its end, as a forked worker leaves
+"""
+
+
+def test_reads_of_a_program_by_addresses_are_inputs(repo):
+    main = repo.branch("main")
+    for path in ("input/a.csv", "fares/2013/a.csv", "days/1.csv"):
+        main.put(path, b"1")
+    head = main.commit("files").id
+    repo.tags.create("v1", "main")
+    scratch = repo.create_branch("scratch")
+    scratch.put("days/2.csv", b"2")
+    run = repo.runs.open("hour 06")
+    with run.step("load") as step:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=program_environment(step.environment()),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    listed = "['flights/scratch/days/1.csv', 'flights/scratch/days/2.csv']"
+    assert done.stdout.splitlines() == ["1", "1", listed, "False", "staged"]
+    inputs = {read.prefix: read.commit for read in run.record.inputs}
+    expected = ("input/", "fares/2013/", "days/", "none/", "own/")
+    assert inputs == dict.fromkeys(expected, head)
+
+
+def test_variables_are_exported_for_a_block(run, monkeypatch):
+    monkeypatch.setenv("GRAVELER_REPO", "elsewhere")
+    monkeypatch.delenv("GRAVELER_STEP", raising=False)
+    with pytest.raises(ValueError, match="stop"), run.step("load") as step, step.exported():
+        assert environment("GRAVELER_REPO") == "flights"
+        with graveler.attach() as attached:
+            attached.put("a.csv", b"1")
+        raise ValueError("stop")
+    assert environment("GRAVELER_REPO") == "elsewhere"
+    assert environment("GRAVELER_STEP", "none") == "none"
+    assert paths(run) == []

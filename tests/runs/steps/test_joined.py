@@ -3,17 +3,16 @@
 import pytest
 
 from graveler.errors import FencedError
-from graveler.runs.history import joined_steps, lost_steps
 
 KEY = "hourly 2013-01-01T05:00"
 
 
 def joined(run):
-    return joined_steps(run.repository, run.record)
+    return run.joined_steps()
 
 
 def lost(run, made):
-    return lost_steps(run.repository, run.record, made)
+    return run.lost_steps(made)
 
 
 def write(run, name, *paths, body=b"1"):

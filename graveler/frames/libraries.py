@@ -1,0 +1,67 @@
+"""The libraries of frames, by the names of their packages and the types of their frames."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from graveler.errors import InvalidInputError, MissingDependencyError
+from graveler.frames.library import FrameLibrary
+
+SPARK: Final = "spark"
+
+PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "pandas": ("pandas", "PandasLibrary"),
+    "polars": ("polars", "PolarsLibrary"),
+    "pyarrow": ("arrow", "ArrowLibrary"),
+    "pyspark": ("spark", "SparkLibrary"),
+}
+"""The module and the class of the library of each package."""
+
+NAMES: Final = (SPARK, "pandas", "polars", "pyarrow")
+"""The names of the libraries."""
+
+
+def library_of(kind: type) -> FrameLibrary | None:
+    """Return the library that a type is a frame of, None if it is no frame.
+
+    Raises:
+        MissingDependencyError: A package that the library needs is not installed.
+    """
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        if package in PACKAGES and (library := _load(package)).handles(kind):
+            return library
+    return None
+
+
+def library_named(name: str) -> FrameLibrary:
+    """Return the library of a name: ``spark``, ``pandas``, ``polars`` or ``pyarrow``.
+
+    Raises:
+        InvalidInputError: There is no such library.
+        MissingDependencyError: A package that the library needs is not installed.
+    """
+    if name not in NAMES:
+        raise InvalidInputError(f"no library of frames is named {name!r}: {', '.join(NAMES)} are")
+    return _load("pyspark" if name == SPARK else name)
+
+
+def full_name(kind: Any) -> str:
+    """Return the name of a type, with its module."""
+    name = getattr(kind, "__qualname__", str(kind))
+    module = getattr(kind, "__module__", "builtins")
+    return name if module == "builtins" else f"{module}.{name}"
+
+
+@cache
+def _load(package: str) -> FrameLibrary:
+    module, name = PACKAGES[package]
+    try:
+        library: FrameLibrary = getattr(import_module(f"graveler.frames.{module}"), name)()
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            f"frames of {package} need the package {error.name}: `pip install {error.name}`, or "
+            f"use another library, of {', '.join(NAMES)}"
+        ) from error
+    return library

@@ -1,0 +1,67 @@
+"""What graveler needs to know of a library of frames."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from graveler.frames.rows import PartitionRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TYPE: Final = "graveler.type"
+"""In a file's metadata: the name of the library whose value the file holds."""
+
+PARQUET: Final = "application/vnd.apache.parquet"
+"""The media type of Parquet files."""
+
+
+class FrameLibrary(ABC):
+    """The frames of a library.
+
+    Attributes:
+        name: The name of the library; the files of its frames carry it in their metadata.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def handles(self, kind: type) -> bool:
+        """Return whether a type is a frame of the library."""
+
+    @abstractmethod
+    def columns(self, frame: Any) -> Mapping[str, str]:
+        """Return the type of each column."""
+
+    @abstractmethod
+    def concat(self, frames: Sequence[Any]) -> Any:
+        """Return frames with equal columns as one."""
+
+    @abstractmethod
+    def split_rows(
+        self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
+    ) -> Mapping[str, Any]:
+        """Return the rows of each partition; refuse rows that belong to none."""
+
+
+class ParquetLibrary(FrameLibrary):
+    """A library of frames in memory, which are kept as Parquet files."""
+
+    @abstractmethod
+    def write_parquet(self, frame: Any, file: Path) -> None:
+        """Write a frame to a local file."""
+
+    @abstractmethod
+    def from_arrow(self, table: "pa.Table", kind: Any) -> Any:
+        """Return an Arrow table as a frame of a type; ``Any`` stands for the usual one."""
+
+    @contextmanager
+    def parquet(self, frame: Any) -> Iterator[Path]:
+        """Give a local Parquet file of a frame for a ``with`` block."""
+        with TemporaryDirectory(prefix="graveler-") as scratch:
+            file = Path(scratch) / "data.parquet"
+            self.write_parquet(frame, file)
+            yield file

@@ -1,0 +1,67 @@
+"""The Parquet files of a table as one Arrow table, whatever wrote them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from graveler.model import Entry
+from graveler.spark.ports import View, folder_values, partition_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIX: Final = ".parquet"
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+
+def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
+    """Return the rows of Parquet files; ``key=value`` folders of their paths become columns.
+
+    Args:
+        view: What is read.
+        files: At least one file, each with its path below the table's.
+
+    Raises:
+        InvalidInputError: The files are not all partitioned by the same columns.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    partition_columns([relative for relative, _ in files])
+    tables = []
+    for relative, entry in files:
+        with view.open(entry) as file:
+            whole = pa.BufferReader(file.read())  # a whole read compares the checksum
+        rows = pq.ParquetFile(whole, coerce_int96_timestamp_unit="us").read()
+        tables.append((rows, dict(folder_values(relative))))
+    numbers = _number_columns([values for _, values in tables])
+    parts = [_with_columns(rows, values, numbers) for rows, values in tables]
+    return parts[0] if len(parts) == 1 else concat_arrow(parts)
+
+
+def concat_arrow(tables: "Sequence[pa.Table]") -> "pa.Table":
+    """Return tables as one, with the wider type where two differ."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _number_columns(paths: Sequence[Mapping[str, str | None]]) -> frozenset[str]:
+    """Return the columns of which every value is a whole number."""
+    return frozenset(
+        name
+        for name in paths[0]
+        if all((value := values[name]) is None or _NUMBER.fullmatch(value) for values in paths)
+    )
+
+
+def _with_columns(
+    rows: "pa.Table", values: Mapping[str, str | None], numbers: frozenset[str]
+) -> "pa.Table":
+    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+
+    for name, value in values.items():
+        kind = pa.int64() if name in numbers else pa.string()
+        typed = int(value) if value is not None and name in numbers else value
+        rows = rows.append_column(name, pa.repeat(pa.scalar(typed, kind), len(rows)))
+    return rows

@@ -1,0 +1,38 @@
+"""Which rows of a frame belong to a partition."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from graveler.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """The rows of a partition: those whose column holds its key, or a time in its window.
+
+    Attributes:
+        key: The partition key.
+        start: The start of its window of time; None for partitions that are not times.
+        end: The end of the window, which belongs to the next one.
+    """
+
+    key: str
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def window(self, column: str) -> tuple[datetime, datetime]:
+        """Return the window of time, or raise InvalidInputError if the partition is not a time."""
+        if self.start is None or self.end is None:
+            raise InvalidInputError(
+                f"column {column!r} holds times, and partition {self.key!r} is not a time"
+            )
+        return self.start, self.end
+
+
+def refuse_other_rows(column: str, count: int | None = None) -> None:
+    """Raise InvalidInputError: rows belong to none of the run's partitions."""
+    rows = "rows" if count is None else f"{count} rows"
+    raise InvalidInputError(
+        f"{rows} belong to none of the partitions of this run by their column {column!r}: "
+        "filter them out, or run their partitions too"
+    )

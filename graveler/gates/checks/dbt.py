@@ -1,0 +1,162 @@
+"""The check of what dbt recorded of its models and tests: ``run_results.json``."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graveler.arguments import count
+from graveler.errors import InvalidInputError
+from graveler.gates.candidate import Candidate
+from graveler.gates.checks.base import Rule, built_in, listed, of_files
+from graveler.gates.declaration import shortened
+from graveler.model import Entry
+
+_FILE: Final = "run_results.json"
+_RUN: Final = "GRAVELER_RUN"
+"""Where dbt records the run: it keeps each variable ``DBT_ENV_CUSTOM_ENV_<name>`` of its process."""
+
+_PASSED: Final = frozenset({"success", "pass", "warn", "no-op"})
+_TESTS: Final = frozenset({"test", "unit_test"})
+_SHOWN: Final = 64
+_MESSAGE: Final = 300
+_NAME: Final = 2
+"""Where the name is in an id: ``test.<package>.<name>.<hash>``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The result of one node of a dbt project."""
+
+    id: str
+    status: str
+    message: str
+
+    @property
+    def is_test(self) -> bool:
+        return self.id.partition(".")[0] in _TESTS
+
+    @property
+    def passed(self) -> bool:
+        return self.status in _PASSED
+
+    @property
+    def name(self) -> str:
+        parts = self.id.split(".")
+        return parts[_NAME] if len(parts) > _NAME else self.id
+
+    @property
+    def text(self) -> str:
+        message = " ".join(self.message.split()) if self.status != "success" else ""
+        return f"{self.status}: {shortened(message, _MESSAGE)}" if message else self.status
+
+
+@built_in
+def dbt_results(
+    prefix: str, *, tests_at_least: int = 1, missing: str = "refuse", **options: Any
+) -> Rule:
+    """Every model and test of dbt succeeded, as its ``run_results.json`` on the branch records.
+
+    The step in which dbt works puts the file of its target folder below the prefix. The check reads
+    each such file that the run adds or replaces; a run that brings none is refused. The verdict lists
+    the models and tests; of more than 64, those that failed first. A test of severity ``warn`` passes.
+    A file that dbt wrote in a step of another run is stale, and refused. Cost: these files.
+
+    Args:
+        prefix: Start of the paths, such as ``dbt/``.
+        tests_at_least: How many tests must have run.
+        missing: ``refuse`` or ``allow``: what to do with a run that brings no such file.
+        options: Fields of the gate.
+    """
+    count(tests_at_least, "tests_at_least")
+
+    def check(candidate: Candidate, entries: list[Entry]) -> str | None:
+        files = [entry for entry in entries if entry.path.rpartition("/")[2] == _FILE]
+        if not files:
+            return None if missing == "allow" else nothing(candidate)
+        results: list[_Result] = []
+        problems: list[str] = []
+        for entry in files:
+            try:
+                results += _read(candidate.get(entry), candidate.run.key)
+            except InvalidInputError as error:
+                problems.append(f"{entry.path!r} {error}")
+        tests = sum(result.is_test and result.status != "skipped" for result in results)
+        candidate.report(tests=tests, results=_rows(results))
+        problems += [
+            f"{result.name}: {result.text}" for result in _sorted(results) if not result.passed
+        ]
+        if tests < tests_at_least:
+            problems.append(
+                f"{tests} tests ran: expected at least {tests_at_least}: use `dbt build`"
+            )
+        return listed(problems)
+
+    def nothing(_: Candidate) -> str:
+        return (
+            f"the run brings no {_FILE} below {prefix!r}: let the step put the one of dbt's target "
+            f"folder there, as `graveler put target/{_FILE} :{prefix}`"
+        )
+
+    reads = ("changes", "run")
+    return of_files(check, prefix, "changes", missing, nothing=nothing, reads=reads)
+
+
+def _read(raw: bytes, run: str) -> Iterator[_Result]:
+    """Yield the results of a file.
+
+    Args:
+        raw: The file.
+        run: Key of the run that brings it, or "".
+
+    Raises:
+        InvalidInputError: It is not what dbt writes, or dbt wrote it in a step of another run.
+    """
+    try:
+        artifact = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"cannot be read as JSON: {error}") from error
+    results = artifact.get("results") if isinstance(artifact, Mapping) else None
+    if not isinstance(results, list):
+        raise InvalidInputError("has no list of results: put the run_results.json that dbt writes")
+    _check_fresh(artifact, run)
+    for result in results:
+        fields = result if isinstance(result, Mapping) else {}
+        unique_id, status = fields.get("unique_id"), fields.get("status")
+        if not isinstance(unique_id, str) or not isinstance(status, str):
+            raise InvalidInputError(f"has a result without unique_id and status: {result!r:.80}")
+        yield _Result(unique_id, status, str(fields.get("message") or ""))
+
+
+def _check_fresh(artifact: Mapping[str, Any], run: str) -> None:
+    """Refuse what an earlier dbt left in the target folder."""
+    metadata = artifact.get("metadata")
+    variables = metadata.get("env") if isinstance(metadata, Mapping) else None
+    writer = variables.get(_RUN) if isinstance(variables, Mapping) else None
+    if run and writer is not None and writer != run:
+        raise InvalidInputError(
+            f"is stale: dbt wrote it in run {writer!r:.200}, and has written none in this run: delete "
+            "it before dbt starts, or give each run a DBT_TARGET_PATH of its own"
+        )
+
+
+def _sorted(results: Iterable[_Result]) -> list[_Result]:
+    """Return what failed, what was skipped, what warns, and the rest; tests before models in each."""
+    return sorted(
+        results,
+        key=lambda result: (
+            result.passed,
+            result.status == "skipped",
+            result.status != "warn",
+            not result.is_test,
+        ),
+    )
+
+
+def _rows(results: list[_Result]) -> dict[str, str]:
+    """Return the results by name; two of one name are named by their ids."""
+    names = [result.name for result in results]
+    return {
+        result.name if names.count(result.name) == 1 else result.id: result.text
+        for result in _sorted(results)[:_SHOWN]
+    }
