@@ -106,4 +106,5 @@ __getattr__, __dir__, __all__ = lazy_names(
         "sensors": ("GravelerCommitSensor", "GravelerIngestSensor", "GravelerObjectSensor"),
         "triggers": ("GravelerCommitTrigger", "GravelerIngestTrigger", "GravelerObjectTrigger"),
     },
+    needs="airflow",
 )

@@ -4,24 +4,19 @@
 a file. ``grav://connection@repository/…`` uses another connection than the default.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from airflow.sdk import Asset, AssetWatcher, CronPartitionTimetable
+from airflow.sdk import Asset, AssetWatcher, CronPartitionTimetable, ObjectStoragePath
 
 from graveler.errors import InvalidInputError
 from graveler.names import check_branch, check_repository
 from graveler_airflow.dag.context import PARTITION_KEY
 from graveler_airflow.hook import GravelerHook
+from graveler_airflow.lineage.naming import dataset_name, namespace
 
 if TYPE_CHECKING:
-    from airflow.providers.common.compat.openlineage.facet import Dataset
-
-    from graveler.fs import GravelerFileSystem
-
-schemes: Final = ["grav"]
-"""What Airflow's ``ObjectStoragePath`` opens by `get_fs`."""
+    from openlineage.client.event_v2 import Dataset
 
 _BY_PARTITION: Final = "by=partition"
 _PLAIN: Final = "/:=,+@-_.~"
@@ -100,17 +95,26 @@ def graveler_partitions(
     return Asset(name=name, uri=f"{uri}?{_BY_PARTITION}")
 
 
+def is_partitioned(asset: Asset) -> bool:
+    """Return whether `graveler_partitions` made an asset."""
+    return urlsplit(asset.uri).query == _BY_PARTITION
+
+
 def create_asset(
-    *, repo: str, ref: str = "main", prefix: str = "", extra: dict[str, Any] | None = None
+    *,
+    repo: str,
+    ref: str = "main",
+    prefix: str = "",
+    conn_id: str = GravelerHook.default_conn_name,
+    extra: dict[str, Any] | None = None,
 ) -> Asset:
     """Return an asset for Airflow's record of what a hook reads and writes."""
-    return Asset(uri=_uri(repo, ref, prefix), extra=extra)
+    return Asset(uri=_uri(repo, ref, prefix, conn_id=conn_id), extra=extra)
 
 
 def _uri(repo: str, ref: str, prefix: str, *, conn_id: str = GravelerHook.default_conn_name) -> str:
-    conn = "" if conn_id == GravelerHook.default_conn_name else f"{conn_id}@"
     path = quote(prefix.strip("/"), safe=_PLAIN)
-    return f"grav://{conn}{check_repository(repo)}/{check_branch(ref)}/{path}".rstrip("/")
+    return f"{namespace(conn_id, check_repository(repo))}/{check_branch(ref)}/{path}".rstrip("/")
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
@@ -136,14 +140,26 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     )
 
 
-def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
-    """Return the OpenLineage dataset of an asset."""
-    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - only with it
-        Dataset,
-    )
+def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> "Dataset | None":
+    """Return the OpenLineage dataset of an asset, with the commit that hook lineage names.
+
+    None for a file that ``ObjectStoragePath`` reports: its filesystem reports the folder, and the
+    commit.
+    """
+    if isinstance(lineage_context, ObjectStoragePath):
+        return None
+    from openlineage.client.event_v2 import Dataset  # noqa: PLC0415 - an extra
+    from openlineage.client.facet_v2 import dataset_version_dataset  # noqa: PLC0415
 
     parts = urlsplit(asset.uri)
-    return Dataset(namespace=f"grav://{parts.netloc}", name=parts.path.lstrip("/"))
+    ref, _, folder = unquote(parts.path).lstrip("/").partition("/")
+    commit = asset.extra.get("commit")
+    version = dataset_version_dataset.DatasetVersionDatasetFacet(str(commit))
+    return Dataset(
+        namespace=f"grav://{parts.netloc}",
+        name=dataset_name(ref, folder),
+        facets={"version": version} if commit else {},
+    )
 
 
 def hourly() -> CronPartitionTimetable:
@@ -156,20 +172,3 @@ def hourly() -> CronPartitionTimetable:
     return CronPartitionTimetable(
         "0 * * * *", timezone="UTC", run_offset=-1, key_format=PARTITION_KEY
     )
-
-
-def get_fs(
-    conn_id: str | None, storage_options: Mapping[str, Any] | None = None
-) -> "GravelerFileSystem":
-    """Return the filesystem of a connection's lake; Airflow calls it.
-
-    Args:
-        conn_id: The connection; the default one if not given.
-        storage_options: Options of the filesystem; ``lake`` in it replaces the connection.
-    """
-    from graveler.fs import GravelerFileSystem  # noqa: PLC0415 - fsspec, only where it is used
-
-    options = dict(storage_options or {})
-    if not options.get("lake"):
-        options["lake"] = GravelerHook(conn_id or GravelerHook.default_conn_name).location
-    return GravelerFileSystem(**options)

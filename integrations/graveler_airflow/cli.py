@@ -103,7 +103,7 @@ def _repository(args: "Namespace") -> Iterator["Repository"]:
     """Open the repository of the arguments; an error ends the command with one line."""
     from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
 
-    with _one_line(args), GravelerHook(args.conn_id).repository(args.repo) as repository:
+    with _one_line(args), GravelerHook(args.conn_id).opened(args.repo) as repository:
         yield repository
 
 

@@ -1,5 +1,6 @@
 """From a connection of Airflow to the location of its lake."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -140,6 +141,19 @@ def _s3_of(aws: Connection) -> dict[str, Any]:
 def _mask(settings: Mapping[str, Any], password: str) -> None:
     s3 = settings.get("s3", {})
     for secret in (password, s3.get("secret_key"), s3.get("session_token")):
-        if secret:
-            mask_secret(secret)
-            mask_secret(quote(secret, safe=""))
+        for spelling in spellings(secret) if secret else ():
+            mask_secret(spelling)
+
+
+def spellings(secret: str) -> set[str]:
+    """Return how a secret is spelled in URIs, JSON and Python literals, and in texts within these."""
+    texts = {secret, quote(secret, safe="")}
+    for _ in range(2):
+        texts.update(*(_escaped(text) for text in texts))
+    return texts
+
+
+def _escaped(text: str) -> tuple[str, ...]:
+    unicode = json.dumps(text, ensure_ascii=False)[1:-1]
+    in_quotes = text.replace("\\", "\\\\").replace("'", "\\'")
+    return json.dumps(text)[1:-1], unicode, repr(text)[1:-1], in_quotes

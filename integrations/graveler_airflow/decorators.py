@@ -12,13 +12,14 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from graveler_airflow.dag.handles import TaskStep, connection_of, find_handle, working_step
 from graveler_airflow.dag.task_states import push_joined
 from graveler_airflow.hook import final_failures
+from graveler_airflow.lineage.work import ReportsLineage, TaskWork
 from graveler_airflow.links import LINKS, point_to
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
 
 
-class GravelerTask(DecoratedOperator, PythonOperator):
+class GravelerTask(ReportsLineage, DecoratedOperator, PythonOperator):
     """Runs a function in a step of the run that it is called with."""
 
     custom_operator_name = "@task.graveler"
@@ -46,7 +47,9 @@ class GravelerTask(DecoratedOperator, PythonOperator):
     def execute(self, context: Context) -> Any:
         """Call the function with a step in place of each run; join the steps."""
         steps: list[tuple[str, TaskStep]] = []  # each with the connection of its run
+        self.lineage = TaskWork()
         with final_failures(), ExitStack() as stack:
+            stack.callback(self._note, steps)  # of a task that fails, too
 
             def bind(value: Any) -> Any:
                 """Return a step in place of a run, anything else as it is."""
@@ -75,6 +78,11 @@ class GravelerTask(DecoratedOperator, PythonOperator):
         if first.result is not None:
             point_to(self, conn_id=conn_id, repo=first.repository.name, commit=first.result)
         return result
+
+    def _note(self, steps: Sequence[tuple[str, TaskStep]]) -> None:
+        """Note for lineage what the steps have read and written."""
+        for conn_id, step in steps:
+            self.lineage.note_step(conn_id, step)
 
     def on_kill(self) -> None:
         """Stop the function: after SIGTERM Airflow would let it finish and call that a success.

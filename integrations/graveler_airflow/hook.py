@@ -16,6 +16,7 @@ from graveler.lake import Lake, Repository
 from graveler.objects.registry import open_store
 from graveler.privacy import shown_uri
 from graveler_airflow.connection import extras_of, location_of
+from graveler_airflow.lineage.hooks import HookLineage, LineageRepository
 from graveler_common.lakes import is_final, open_lake
 
 
@@ -114,11 +115,19 @@ class GravelerHook(BaseHook):
     def repository(self, name: str = "") -> Iterator[Repository]:
         """Open a repository of the lake, by default the connection's, for a ``with`` block.
 
+        What is read and committed in the block is hook lineage.
+
         Raises:
             InvalidInputError: Neither the call nor the connection names one.
             RepositoryNotFoundError: There is none of that name.
             BackendUnavailableError: There is no lake, or it cannot be reached now.
         """
+        with self.opened(name) as repository:
+            yield LineageRepository.of(repository, HookLineage(self, self.graveler_conn_id))
+
+    @contextmanager
+    def opened(self, name: str = "") -> Iterator[Repository]:
+        """Open a repository as `repository` does, for a caller that is not to be in hook lineage."""
         name = name or self.default_repository
         if not name:
             raise InvalidInputError(
@@ -167,10 +176,15 @@ def _check_storage(settings: LakeConfig) -> None:
 
 @contextmanager
 def final_failures() -> Iterator[None]:
-    """Turn errors that a retry cannot mend into failures without a retry."""
+    """Turn errors that a retry cannot mend into failures without a retry.
+
+    The failure has the traceback and the cause of the error and takes its place: as its cause, the
+    error would be in the task's log a second time.
+    """
     try:
         yield
     except GravelerError as error:
         if not is_final(error):
             raise
-        raise AirflowFailException(f"{error.code}: {error}") from error
+        failure = AirflowFailException(f"{error.code}: {error}")
+        raise failure.with_traceback(error.__traceback__) from error.__cause__

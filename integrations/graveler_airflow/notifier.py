@@ -37,7 +37,7 @@ class GravelerNotifier(BaseNotifier):
         graveler_conn_id: The connection of the lake.
     """
 
-    template_fields: Sequence[str] = ("repo", "webhook")
+    template_fields: Sequence[str] = ("repo", "webhook", "graveler_conn_id")
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class GravelerNotifier(BaseNotifier):
         hook = GravelerHook(self.graveler_conn_id)
         mine = {"airflow.dag_id": dag_id, "airflow.run_id": run_id}
         try:
-            with hook.repository(self.repo) as repository:
+            with hook.opened(self.repo) as repository:
                 report = [
                     line
                     for record in repository.runs.list()

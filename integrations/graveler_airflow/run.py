@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, Unpack
 
-from airflow.sdk import TaskGroup, TriggerRule
+from airflow.sdk import CronPartitionTimetable, TaskGroup, TriggerRule
 
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
+from graveler_airflow.assets import is_partitioned
 from graveler_airflow.dag.task_order import leaves_of, loosen, watched
 from graveler_airflow.operators.gates import GravelerGateOperator
 from graveler_airflow.operators.runs import (
@@ -91,6 +92,7 @@ def graveler_run(
         closing.as_teardown(setups=opened)
         _check_failures_fail(opened.dag)
         _warn_of_timeout(opened)
+        _warn_of_partitions(opened, _listed(asset))
         with closing:
             yield opened.output
             # setups and teardowns in the block are not work, and a gate of an enclosing run judges
@@ -172,5 +174,22 @@ def _warn_of_timeout(opened: GravelerOpenRunOperator) -> None:
             f"DAG {dag.dag_id!r} has a dagrun_timeout: when it expires, Airflow skips "
             "teardowns, and the run stays open until its next attempt; give the tasks an "
             "execution_timeout instead",
+            stacklevel=4,  # the with statement in the DAG's file
+        )
+
+
+def _warn_of_partitions(opened: GravelerOpenRunOperator, assets: list[Any]) -> None:
+    dag = opened.dag
+    if not isinstance(dag.timetable, CronPartitionTimetable):
+        return
+    for asset in assets:
+        # a watcher's events have no partition
+        if asset.watchers or is_partitioned(asset):
+            continue
+        warnings.warn(
+            f"DAG {dag.dag_id!r} has partitions, and so have the events of asset {asset.name!r}: "
+            f"Airflow starts no DAG of schedule=[{asset.name}] by them. Make the asset by "
+            "graveler_partitions(…) and schedule DAGs on PartitionedAssetTimetable(assets=…), or "
+            "leave asset= out and schedule them on graveler_asset(…), which watches the branch",
             stacklevel=4,  # the with statement in the DAG's file
         )

@@ -2,15 +2,17 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow.sdk.configuration import conf
+from airflow.triggers.base import StartTriggerArgs
 
 from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
-from graveler_airflow.dag.context import run_hour
 from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_airflow.lineage.work import Part, ReportsLineage, TaskWork
 from graveler_airflow.triggers import (
     GravelerCommitTrigger,
     GravelerIngestTrigger,
@@ -19,7 +21,7 @@ from graveler_airflow.triggers import (
 )
 
 
-class LakeSensor(BaseSensorOperator):
+class LakeSensor(ReportsLineage, BaseSensorOperator):
     """Waits in a worker, in a worker by turns (``mode="reschedule"``), or in the triggerer.
 
     It keeps no state between two pokes, and every mode calls the same trigger, so that all modes
@@ -27,48 +29,78 @@ class LakeSensor(BaseSensorOperator):
 
     Args:
         repo: The repository; it need not exist yet.
-        ref: A branch, or any ref expression.
         deferrable: Wait in the triggerer; Airflow's setting ``default_deferrable`` if not given.
+        start_from_trigger: With `deferrable`: start in the triggerer, too, so that the task takes no
+            slot of a worker before something has arrived. The arguments are text then, templates
+            as well, and no outputs of tasks. A mapped sensor starts in a worker.
         graveler_conn_id: The connection of the lake.
         **kwargs: ``poke_interval``, ``timeout``, ``mode`` and the other arguments of a sensor.
     """
 
+    template_fields: Sequence[str] = ("repo", "graveler_conn_id")
     ui_color = "#e0ecf4"
 
     def __init__(
         self,
         *,
         repo: str,
-        ref: str = "main",
         deferrable: bool | None = None,
+        start_from_trigger: bool = False,
         graveler_conn_id: str = GravelerHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.repo = repo
-        self.ref = ref
         self.graveler_conn_id = graveler_conn_id
         self.deferrable = (
             conf.getboolean("operators", "default_deferrable", fallback=False)
             if deferrable is None
             else deferrable
         )
+        self.start_from_trigger = self.deferrable and start_from_trigger
 
-    @abstractmethod
+    def _wait_for(self, trigger_class: type[LakeTrigger], **arguments: Any) -> None:
+        """Set the trigger and its arguments; each one that is a template field has its name."""
+        self._trigger_class = trigger_class
+        self._arguments = {
+            "repo": self.repo,
+            "poll_interval": self.poke_interval,
+            "graveler_conn_id": self.graveler_conn_id,
+            **arguments,
+        }
+        if not self.start_from_trigger:
+            return
+        for name, value in self._arguments.items():
+            if not isinstance(value, (str, int, float)):
+                raise InvalidInputError(
+                    f"{self.task_id}: {name} is {value!r}, and with start_from_trigger it is text: "
+                    "give a template such as {{ ti.xcom_pull(task_ids='…') }}"
+                )
+        self.start_trigger_args = StartTriggerArgs(
+            trigger_cls=f"{trigger_class.__module__}.{trigger_class.__qualname__}",
+            trigger_kwargs=self._arguments,
+            next_method="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
     def trigger(self, context: Context) -> LakeTrigger:
         """Return the trigger that waits for the same."""
+        rendered = {name: getattr(self, name) for name in self.template_fields}
+        trigger = self._trigger_class(**{**self._arguments, **rendered})
+        trigger.begin(context)
+        return trigger
 
     @property
-    def polling(self) -> dict[str, Any]:
-        """The arguments that all triggers share."""
-        return {"poll_interval": self.poke_interval, "graveler_conn_id": self.graveler_conn_id}
+    @abstractmethod
+    def source(self) -> str:
+        """The branch or other ref whose commits it reports."""
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once."""
         row = None
         with final_failures():
             try:
-                with GravelerHook(self.graveler_conn_id).repository(self.repo) as repository:
+                with GravelerHook(self.graveler_conn_id).opened(self.repo) as repository:
                     row = self.trigger(context).look(repository)
             except (RefNotFoundError, RepositoryNotFoundError) as error:
                 self.log.info("It does not exist yet: %s", error)
@@ -77,7 +109,7 @@ class LakeSensor(BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Wait, and return what has arrived."""
         if not self.deferrable:
-            return super().execute(context)
+            return self._noted(super().execute(context))
         result = self.poke(context)
         if not result.is_done:
             self.defer(
@@ -85,11 +117,23 @@ class LakeSensor(BaseSensorOperator):
                 method_name="execute_complete",
                 timeout=timedelta(seconds=self.timeout),
             )
-        return result.xcom_value
+        return self._noted(result.xcom_value or {})
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Return what the trigger reported."""
+        self._noted(event)
         return event
+
+    def _noted(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Note what has arrived for lineage, and return it."""
+        self.lineage = TaskWork()
+        commit, prefix = row.get("to") or row.get("commit"), row.get("prefix", "")
+        if commit:
+            part = Part(self.graveler_conn_id, "", self.repo, self.source, commit, prefix)
+            # of a commit without a prefix, the files that it has changed
+            since = row.get("since") or ("" if prefix else f"{commit}~1")
+            self.lineage.inputs.append(replace(part, changes=(since, commit) if since else None))
+        return row
 
 
 class GravelerCommitSensor(LakeSensor):
@@ -100,32 +144,29 @@ class GravelerCommitSensor(LakeSensor):
     next ``since``. It follows first parents: a published run is one commit.
 
     Args:
+        ref: A branch, or any ref expression.
         prefix: Only commits that changed something below it.
         since: A ref expression, preferably a commit id: commits after it count. Without it,
             commits after the start of the DAG run, by the branch's log: a sensor that starts
             late or is rescheduled misses none.
-        **kwargs: ``repo``, ``ref`` and the other arguments of `LakeSensor`.
+        **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
-    template_fields: Sequence[str] = ("repo", "ref", "prefix", "since")
+    template_fields: Sequence[str] = (*LakeSensor.template_fields, "ref", "prefix", "since")
 
-    def __init__(self, *, prefix: str = "", since: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *, ref: str = "main", prefix: str = "", since: str = "", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        self.ref = ref
         self.prefix = prefix
         self.since = since
+        self._wait_for(GravelerCommitTrigger, ref=ref, prefix=prefix, since=since, once=True)
 
-    def trigger(self, context: Context) -> LakeTrigger:
-        """Return a trigger that starts from the same commit."""
-        run = context["dag_run"]
-        return GravelerCommitTrigger(
-            self.repo,
-            self.ref,
-            prefix=self.prefix,
-            since=self.since,
-            begun=(run.start_date or run.run_after).isoformat(),
-            once=True,
-            **self.polling,
-        )
+    @property
+    def source(self) -> str:
+        """The ref."""
+        return self.ref
 
 
 class GravelerObjectSensor(LakeSensor):
@@ -136,31 +177,32 @@ class GravelerObjectSensor(LakeSensor):
 
     Args:
         prefix: The beginning of their paths; a whole path is one, too.
+        ref: A branch, or any ref expression.
         since: A ref expression: only files added or changed since then count.
         at_least: The number of files to wait for.
-        **kwargs: ``repo``, ``ref`` and the other arguments of `LakeSensor`.
+        **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
-    template_fields: Sequence[str] = ("repo", "ref", "prefix", "since")
+    template_fields: Sequence[str] = (*LakeSensor.template_fields, "ref", "prefix", "since")
 
-    def __init__(self, *, prefix: str, since: str = "", at_least: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self, *, prefix: str, ref: str = "main", since: str = "", at_least: int = 1, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         if at_least < 1:
             raise InvalidInputError(f"at_least {at_least}: wait for one file or more")
+        self.ref = ref
         self.prefix = prefix
         self.since = since
         self.at_least = at_least
-
-    def trigger(self, context: Context) -> LakeTrigger:
-        """Return a trigger that waits for the same files."""
-        return GravelerObjectTrigger(
-            self.repo,
-            self.prefix,
-            ref=self.ref,
-            since=self.since,
-            at_least=self.at_least,
-            **self.polling,
+        self._wait_for(
+            GravelerObjectTrigger, ref=ref, prefix=prefix, since=since, at_least=at_least
         )
+
+    @property
+    def source(self) -> str:
+        """The ref."""
+        return self.ref
 
 
 class GravelerIngestSensor(LakeSensor):
@@ -176,21 +218,18 @@ class GravelerIngestSensor(LakeSensor):
         **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
-    template_fields: Sequence[str] = ("repo", "ref", "branch", "hour")
+    template_fields: Sequence[str] = (*LakeSensor.template_fields, "branch", "into", "hour")
 
     def __init__(
         self, *, branch: str = "ingest", into: str = "main", hour: str = "", **kwargs: Any
     ) -> None:
-        super().__init__(ref=into, **kwargs)
+        super().__init__(**kwargs)
         self.branch = branch
+        self.into = into
         self.hour = hour
+        self._wait_for(GravelerIngestTrigger, branch=branch, into=into, hour=hour)
 
-    def trigger(self, context: Context) -> LakeTrigger:
-        """Return a trigger that waits for the same hour."""
-        return GravelerIngestTrigger(
-            self.repo,
-            self.hour or run_hour(context).isoformat(),
-            branch=self.branch,
-            into=self.ref,
-            **self.polling,
-        )
+    @property
+    def source(self) -> str:
+        """The branch that hours are published to."""
+        return self.into

@@ -7,10 +7,12 @@ from datetime import datetime
 from inspect import signature
 from typing import Any, Final, TypeVar
 
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from graveler.clock import SystemClock
-from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
+from graveler.errors import GravelerError, RefNotFoundError, RepositoryNotFoundError
 from graveler.lake import Repository
 from graveler_airflow.arrivals import (
     MOST,
@@ -21,8 +23,9 @@ from graveler_airflow.arrivals import (
     published_hour,
     starting_point,
 )
+from graveler_airflow.dag.context import run_hour
 from graveler_airflow.hook import GravelerHook
-from graveler_common.lakes import open_lake
+from graveler_common.lakes import is_final, open_lake
 
 _SETTLING: Final = 5.0  # seconds after which an event is out of the triggerer's hands
 _DOUBLINGS: Final = 20  # the pause has reached its maximum by then
@@ -32,10 +35,11 @@ _Result = TypeVar("_Result")
 
 
 class LakeTrigger(BaseEventTrigger):
-    """Polls a repository until something has arrived, and survives every error.
+    """Polls a repository until something has arrived.
 
-    An error may be transient: it is logged, and the pauses grow. If it were raised, Airflow would
-    restart the trigger at once, without any pause.
+    A transient error is logged, and the pauses grow. An error that a later poll would meet as well
+    ends a trigger that a task waits for, as it fails a sensor's poke. The watcher of an asset
+    survives every error: Airflow would restart it at once, without any pause.
 
     A subclass keeps each of its arguments in an attribute of the same name.
     """
@@ -54,6 +58,15 @@ class LakeTrigger(BaseEventTrigger):
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {name: getattr(self, name) for name in signature(type(self)).parameters}
 
+    def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
+        """Render the templates of a task that starts in the triggerer; Airflow calls it."""
+        super().render_template_fields(context, jinja_env)
+        self.begin(context)
+
+    def begin(self, context: Context) -> None:
+        """Take from the context of the task that waits what its arguments leave open."""
+        del context
+
     @abstractmethod
     def look(self, repository: Repository) -> dict[str, Any] | None:
         """Return what has arrived, or None if the trigger has to wait."""
@@ -61,7 +74,7 @@ class LakeTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event when `look` returns something, and end."""
         while True:
-            row = await self.poll(self.look, final=(InvalidInputError,))
+            row = await self.poll(self.look, final=_is_final)
             if row is not None:
                 yield _event_of(row)
                 return
@@ -74,22 +87,22 @@ class LakeTrigger(BaseEventTrigger):
         self,
         look: Callable[[Repository], _Result],
         *,
-        final: tuple[type[Exception], ...] = (),
+        final: Callable[[Exception], bool] = lambda _: False,
     ) -> _Result | None:
         """Call `look` in a thread; return None if the ref does not exist or the lake is unreadable.
 
         Args:
             look: Reads the repository.
-            final: Errors that a later call would meet as well; they are raised.
+            final: Whether a later call would meet an error as well; such an error is raised.
         """
         try:
             await self.prepare()
             if not self._location:
                 self._location = await GravelerHook(self.graveler_conn_id).aget_location()
             result = await asyncio.to_thread(self._call, look)
-        except final:
-            raise
-        except Exception as error:  # noqa: BLE001 - drivers and Airflow raise errors of their own
+        except Exception as error:
+            if final(error):
+                raise
             self._failures += 1
             self._location = ""  # the connection may have been corrected
             self.log.warning(
@@ -164,6 +177,12 @@ class GravelerCommitTrigger(LakeTrigger):
         self._stored: str | None = None
         self._loaded = False
         self._rows: list[dict[str, Any]] = []
+
+    def begin(self, context: Context) -> None:
+        """Report commits after the start of the DAG run."""
+        run = context["dag_run"]
+        self._start = run.start_date or run.run_after
+        self.begun = self._start.isoformat()
 
     def look(self, repository: Repository) -> dict[str, Any] | None:
         """Return the commits that the ref gained since the start, or None if there is none."""
@@ -286,7 +305,7 @@ class GravelerIngestTrigger(LakeTrigger):
 
     Args:
         repo: The repository; it need not exist yet.
-        hour: A time.
+        hour: A time; the hour of the DAG run for a task that waits.
         branch: The ingestion branch.
         into: The branch it is published to.
         poll_interval: Seconds between two polls.
@@ -296,7 +315,7 @@ class GravelerIngestTrigger(LakeTrigger):
     def __init__(
         self,
         repo: str,
-        hour: str,
+        hour: str = "",
         *,
         branch: str = "ingest",
         into: str = "main",
@@ -308,9 +327,20 @@ class GravelerIngestTrigger(LakeTrigger):
         self.branch = branch
         self.into = into
 
+    def begin(self, context: Context) -> None:
+        """Wait for the hour of the DAG run if none was given."""
+        self.hour = self.hour or run_hour(context).isoformat()
+        self.ref = self.into
+
     def look(self, repository: Repository) -> dict[str, Any] | None:
         """Return the hour and the commit, or None until it is published."""
         return published_hour(repository, self.branch, self.into, self.hour)
+
+
+def _is_final(error: Exception) -> bool:
+    if isinstance(error, GravelerError):
+        return is_final(error)
+    return isinstance(error, AirflowNotFoundException)  # the connection is deleted
 
 
 def _event_of(payload: dict[str, Any]) -> TriggerEvent:

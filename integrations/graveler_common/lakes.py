@@ -63,4 +63,6 @@ def _absence_is_unavailability() -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        raise BackendUnavailableError(f"{error} (is its volume mounted on this host?)") from error
+        unavailable = BackendUnavailableError(f"{error} (is its volume mounted on this host?)")
+        # in the place of the error, which would be in the log of a task a second time
+        raise unavailable.with_traceback(error.__traceback__) from error.__cause__

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from graveler.config import ENVIRONMENT_LAKE, set_environment
 from graveler.errors import InvalidInputError
+from graveler.kv.registry import check_driver
 from graveler.privacy import shown_uri
 
 OBJECT_SCHEMES: Final = ("s3", "s3a", "s3n", "file", "gs", "abfs", "abfss", "http", "https")
@@ -89,7 +90,8 @@ def kv_uri(uri: str, user: str = "", password: str = "", *, what: str) -> str:
         what: Names the URI in errors.
 
     Raises:
-        InvalidInputError: The URI holds a password, or names another user; or it takes neither.
+        InvalidInputError: No driver has the URI's scheme, the URI holds a password or names
+            another user, or it takes neither.
     """
     scheme, _, rest = uri.partition("://")
     if scheme in OBJECT_SCHEMES:
@@ -97,6 +99,7 @@ def kv_uri(uri: str, user: str = "", password: str = "", *, what: str) -> str:
             f"{what} {shown_uri(uri)} is an object store: it is the storage; the key-value store "
             "is postgresql://host/database, for instance"
         )
+    check_driver(uri)
     try:
         given = urlsplit(uri)
         given_user, given_password = given.username or "", given.password

@@ -99,6 +99,19 @@ def test_errors_that_may_pass_are_not_final(error, final):
     assert is_final(error) is final
 
 
+def test_a_missing_orchestrator_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dagster", None)
+    monkeypatch.delitem(sys.modules, "dagster_graveler.rollback", raising=False)
+    load, _, _ = lazy_names("dagster_graveler", {"rollback": ("job",)}, needs="dagster")
+    with pytest.raises(
+        errors.MissingDependencyError, match=r"job needs dagster: pip .*graveler\[dagster\]"
+    ):
+        load("job")
+    other, _, _ = lazy_names("dagster_graveler", {"rollback": ("job",)}, needs="airflow")
+    with pytest.raises(ModuleNotFoundError):
+        other("job")
+
+
 def test_lazy_names_load_on_first_use(monkeypatch):
     package = ModuleType("lazy_package")
     home = ModuleType("lazy_package.home")

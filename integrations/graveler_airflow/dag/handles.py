@@ -1,25 +1,22 @@
 """From the handle of a run, which travels between tasks as an XCom, to a step to work in."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Final, Self
 
 from airflow.sdk import Context
 
 from graveler.errors import FencedError, GravelerError, InvalidInputError, RunStateError
 from graveler.lake import Run, RunHandle, RunState, Step
-from graveler.model import Entry
 from graveler.names import hour_folder
 from graveler_airflow.dag.context import run_hour, step_name, task_metadata
 from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import open_lake
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+_log: Final = logging.getLogger(__name__)
 
 _MARK: Final = "graveler.run"
 _CONNECTION: Final = "graveler.conn_id"
@@ -106,8 +103,8 @@ def working_step(
 ) -> Iterator["TaskStep"]:
     """Work in the task's step of the run of a packed handle, for a ``with`` block.
 
-    Leaving the block joins the step to the run; an exception drops it. The lease is renewed
-    meanwhile.
+    Leaving the block joins the step to the run, which is one line of the task's log; an exception
+    drops it. The lease is renewed meanwhile.
 
     Args:
         value: The packed handle.
@@ -125,14 +122,19 @@ def working_step(
         )
         with TaskStep.of(step, context) as bound:
             yield bound
+        if bound.result is None:
+            how = "changed nothing: no commit"
+        else:
+            how = f"joined {run.branch} by commit {bound.result.id}"
+        _log.info("Step %r of run %r, attempt %d: %s", bound.step, run.key, run.attempt, how)
 
 
 class TaskStep(Step):
     """What a ``@task.graveler`` function works in: a step of the run, with the run's hour.
 
-    It has every method of a branch: ``put``, ``get``, ``open``, ``list``, ``delete``. The work
-    of the function joins the run's branch in one commit when it returns, and is dropped if it
-    raises.
+    It has every method of a step: ``put``, ``get``, ``list``, ``delete`` for files, ``read`` and
+    ``write`` for frames. The work of the function joins the run's branch in one commit when it
+    returns, and is dropped if it raises.
     """
 
     context: Context
@@ -153,22 +155,3 @@ class TaskStep(Step):
     def hour_prefix(self, root: str) -> str:
         """Return ``<root>/YYYY/MM/DD/hh:mm/``, the folder of the run's hour."""
         return f"{root.rstrip('/')}/{hour_folder(self.hour)}/"
-
-    @cached_property
-    def spark(self) -> "SparkSession":
-        """A Spark session, started on first use."""
-        from graveler.spark import session  # noqa: PLC0415 - heavy: only where it is used
-
-        return session(app_name=self.run.key)
-
-    def read(self, path: str, **options: Any) -> "DataFrame":
-        """Return the table at `path` as a frame; see ``graveler.spark.read``."""
-        from graveler.spark import read  # noqa: PLC0415 - heavy: only where it is used
-
-        return read(self, path, spark=self.spark, **options)
-
-    def write(self, df: "DataFrame", path: str, **options: Any) -> list[Entry]:
-        """Write a frame as files below `path`; see ``graveler.spark.write``."""
-        from graveler.spark import write  # noqa: PLC0415 - heavy: only where it is used
-
-        return write(self, df, path, **options)

@@ -15,13 +15,14 @@ from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.dag.handles import attached, connection_of, working_step
 from graveler_airflow.dag.task_states import push_joined
 from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_airflow.lineage.work import ReportsLineage, TaskWork
 from graveler_airflow.links import LINKS, point_to
 
 _IDENTITY: Final = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
 _READ: Final = 1000
 
 
-class GravelerOperator(BaseOperator):
+class GravelerOperator(ReportsLineage, BaseOperator):
     """Does one thing to a repository, idempotently: a retry finds what an earlier try did.
 
     Args:
@@ -30,7 +31,7 @@ class GravelerOperator(BaseOperator):
         **kwargs: The arguments of any operator.
     """
 
-    template_fields: Sequence[str] = ("repo",)
+    template_fields: Sequence[str] = ("repo", "graveler_conn_id")
     operator_extra_links = LINKS
     ui_color = "#e4ecf0"
 
@@ -50,14 +51,26 @@ class GravelerOperator(BaseOperator):
         """The connection."""
         return GravelerHook(self.graveler_conn_id)
 
+    @property
+    def target(self) -> str:
+        """The branch that the task commits to; "" for a task that makes no commit."""
+        return ""
+
     def execute(self, context: Context) -> Any:
         """Open the repository and act; a commit's id is the task's XCom, and its link."""
-        with final_failures(), self.hook.repository(self.repo) as repository:
+        self.lineage = TaskWork()
+        with final_failures(), self.hook.opened(self.repo) as repository:
+            self.lineage.tags["graveler.repository"] = repository.name
             result = self.act(repository, context)
             if not isinstance(result, Commit):
                 return result
             point_to(self, conn_id=self.graveler_conn_id, repo=repository.name, commit=result)
             self.log.info("Commit %s: %s", result.id, result.message.partition("\n")[0])
+            self.lineage.tags["graveler.commit"] = result.id
+            if self.target and made_by(result, task_metadata(context)):
+                self.lineage.note_commit(
+                    self.graveler_conn_id, repository.stores, self.target, result
+                )
             return result.id
 
     @abstractmethod
@@ -65,7 +78,7 @@ class GravelerOperator(BaseOperator):
         """Act, and return the commit or another value for the task's XCom."""
 
 
-class GravelerRunOperator(BaseOperator):
+class GravelerRunOperator(ReportsLineage, BaseOperator):
     """Does one thing to an open run.
 
     Args:
@@ -74,6 +87,7 @@ class GravelerRunOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("run",)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"run": "json"}
     operator_extra_links = LINKS
 
     def __init__(self, *, run: Any, **kwargs: Any) -> None:
@@ -82,7 +96,9 @@ class GravelerRunOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Attach to the run and act; return the value for the task's XCom."""
+        self.lineage = TaskWork()
         with final_failures(), attached(self.run) as run:
+            self.lineage.note_run(run.handle)
             return self.act(run, context)
 
     @abstractmethod
@@ -98,6 +114,9 @@ class GravelerCommittingOperator(GravelerOperator):
         metadata: Pairs for the commit, beside those of the task.
         **kwargs: The arguments of `GravelerOperator`.
     """
+
+    template_fields: Sequence[str] = (*GravelerOperator.template_fields, "message", "metadata")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"metadata": "json", "run": "json"}
 
     def __init__(
         self, *, message: str = "", metadata: Mapping[str, str] | None = None, **kwargs: Any
@@ -120,7 +139,7 @@ class GravelerWritingOperator(GravelerCommittingOperator):
         **kwargs: The arguments of `GravelerCommittingOperator`: `repo` is the branch's.
     """
 
-    template_fields: Sequence[str] = ("repo", "run", "branch", "message", "metadata")
+    template_fields: Sequence[str] = (*GravelerCommittingOperator.template_fields, "run", "branch")
     works_in_steps: ClassVar[bool] = True
 
     def __init__(self, *, run: Any = None, branch: str = "", **kwargs: Any) -> None:
@@ -133,13 +152,20 @@ class GravelerWritingOperator(GravelerCommittingOperator):
         self.run = run
         self.branch = branch
 
+    @property
+    def target(self) -> str:
+        """The branch."""
+        return self.branch
+
     def execute(self, context: Context) -> Any:
         """Write in a step of the run, or on the branch; return the commit id, None for none."""
         if self.run is None:
             return super().execute(context)
+        self.lineage = TaskWork()
         with final_failures():
             with working_step(self.run, context, self.metadata) as step:
                 self.log.info("%s, on %s", self.write(step), step.run.branch)
+            self.lineage.note_step(connection_of(self.run), step)
             if step.result is None:
                 return None
             push_joined(context, [step])
@@ -194,6 +220,11 @@ def earlier_commit(
     A try that died after its commit has done its work: the next try finds that commit here.
     """
     for commit in islice(repository.log(branch, first_parent=True), _READ):
-        if all(commit.metadata.get(name) == metadata.get(name) for name in _IDENTITY):
+        if made_by(commit, metadata):
             return commit
     return None
+
+
+def made_by(commit: Commit, metadata: Mapping[str, str]) -> bool:
+    """Return whether a commit and the metadata name the same task."""
+    return all(commit.metadata.get(name) == metadata.get(name) for name in _IDENTITY)

@@ -8,7 +8,8 @@ from airflow.sdk import Context
 from graveler.errors import AlreadyExistsError, RefNotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler_airflow.operators.base import GravelerCommittingOperator, GravelerOperator
+from graveler_airflow.dag.context import task_metadata
+from graveler_airflow.operators.base import GravelerCommittingOperator, GravelerOperator, made_by
 
 
 class GravelerCreateBranchOperator(GravelerOperator):
@@ -23,7 +24,7 @@ class GravelerCreateBranchOperator(GravelerOperator):
         **kwargs: The arguments of `GravelerOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "branch", "source")
+    template_fields: Sequence[str] = (*GravelerOperator.template_fields, "branch", "source")
 
     def __init__(
         self, *, branch: str, source: str = "main", exist_ok: bool = False, **kwargs: Any
@@ -57,7 +58,7 @@ class GravelerDeleteBranchOperator(GravelerOperator):
         **kwargs: The arguments of `GravelerOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "branch")
+    template_fields: Sequence[str] = (*GravelerOperator.template_fields, "branch")
 
     def __init__(self, *, branch: str, missing_ok: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -86,7 +87,7 @@ class GravelerMergeOperator(GravelerCommittingOperator):
         **kwargs: The arguments of `GravelerCommittingOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "source", "into", "message", "metadata")
+    template_fields: Sequence[str] = (*GravelerCommittingOperator.template_fields, "source", "into")
 
     def __init__(
         self, *, source: str, into: str = "main", strategy: str | None = None, **kwargs: Any
@@ -98,13 +99,18 @@ class GravelerMergeOperator(GravelerCommittingOperator):
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Merge."""
-        return repository.merge(
+        commit = repository.merge(
             self.source,
             self.into,
             strategy=self.strategy,
             message=self.message or None,
             metadata=self.pairs(context),
         ).commit
+        if made_by(commit, task_metadata(context)):
+            self.lineage.note_merge(
+                self.graveler_conn_id, repository.stores, commit, self.source, self.into
+            )
+        return commit
 
 
 class GravelerTagOperator(GravelerOperator):
@@ -119,7 +125,7 @@ class GravelerTagOperator(GravelerOperator):
         **kwargs: The arguments of `GravelerOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "tag", "ref")
+    template_fields: Sequence[str] = (*GravelerOperator.template_fields, "tag", "ref")
 
     def __init__(self, *, tag: str, ref: str = "main", **kwargs: Any) -> None:
         super().__init__(**kwargs)

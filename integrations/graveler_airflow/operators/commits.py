@@ -27,7 +27,7 @@ class GravelerCommitOperator(GravelerCommittingOperator):
         **kwargs: The arguments of `GravelerCommittingOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "branch", "message", "metadata")
+    template_fields: Sequence[str] = (*GravelerCommittingOperator.template_fields, "branch")
 
     def __init__(
         self,
@@ -42,6 +42,11 @@ class GravelerCommitOperator(GravelerCommittingOperator):
             raise InvalidInputError(f"on_empty {on_empty!r}: give one of {_ON_EMPTY}")
         self.branch = branch
         self.on_empty = on_empty
+
+    @property
+    def target(self) -> str:
+        """The branch."""
+        return self.branch
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Commit."""
@@ -65,41 +70,50 @@ class GravelerRevertOperator(GravelerCommittingOperator):
 
     Args:
         commit: A ref: the commit to revert.
-        on: The branch of the new commit.
+        branch: The branch to commit to.
         parent: For a merge commit: the parent whose side stays, from 1. Not needed for a published
             run, nor for a merge into the branch itself.
         strategy: For paths in conflict, ``source-wins`` reverts and ``dest-wins`` keeps them.
         **kwargs: The arguments of `GravelerCommittingOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "commit", "on", "message", "metadata")
+    template_fields: Sequence[str] = (
+        *GravelerCommittingOperator.template_fields,
+        "commit",
+        "branch",
+    )
 
     def __init__(
         self,
         *,
         commit: str,
-        on: str = "main",
+        branch: str = "main",
         parent: int | None = None,
         strategy: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.commit = commit
-        self.on = on
+        self.branch = branch
         self.parent = parent
         self.strategy = strategy
+
+    @property
+    def target(self) -> str:
+        """The branch."""
+        return self.branch
 
     def act(self, repository: Repository, context: Context) -> Commit:
         """Revert, unless an earlier try has."""
         target = repository.commit(self.commit)
         metadata = self.pairs(context)
         if context["ti"].try_number > 1:
-            earlier = earlier_commit(repository, self.on, metadata)
+            earlier = earlier_commit(repository, self.branch, metadata)
             if earlier is not None and earlier.metadata.get("graveler.revert") == target.id:
                 return earlier
         return repository.revert(
             target.id,
-            self.on,
+            self.branch,
             parent=self.parent,
             strategy=self.strategy,
             message=self.message or None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Branch
@@ -51,6 +51,7 @@ class GravelerLinkOperator(GravelerWritingOperator):
     def write(self, target: Branch) -> str:
         """Stage an entry for every file."""
         count = target.link_many(self._entries(target.repository))
+        self.lineage.links.append(AddressBook(target.repository.storage).place(self.source))
         if not count and not self.missing_ok:
             raise ObjectNotFoundError(f"no file {self.pattern!r} below {self.source}")
         return f"{count} files of {self.source} linked at {self.prefix}"
@@ -79,6 +80,10 @@ class GravelerDeleteOperator(GravelerWritingOperator):
     """
 
     template_fields: Sequence[str] = (*GravelerWritingOperator.template_fields, "paths", "prefix")
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **GravelerWritingOperator.template_fields_renderers,
+        "paths": "json",
+    }
 
     def __init__(self, *, paths: str | Sequence[str] = (), prefix: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)

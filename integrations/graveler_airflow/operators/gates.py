@@ -11,6 +11,7 @@ from graveler.errors import GateFailedError
 from graveler.gates import Candidate
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import Run
+from graveler_airflow.dag.handles import connection_of
 from graveler_airflow.operators.base import GravelerRunOperator
 from graveler_common.history import refusal_text
 
@@ -42,12 +43,14 @@ class GravelerGateOperator(GravelerRunOperator):
     def act(self, run: Run, context: Context) -> list[dict[str, Any]]:
         """Judge; return the verdict of each gate."""
         verdicts = run.judge(self.gates)
+        head = run.head.id
+        self.lineage.note_judged(connection_of(self.run), run, head, verdicts, self.gates)
         if not verdicts:
             self.log.info("The run has changed nothing: there is nothing to judge")
         for verdict in verdicts:
             if verdict.passed:
                 self.log.info("Gate %s: passed", verdict.gate)
-            else:
+            elif not verdict.refuses:
                 self.log.warning("Gate %s: %s", verdict.gate, verdict.reason)
         if reason := refusal_text(verdicts):
             context["ti"].xcom_push(key=REFUSAL, value=reason)

@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
@@ -38,7 +38,14 @@ class GravelerIngestOperator(GravelerOperator):
         **kwargs: The arguments of `GravelerOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "branch", "into", "hour", "metadata")
+    template_fields: Sequence[str] = (
+        *GravelerOperator.template_fields,
+        "branch",
+        "into",
+        "hour",
+        "metadata",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"metadata": "json"}
 
     def __init__(
         self,
@@ -81,6 +88,9 @@ class GravelerIngestOperator(GravelerOperator):
                 repo=repository.name,
                 commit=tick.published,
             )
+            self.lineage.note_merge(
+                self.graveler_conn_id, repository.stores, tick.published, self.branch, self.into
+            )
         return tick_row(tick)
 
 
@@ -98,7 +108,7 @@ class GravelerReleaseOperator(GravelerOperator):
         **kwargs: The arguments of `GravelerOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "name", "branch", "into")
+    template_fields: Sequence[str] = (*GravelerOperator.template_fields, "name", "branch", "into")
 
     def __init__(
         self,
@@ -120,6 +130,10 @@ class GravelerReleaseOperator(GravelerOperator):
     def act(self, repository: Repository, context: Context) -> Any:
         """Release."""
         ingestion = repository.ingestion(self.branch, into=self.into, gates=self.gates)
-        return ingestion.release(
+        commit = ingestion.release(
             self.name, strategy=self.strategy, metadata=task_metadata(context)
         ).commit
+        self.lineage.note_merge(
+            self.graveler_conn_id, repository.stores, commit, self.branch, self.into
+        )
+        return commit

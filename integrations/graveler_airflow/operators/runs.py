@@ -1,25 +1,32 @@
 """Operators on runs: open, publish, close, roll back, reap."""
 
-from collections.abc import Iterable, Sequence
+import re
+import shlex
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypedDict
 
 from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from graveler.errors import InvalidInputError
+from graveler.errors import GateFailedError, GravelerError, InvalidInputError
+from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
-from graveler.lake import Repository, Run, RunState
+from graveler.lake import Repository, Run, RunRecord, RunState
 from graveler.model import Commit
 from graveler_airflow.dag.context import run_key, run_metadata, task_metadata
 from graveler_airflow.dag.handles import connection_of, pack
 from graveler_airflow.dag.task_order import check_failures_show, check_waited_for
-from graveler_airflow.dag.task_states import TaskStates, agree_to_publish, undo_stale
+from graveler_airflow.dag.task_states import NO_PART, TaskStates, agree_to_publish, undo_stale
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator, GravelerRunOperator
 from graveler_airflow.operators.gates import REFUSAL
 from graveler_common.history import reaped_row
 
 _ON_FAILURE: Final = ("park", "drop")
+_UNPUBLISHED: Final = (RunState.PARKED, RunState.REAPED)
+_INDEX: Final = re.compile(r"_\d+$")
 
 
 class OpeningTerms(TypedDict, total=False):
@@ -59,7 +66,7 @@ class GravelerOpenRunOperator(GravelerOperator):
         **kwargs: The arguments of `GravelerOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "into")
+    template_fields: Sequence[str] = (*GravelerOperator.template_fields, "into")
     ui_color = "#e8f0e4"
 
     def __init__(
@@ -93,6 +100,7 @@ class GravelerOpenRunOperator(GravelerOperator):
             ttl=self.ttl or self.hook.ttl,
         )
         self.log.info("Run %r: attempt %d on %s", run.key, run.attempt, run.branch)
+        self.lineage.note_run(run.handle)
         for step in undo_stale(context, run):
             self.log.info("Undone, of an earlier attempt: %s", step)
         return pack(run.handle, self.graveler_conn_id, self.task_id)
@@ -150,14 +158,27 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         """Publish the run and return the id of the commit that the target has it in."""
         for step in agree_to_publish(context, run):
             self.log.info("Undone, its task takes no part: %s", step)
-        result = run.publish(self.gates, strategy=self.strategy)
+        try:
+            result = run.publish(self.gates, strategy=self.strategy)
+        except GateFailedError as error:
+            self._note(run, error.verdicts)
+            raise
+        self._note(run, result.verdicts, result.commit)
         for verdict in result.verdicts:
             outcome = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
             self.log.info("Gate %s: %s", verdict.gate, outcome)
-        how = "holds it already" if result.already else "moved"
-        self.log.info("%s %s: %s", run.into, how, result.commit.id)
+        how = "was published before" if result.already else "is published"
+        self.log.info("Run %r %s: %s is at commit %s", run.key, how, run.into, result.commit.id)
         self._point_to(context, run, result.commit)
         return result.commit.id
+
+    def _note(self, run: Run, verdicts: Iterable[Verdict], commit: Commit | None = None) -> None:
+        """Note for lineage what the gates have judged, and what is published."""
+        conn_id = connection_of(self.run)
+        with suppress(GravelerError):  # the run is published, or refused, already
+            self.lineage.note_judged(conn_id, run, run.record.head, verdicts, self.gates)
+            if commit is not None and commit.metadata.get("graveler.run") == run.key:
+                self.lineage.note_commit(conn_id, run.repository, run.into, commit)
 
     def _point_to(self, context: Context, run: Run, commit: Commit) -> None:
         """Let the task's links and the events of its assets name the commit."""
@@ -177,6 +198,11 @@ class GravelerPublishRunOperator(GravelerRunOperator):
 class GravelerCloseRunOperator(GravelerRunOperator):
     """Ends a run, as the teardown of its opening: a run that is not published is parked.
 
+    The task then fails, without a retry and without the ``on_failure_callback`` of the DAG's
+    ``default_args``: the task whose failure kept the run from its publish has called it. If no task
+    has failed and the merge was skipped, the task is skipped, too. Neither changes the state of the
+    DAG run.
+
     Args:
         **kwargs: ``run`` and the other arguments of `GravelerRunOperator`.
     """
@@ -184,7 +210,7 @@ class GravelerCloseRunOperator(GravelerRunOperator):
     ui_color = "#f0e8e4"
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{"on_failure_callback": None, **kwargs})
         self._opened = self._merge = ""
         self._gates: tuple[str, ...] = ()
 
@@ -220,34 +246,75 @@ class GravelerCloseRunOperator(GravelerRunOperator):
             )
 
     def act(self, run: Run, context: Context) -> str:
-        """Park an unpublished run, and return the state of the run."""
-        record = run.close(self._reason(context))
+        """Park an unpublished run; return the state of a published one.
+
+        Raises:
+            AirflowFailException: The run is not published.
+            AirflowSkipException: The same, and no task has failed.
+        """
+        unsuccessful = self._unsuccessful(context)
+        record = run.close(self._reason(context, unsuccessful))
         if record.attempt != run.attempt:
             self.log.info(
                 "Run %r is at attempt %d, which another DAG run opened", run.key, record.attempt
             )
-        elif record.state is not RunState.PUBLISHED:
-            self.log.warning(
-                "Run %r is %s on branch %s (%s): %s did not move, %s",
-                *(record.key, record.state, record.branch, record.reason, record.into),
-                record.on_target,
-            )
+        elif record.state in _UNPUBLISHED:
+            skipped = bool(unsuccessful) and {*unsuccessful.values()} <= {*NO_PART}
+            raise (AirflowSkipException if skipped else AirflowFailException)(_unpublished(record))
         return str(record.state)
 
-    def _reason(self, context: Context) -> str:
-        """Return which tasks of the DAG run did not succeed."""
-        unsuccessful = [
+    def _unsuccessful(self, context: Context) -> dict[str, str]:
+        """Return the tasks that did not succeed: those of the run, or of the whole DAG run.
+
+        Tasks that end runs are not among them.
+        """
+        ends = {
+            task.task_id
+            for task in context["dag"].tasks
+            if isinstance(task, GravelerCloseRunOperator)
+        }
+        block = (
+            {task.task_id for task in self.task_group.iter_tasks()} if self.task_group else set()
+        )
+        states = {
+            name: state
+            for name, state in TaskStates(context).unsuccessful().items()
+            if not _is_one_of(name, ends)
+        }
+        own = {name: state for name, state in states.items() if _is_one_of(name, block)}
+        return own or states
+
+    def _reason(self, context: Context, unsuccessful: Mapping[str, str]) -> str:
+        tasks = [
             f"{task_id} {state}{self._refusal(context, task_id)}"
-            for task_id, state in TaskStates(context).unsuccessful().items()
+            for task_id, state in unsuccessful.items()
         ]
-        tasks = ", ".join(unsuccessful) or "ended before it was published"
-        return f"Airflow run {context['dag_run'].run_id}: {tasks}"
+        what = ", ".join(tasks) or "ended before it was published"
+        return f"Airflow run {context['dag_run'].run_id}: {what}"
 
     def _refusal(self, context: Context, task_id: str) -> str:
         if task_id not in self._gates:
             return ""
         reason = context["ti"].xcom_pull(task_ids=task_id, key=REFUSAL)
         return f" ({reason})" if reason else ""
+
+
+def _is_one_of(instance: str, task_ids: Container[str]) -> bool:
+    """Return whether a task instance, with the index of a mapped task or without, is of these."""
+    return instance in task_ids or _INDEX.sub("", instance) in task_ids
+
+
+def _unpublished(record: RunRecord) -> str:
+    """Return what became of a run that is not published, and the way out."""
+    what = f"run {record.key!r} is not published: it is {record.state}"
+    way = "clear the whole DAG run to do it again: nothing of it is kept"
+    if record.state is RunState.PARKED:
+        what += f" on branch {record.branch}"
+        way = (
+            "fix the cause and clear the failed tasks with 'only failed' off, and the next attempt "
+            f"resumes from that branch; `graveler run show {shlex.quote(record.key)}` shows it"
+        )
+    return f"{what} ({record.reason}): {record.into} did not move, {record.on_target}; {way}"
 
 
 class GravelerRollbackOperator(GravelerOperator):
@@ -264,7 +331,7 @@ class GravelerRollbackOperator(GravelerOperator):
         **kwargs: The arguments of `GravelerOperator`.
     """
 
-    template_fields: Sequence[str] = ("repo", "run", "into", "message")
+    template_fields: Sequence[str] = (*GravelerOperator.template_fields, "run", "into", "message")
 
     def __init__(self, *, run: str, into: str = "", message: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -282,6 +349,9 @@ class GravelerRollbackOperator(GravelerOperator):
         for reader in done.readers:
             self.log.warning("Run %r has read its files, and is %s", reader.key, reader.state)
         context["ti"].xcom_push(key="readers", value=[reader.key for reader in done.readers])
+        self.lineage.note_commit(
+            self.graveler_conn_id, repository.stores, done.publish.into, done.commit
+        )
         return done.commit
 
 

@@ -81,12 +81,12 @@ class Home:
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",  # only the runs that a test makes
         }
 
-    def run(self, *arguments: str | Path) -> str:
+    def run(self, *arguments: str | Path, **variables: str) -> str:
         """Run a program of this home to its end and return what it printed."""
         done = subprocess.run(
             [str(argument) for argument in arguments],
             cwd=self.folder,
-            env=self.env,
+            env={**self.env, **variables},
             capture_output=True,
             text=True,
         )
@@ -239,8 +239,15 @@ class Api:
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, tuple[str, int]]:
         """Return state and number of the last try of each task."""
-        results = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         return {
             task["task_id"]: (task["state"], task["try_number"])
-            for task in results["task_instances"]
+            for task in self._tasks(dag_id, run_id)
         }
+
+    def processes(self, dag_id: str, run_id: str) -> dict[str, int | None]:
+        """Return the process of the last try of each task, None where no worker has run it."""
+        return {task["task_id"]: task["pid"] for task in self._tasks(dag_id, run_id)}
+
+    def _tasks(self, dag_id: str, run_id: str) -> Any:
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        return self.call("GET", path)["task_instances"]

@@ -43,6 +43,13 @@ def test_a_decorated_command_that_fails_leaves_nothing(results):
     assert results["decorated skipped"][1] == files
 
 
+@pytest.mark.parametrize(("kind", "name"), [("external", "g"), ("virtualenv", "v")])
+def test_a_function_in_another_environment_works_in_a_step(results, kind, name):
+    metadata, files = results[kind]
+    assert metadata == name
+    assert f"{name}.csv" in files
+
+
 def test_the_task_that_opens_the_run_is_upstream(results):
     assert results["upstream"] == ["open_run"]
 

@@ -46,6 +46,12 @@ def test_a_trigger_finds_the_same_lake(results):
     assert results["same lake"] is True
 
 
+def test_a_deferred_sensor_ends_on_a_login_that_is_refused(results):
+    refused = results["deferred"]
+    assert "password authentication failed" in refused["password"]
+    assert "nowhere" in refused["database"]
+
+
 def test_the_handle_of_a_run_names_the_connection_and_no_place(results):
     assert results["location"] == ""
     assert "whole" in results["handle"]
@@ -56,7 +62,7 @@ def test_no_secret_is_printed_or_logged(results):
     assert "<Lake env:GRAVELER_POSTGRESQL_POSTGRES_" in results["printed"]
     texts = results["masked"] + [results["printed"], results["handle"], results["works"][1]]
     for text in texts:
-        for secret in (PASSWORD, "pass%2Fword%401", "secret-of-s3"):
+        for secret in (PASSWORD, "pass%2Fword%401", "secret-of-s3", "hidd", "ller"):
             assert secret not in text
 
 

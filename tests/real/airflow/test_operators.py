@@ -20,9 +20,10 @@ def test_a_refusal_of_a_gate_is_not_tried_again(results):
 
 
 def test_closing_keeps_the_reason_that_the_gate_gave(results):
-    state, reason = results["after the gate"]
-    assert state == "PARKED"
-    assert "<lambda>: no" in reason
+    kind, message = results["after the gate"]
+    assert kind == "AirflowFailException"
+    assert "it is PARKED on branch run-refused-" in message
+    assert "<lambda>: no" in message
 
 
 def test_a_conflict_is_not_tried_again(results):
@@ -42,7 +43,13 @@ def test_a_stale_close_leaves_the_newer_attempt_alone(results):
 
 
 def test_closing_is_idempotent_and_names_the_failed_tasks(results):
-    assert results["close"] == ["PARKED", "PARKED"]
+    assert results["close"][0] == results["close"][1]
+    kind, message = results["close"][0]
+    assert kind == "AirflowFailException"
+    assert message.startswith("run 'failed' is not published: it is PARKED on branch run-failed-")
+    assert "(Airflow run r1: a failed): main did not move, main has nothing of it;" in message
+    assert "clear the failed tasks with 'only failed' off" in message
+    assert "`graveler run show failed`" in message
     assert results["reason"] == "Airflow run r1: a failed"
 
 
@@ -57,14 +64,23 @@ def test_what_is_no_run_is_refused(results):
 
 
 def test_a_run_opened_to_be_dropped_is_dropped_at_its_end(results):
-    assert results["drop"] == ["REAPED", "REAPED"]
-
-
-def test_an_abandoned_run_is_an_error_for_its_tasks_not_its_end(results):
-    (kind, message), close = results["abandoned"]
+    assert results["drop"][0] == results["drop"][1]
+    kind, message = results["drop"][0]
     assert kind == "AirflowFailException"
+    assert message.endswith("clear the whole DAG run to do it again: nothing of it is kept")
+
+
+def test_the_end_of_a_run_is_skipped_if_its_tasks_were(results):
+    kind, message = results["skip"]
+    assert kind == "AirflowSkipException"
+    assert "(Airflow run r1: a skipped, merge skipped)" in message
+
+
+def test_an_abandoned_run_is_an_error_for_its_tasks(results):
+    (kind, message), (closing, end) = results["abandoned"]
+    assert kind == closing == "AirflowFailException"
     assert message.startswith("fenced")
-    assert close == ["str", "REAPED"]
+    assert "it is REAPED" in end
 
 
 def test_a_deleted_run_branch_ends_the_attempt_not_the_next_one(results):
@@ -137,6 +153,17 @@ def test_a_task_of_a_parked_attempt_names_what_to_clear(results):
 
 def test_a_task_renews_the_lease_while_it_works(results):
     assert results["alive"] == [["str", "done"], []]
+
+
+def test_a_line_of_the_log_names_each_step_and_each_publish(results):
+    lines, branch, joined, published = results["logged"]
+    run = "run 'logged'"
+    assert [line for line in lines if "run 'logged'" in line.lower()] == [
+        f"Step 'puts' of {run}, attempt 1: joined {branch} by commit {joined}",
+        f"Step 'reads' of {run}, attempt 1: changed nothing: no commit",
+        f"Run 'logged' is published: main is at commit {published}",
+        f"Run 'logged' was published before: main is at commit {published}",
+    ]
 
 
 def test_a_task_without_a_run_is_refused(results):

@@ -19,12 +19,31 @@ def shapes(home):
     return home.ask("shapes")
 
 
-def test_the_provider_info_is_valid():
+@pytest.mark.parametrize("schema", ["provider.yaml", "provider_info"])
+def test_the_provider_is_described_by_the_schemas_of_airflow(schema):
     airflow = find_spec("airflow")
     assert airflow is not None
     assert airflow.origin is not None
-    schema = json.loads(Path(airflow.origin).with_name("provider_info.schema.json").read_text())
-    jsonschema.validate(get_provider_info(), schema)
+    fields = json.loads(Path(airflow.origin).with_name(f"{schema}.schema.json").read_text())
+    jsonschema.validate(get_provider_info(), fields)
+
+
+def test_the_description_names_this_version_and_pages_that_exist():
+    info = get_provider_info()
+    assert info["versions"][0] == distribution("graveler").version
+    (integration,) = info["integrations"]
+    pages = [integration["external-doc-url"], *integration["how-to-guide"]]
+    assert [page for page in pages if not (ROOT / page.lstrip("/")).is_file()] == []
+    (plugin,) = info["plugins"]
+    (entry,) = distribution("graveler").entry_points.select(group="airflow.plugins")
+    assert plugin == {"name": entry.name, "plugin-class": entry.value.replace(":", ".")}
+
+
+def test_every_module_of_operators_is_described():
+    (operators,) = get_provider_info()["operators"]
+    folder = ROOT / "integrations/graveler_airflow/operators"
+    modules = {f"graveler_airflow.operators.{path.stem}" for path in folder.glob("[!_]*.py")}
+    assert modules - {"graveler_airflow.operators.base"} == {*operators["python-modules"]}
 
 
 def test_the_provider_has_the_distributions_name():
@@ -116,6 +135,14 @@ def test_a_dagrun_timeout_is_warned_of_since_it_skips_teardowns(shapes):
     (warning,) = outcome["warned"]
     assert "execution_timeout" in warning
     assert outcome["files"] == [str(PROGRAMS / "shapes.py")]  # the DAG, not the provider
+
+
+def test_events_of_partitions_that_start_no_plain_dag_warn(shapes):
+    outcome = shapes["partitioned"]
+    assert outcome["refused"] == ""
+    (warning,) = outcome["warned"]
+    assert warning.startswith("DAG 'makes_plain' has partitions")
+    assert "PartitionedAssetTimetable(assets=…)" in warning
 
 
 def test_a_teardown_that_decides_the_state_of_the_run_is_refused(shapes):

@@ -137,7 +137,17 @@ def test_what_names_something_is_templated(results):
         "GravelerMergeOperator into",
         "GravelerOpenRunOperator repo",
         "GravelerPublishRunOperator run",
-        "GravelerRevertOperator commit",
+        "GravelerRevertOperator branch",
+        "GravelerIngestSensor into",
         "GravelerTagOperator tag",
     ):
         assert field in results["templated"]
+    of_a_run = {f"Graveler{act}Operator" for act in ("Gate", "PublishRun", "CloseRun")}
+    operators = {field.partition(" ")[0] for field in results["templated"]}
+    assert {
+        name for name in operators if f"{name} graveler_conn_id" not in results["templated"]
+    } == of_a_run
+
+
+def test_mappings_are_rendered_as_json(results):
+    assert results["as text"] == ["GravelerRollbackOperator run"]  # a key

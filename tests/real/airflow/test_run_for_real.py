@@ -217,12 +217,12 @@ def test_a_failure_hidden_by_a_clean_up_task_publishes_nothing(airflow, scenario
     tasks = airflow.tasks("hidden", run["dag_run_id"])
     assert tasks["scenarios.clean_up"][0] == "success"
     assert tasks["scenarios.merge"][0] == "upstream_failed"
-    assert tasks["scenarios.close_run"][0] == "success"
+    assert tasks["scenarios.close_run"] == ("failed", 1)
     assert run_of(scenarios, "hidden").state is RunState.PARKED
     assert paths(scenarios.ref("main"), "hidden/") == []
 
 
-def test_a_gate_task_fails_at_once_and_a_warning_one_does_not(airflow, scenarios):
+def test_a_gate_task_fails_at_once_and_a_warning_one_does_not(airflow, home, scenarios):
     assert list(airflow.finished("gated").values()) == ["failed"]
     (run,) = airflow.runs("gated")
     tasks = airflow.tasks("gated", run["dag_run_id"])
@@ -231,6 +231,10 @@ def test_a_gate_task_fails_at_once_and_a_warning_one_does_not(airflow, scenarios
     assert tasks["scenarios.merge"][0] == "upstream_failed"
     reason = run_of(scenarios, "gated").reason
     assert "scenarios.is_not_empty failed (is_not_empty: it returned False)" in reason
+    (log,) = (home.folder / "logs/dag_id=gated").glob(
+        "*/task_id=scenarios.is_not_empty/attempt=1.log"
+    )
+    assert log.read_text("utf-8").count("is_not_empty: it returned False") == 1
     assert paths(scenarios.ref("main"), "gated/") == []
 
 

@@ -118,3 +118,11 @@ def test_commits_about_no_partition_skip_the_task(results):
 
 def test_an_operator_without_an_asset_is_refused(results):
     assert "give the asset of partitions" in results["no outlet"]
+
+
+def test_a_sensor_that_starts_in_the_triggerer_takes_only_text(results):
+    kind, message = results["starting with a task"]
+    assert kind == "InvalidInputError"
+    assert "with start_from_trigger it is text: give a template such as {{ ti.xcom_pull" in message
+    assert results["starting"]["prefix"] == "{{ ds }}/"
+    assert results["not starting"] is False

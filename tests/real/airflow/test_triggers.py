@@ -117,6 +117,19 @@ def test_a_missing_commit_ends_the_wait_with_an_error(results):
     assert results["wrong"].startswith("since 'unknown': no branch, tag or commit")
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind", "message"),
+    [
+        ("deleted connection", "AirflowNotFoundException", "The conn_id `deleted` isn't defined"),
+        ("wrong connection", "InvalidInputError", "connection 'wrong': the host 'lake' is a rela"),
+    ],
+)
+def test_a_final_error_ends_the_wait_of_a_task(results, fault, kind, message):
+    assert results[fault][0] == kind
+    assert results[fault][1].startswith(message)
+    assert results[f"watcher of {fault}"] is False
+
+
 def test_files_are_reported_with_their_commit(results):
     (event,), ended, head = results["files"]
     assert ended

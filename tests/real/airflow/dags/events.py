@@ -1,10 +1,11 @@
 """What the triggerer does for a lake: it tells of commits, and wakes tasks that wait for them."""
 
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, Variable, task
 
-from graveler_airflow import GravelerCommitSensor, graveler_asset
+from graveler_airflow import GravelerCommitSensor, GravelerObjectSensor, graveler_asset
 
 commits = graveler_asset("watched commits", "watched", poll_interval=1)
 
@@ -27,3 +28,13 @@ with DAG("waiting", schedule=None):
         Path(Variable.get("marks"), "waited for").write_text("\n".join(paths))
 
     read(wait.output)
+
+with DAG("starting", schedule=None):
+    begun: Any = {
+        "repo": "watched",
+        "deferrable": True,
+        "start_from_trigger": True,
+        "poke_interval": 1,
+    }
+    GravelerCommitSensor(task_id="commit", prefix="{{ dag.dag_id }}/", **begun)
+    GravelerObjectSensor(task_id="file", prefix="{{ dag_run.dag_id }}/1", **begun)

@@ -31,16 +31,27 @@ def reported(airflow, home, lake_of_the_module):
             return airflow.tasks("waiting", run_id)["wait"][0] == "deferred"
 
         airflow.wait(waits, "the sensor to defer")
+        start_id = airflow.trigger("starting")
+
+        def started():
+            return {state for state, _ in airflow.tasks("starting", start_id).values()} == {
+                "deferred"
+            }
+
+        airflow.wait(started, "the sensors to start in the triggerer")
+        processes = airflow.processes("starting", start_id)
         lake.create_repository("watched")
         for number in range(3):
             commit(f"input/{number}")
-        airflow.wait(all_told, "three events")
+        commit("starting/1")
+        airflow.wait(all_told, "four events")
+        ended = airflow.finished("starting")
     for path in ("waited/1", "input/3"):
         commit(path)
     with home.service("triggerer"):
-        airflow.wait(all_told, "five events")
+        airflow.wait(all_told, "six events")
         states = airflow.finished("waiting")
-    return made, events(), states
+    return made, events(), states, (processes, ended)
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +61,18 @@ def lake_of_the_module(home):
 
 
 def test_every_commit_is_an_asset_event_in_order_none_is_lost(reported):
-    made, events, _ = reported
-    assert len(made) == 5
+    made, events, *_ = reported
+    assert len(made) == 6
     assert list(dict.fromkeys(events)) == made  # a triggerer that dies may tell of one again
 
 
 def test_a_deferred_task_resumes_for_a_commit_missed_meanwhile(reported, home):
-    _, _, states = reported
+    _, _, states, _ = reported
     assert list(states.values()) == ["success"]
     assert (home.marks / "waited for").read_text() == "waited/1"
+
+
+def test_a_sensor_can_start_and_wait_without_a_worker(reported):
+    *_, (processes, ended) = reported
+    assert processes == {"commit": None, "file": None}
+    assert list(ended.values()) == ["success"]

@@ -101,9 +101,8 @@ class Played:
         return self.outcome(lambda: task.execute(self.context("merge")))
 
     def close(self):
-        return GravelerCloseRunOperator(task_id="close_run", run=self.handle).execute(
-            self.context("close_run")
-        )
+        closing = GravelerCloseRunOperator(task_id="close_run", run=self.handle)
+        return self.outcome(lambda: closing.execute(self.context("close_run")))
 
     def outcome(self, act):
         try:

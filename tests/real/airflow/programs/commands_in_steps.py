@@ -7,17 +7,21 @@ import os
 import sys
 import tempfile
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task
 
 import graveler
 from graveler_airflow import GravelerOpenRunOperator, graveler_bash_task, step_env
 from graveler_airflow.dag.handles import pack
 
 folder = tempfile.mkdtemp()
+os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"  # of the virtual environment that a task makes
 os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler", "host": folder})
+ROOT = Path(__file__).resolve().parents[4]
+OTHER = ROOT / ".venv-dbt/bin/python"  # `make .venv-dbt/.installed`: it has no Airflow
 GRAVELER = f"{sys.executable} -m graveler.cli"
 AT = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -35,12 +39,12 @@ def context(task_id, try_number=1):
     return {"ti": ti, "dag_run": run, "dag": dag}
 
 
-def perform(task, try_number=1):
+def perform(operator, try_number=1):
     """Run a task; return its result or error, and the files of the run."""
-    now = context(task.task_id, try_number)
+    now = context(operator.task_id, try_number)
     try:
-        task.render_template_fields(now)
-        result = task.execute(now)
+        operator.render_template_fields(now)
+        result = operator.execute(now)
     except Exception as error:
         result = f"{type(error).__name__}: {error}"
     return [result, [entry.path for entry in run.entries()]]
@@ -72,6 +76,21 @@ with graveler.init(folder) as lake, DAG("commands") as dag:
     results["decorated"] = perform(command.override(task_id="d")(value, "true").operator)
     results["decorated failed"] = perform(command.override(task_id="e")(value, "exit 5").operator)
     results["decorated skipped"] = perform(command.override(task_id="f")(value, "exit 99").operator)
+
+    def report(variables, name):
+        import graveler  # of another interpreter
+
+        with graveler.attach(variables) as step:
+            step.put(name, b"1")
+        return step.result.metadata["airflow.task_id"]
+
+    outside = task.external_python(python=str(OTHER), expect_airflow=False)(report)
+    results["external"] = perform(outside.override(task_id="g")(step_env(value), "g.csv").operator)
+    inside = task.virtualenv(
+        expect_airflow=False,
+        env_vars={"PYTHONPATH": f"{ROOT}:{next(OTHER.parents[1].glob('lib/*/site-packages'))}"},
+    )(report)
+    results["virtualenv"] = perform(inside.override(task_id="v")(step_env(value), "v.csv").operator)
 
     opening = GravelerOpenRunOperator(task_id="open_run", repo="flights")
     later = BashOperator(task_id="later", bash_command="true", env=step_env(opening.output))

@@ -19,6 +19,7 @@ from graveler.errors import GravelerError
 from graveler_airflow import GravelerHook
 from graveler_airflow.dag.handles import attached, find_handle, pack
 from graveler_airflow.plugin.runs import opened, place_of
+from graveler_airflow.triggers import GravelerObjectTrigger
 
 warnings.filterwarnings("error", module="graveler")
 socket, endpoint, bucket, folder = sys.argv[1:]
@@ -122,6 +123,18 @@ results["masked"] = [
     redact(os.environ[whole.location.removeprefix("env:")]),
     redact("secret-of-s3"),
 ]
+odd = connect("odd", **user, extra={**STORAGE, **KEYS, "secret_key": "hidd\"en'of\\Müller"})
+settings = os.environ[odd.location.removeprefix("env:")]
+rendered = {"env": {"GRAVELER_SETTINGS": settings}}
+results["masked"] += [
+    str(redact(rendered)),
+    redact(str(rendered)),
+    redact(json.dumps(rendered)),
+    redact(json.dumps(rendered, ensure_ascii=False)),
+    redact(json.dumps(json.loads(settings), ensure_ascii=False)),
+    redact(str(json.loads(settings))),
+    redact(repr(settings)),
+]
 
 bare = {**STORAGE, **KEYS}
 wrong = {
@@ -135,6 +148,22 @@ results["test says"] = {
     name: connect(f"wrong_{name}", **connection).test_connection()
     for name, connection in wrong.items()
 }
+
+
+def deferred(name):
+    """Return what ends the wait of a sensor's trigger."""
+
+    async def fire():
+        trigger = GravelerObjectTrigger("flights", "none/", graveler_conn_id=f"wrong_{name}")
+        return [event.payload async for event in trigger.run()]
+
+    async def wait():
+        return await asyncio.wait_for(fire(), 60)
+
+    return refusal(lambda: asyncio.run(wait()))
+
+
+results["deferred"] = {name: deferred(name) for name in ("password", "database")}
 refused = {
     "password in host": {"host": "postgresql://ann:s3cret@db/lake", "extra": bare},
     "store as host": {"host": "s3://bucket/lake"},

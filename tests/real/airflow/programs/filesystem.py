@@ -1,14 +1,29 @@
 """Reads and writes a lake by Airflow's paths, and prints what it saw."""
 
 import json
+import os
+import pickle
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 from airflow.sdk import ObjectStoragePath
+from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.serde import deserialize, serialize
 
 import graveler
-from graveler_airflow.assets import get_fs
+from graveler_airflow.storage.filesystem import get_fs
+from graveler_airflow.storage.xcom import GravelerXComBackend
+
+BROKEN = {
+    "no lake": "grav://unmounted@flights/dev/a.csv",
+    "not defined": "grav://undefined@flights/dev/a.csv",
+    "wrong": "grav://wrong@flights/dev/a.csv",
+    "no connection": "grav://flights/dev/a.csv",
+}
+
+
+WRONG = ("", "s3://bucket/values", "grav://stored@flights", "grav://stored@flights/none/values")
 
 
 def main(folder: str):
@@ -30,6 +45,17 @@ def main(folder: str):
             (root / "c.csv").read_text()
         except FileNotFoundError:
             yield "missing", (root / "c.csv").exists()
+        values = ObjectStoragePath("grav://stored@flights/dev/xcom")
+        try:
+            (values / "x/return_value").write_bytes(b"{}")
+        except AirflowFailException as error:
+            yield "xcom", str(error)
+        yield "settings", {path: stored(path) for path in WRONG}
+        right = "grav://stored@flights/dev/values"
+        yield "compressions", {name: stored(right, name) for name in ("", "gzip", "zstd", "none")}
+        flights.protection.add("dev")
+        yield "protected", stored(right)
+        flights.protection.remove("dev")
         try:
             (pinned / "d.csv").write_text("no")
         except OSError as error:
@@ -37,7 +63,39 @@ def main(folder: str):
         travelled: Any = deserialize(json.loads(json.dumps(serialize(root / "a.csv"))))
         yield "travelled", travelled.read_text()
     given = get_fs(None, {"lake": folder})
+    yield "pickled", [type(pickle.loads(pickle.dumps(fs))).__name__ for fs in (given, root.fs)]
     yield "given", given.cat_file(f"grav://flights/{commit}/input/2026/11/20/15:00/a.csv").decode()
+
+    yield "broken", {name: list(broken(path)) for name, path in BROKEN.items()}
+
+
+def stored(path: str, compression: str = "") -> str:
+    """Return a value that the XCom backend has stored and read, or the error."""
+    os.environ["AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_THRESHOLD"] = "0"
+    os.environ["AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_PATH"] = path
+    os.environ["AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_COMPRESSION"] = compression
+    try:
+        value = GravelerXComBackend.serialize_value([1, 2], key="k", task_id="t")
+        return str(GravelerXComBackend.deserialize_value(SimpleNamespace(value=value)))
+    except AirflowFailException as error:
+        return str(error)
+
+
+def broken(path: str):
+    """Yield what each way of looking at a path raises."""
+    for look in (
+        lambda: ObjectStoragePath(path).exists(),
+        lambda: ObjectStoragePath(path).is_file(),
+        lambda: ObjectStoragePath(path).is_dir(),
+        lambda: list(ObjectStoragePath(path).iterdir()),
+        lambda: ObjectStoragePath(path).read_text(),
+        lambda: ObjectStoragePath(path).write_text("lost"),
+        lambda: ObjectStoragePath(path).unlink(missing_ok=True),
+    ):
+        try:
+            yield f"no error: {look()}"
+        except Exception as error:
+            yield f"{type(error).__name__}: {error}"
 
 
 sys.stdout.write("\n" + json.dumps(dict(main(sys.argv[1]))) + "\n")

@@ -4,13 +4,16 @@
 
 import dataclasses
 import json
+import logging
 import os
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
+import structlog
 from airflow.sdk import DAG
+from structlog.testing import capture_logs
 
 import graveler
 from graveler.errors import ThrottledError
@@ -55,6 +58,10 @@ def outcome(act):
         return [type(error).__name__, str(error)]
 
 
+def len_of(step):
+    return len(list(step.entries()))
+
+
 def merge(run, *gates):
     return GravelerPublishRunOperator(task_id="merge", run=pack(run.handle), gates=gates)
 
@@ -62,6 +69,22 @@ def merge(run, *gates):
 def close(run):
     return GravelerCloseRunOperator(task_id="close", run=pack(run.handle))
 
+
+class Lines(logging.Handler):
+    """The messages of the tasks' logs."""
+
+    def __init__(self):
+        super().__init__(logging.INFO)
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+
+logs = Lines()
+logging.getLogger().addHandler(logs)
+logging.getLogger().setLevel(logging.INFO)
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
 
 folder = tempfile.mkdtemp()
 os.environ["AIRFLOW_CONN_GRAVELER_DEFAULT"] = json.dumps({"conn_type": "graveler", "host": folder})
@@ -79,7 +102,7 @@ with graveler.open(folder, create=True) as lake:
 
     refused = opened("refused", "g")
     results["gate"] = outcome(lambda: merge(refused, lambda candidate: "no").execute(context))
-    results["after the gate"] = [close(refused).execute(context), repo.runs.get("refused").reason]
+    results["after the gate"] = outcome(lambda: close(refused).execute(context))
 
     late = opened("clash", "h", b"1")
     merge(opened("other", "h", b"2")).execute(context)
@@ -91,10 +114,14 @@ with graveler.open(folder, create=True) as lake:
     results["stale close"] = [close(stale).execute(context), repo.runs.get("again").attempt]
 
     failed = opened("failed", "j")
-    results["close"] = [close(failed).execute(context) for _ in range(2)]
+    results["close"] = [outcome(lambda: close(failed).execute(context)) for _ in range(2)]
     results["reason"] = repo.runs.get("failed").reason
     dropped = opened("dropped", "k", on_failure="drop")
-    results["drop"] = [close(dropped).execute(context) for _ in range(2)]
+    results["drop"] = [outcome(lambda: close(dropped).execute(context)) for _ in range(2)]
+    skipped = opened("skipped", "v")
+    states["r1"] = {"a": "skipped", "merge": "skipped", "b": "success"}
+    results["skip"] = outcome(lambda: close(skipped).execute(context))
+    states["r1"] = {"a": "failed", "b": "success"}
 
     # bad input: what a handle may be when it is used
     gone = opened("gone", "l")
@@ -176,6 +203,24 @@ with graveler.open(folder, create=True) as lake:
         step.put("s", b"s")
         return "done"
 
+    logged = repo.runs.open("logged")
+    with DAG("logged"):
+        tasks = [
+            graveler_task(act, task_id=name)(pack(logged.handle)).operator
+            for name, act in {"puts": lambda step: step.put("v", b"v"), "reads": len_of}.items()
+        ]
+    mark = len(logs.lines)
+    for task in tasks:
+        ti.task_id = task.task_id
+        task.execute(context)
+    joined = repo.commit(logged.branch).id
+    with capture_logs() as rows:
+        for _ in range(2):
+            merge(logged).execute(context)
+    ti.task_id = "work"
+    lines = logs.lines[mark:] + [row["event"] for row in rows]
+    results["logged"] = [lines, logged.branch, joined, repo.commit("main").id]
+
     kept = opened("kept alive", "r", lease=timedelta(seconds=3))
     with DAG("alive"):
         task = graveler_task(waits)(pack(kept.handle)).operator
@@ -186,7 +231,7 @@ with graveler.open(folder, create=True) as lake:
     results["without a run"] = outcome(lambda: task.execute(context))
 
     aside = opened("aside", "t")
-    close(aside).execute(context)
+    outcome(lambda: close(aside).execute(context))
     handle = pack(aside.handle, opened_by="flights.open_run")
     with DAG("cleared"):
         task = graveler_task(lambda step: step.put("u", b"u"), task_id="late")(handle).operator

@@ -179,10 +179,16 @@ with graveler.open(folder, create=True) as lake:
         except Exception as error:
             wrong[name] = str(error)
     results["wrong"] = wrong
+    classes = {
+        name: getattr(ga, name) for name in ga.__all__ if name.endswith(("Operator", "Sensor"))
+    }
     results["templated"] = sorted(
+        f"{name} {field}" for name, made in classes.items() for field in made.template_fields
+    )
+    results["as text"] = sorted(
         f"{name} {field}"
-        for name in ga.__all__
-        if name.endswith("Operator")
-        for field in getattr(ga, name).template_fields
+        for name, made in classes.items()
+        for field in {"metadata", "paths", "run"} & {*made.template_fields}
+        if field not in made.template_fields_renderers
     )
 print(json.dumps(results))

@@ -78,6 +78,10 @@ def turns(flights: Repository):
         yield "turns", [between, turn()]
 
 
+def watched_by_task():
+    return sensor(deferrable=False).output
+
+
 def deferrals(flights: Repository):
     begun = context(CLOCK.now())
     for name, kind, kwargs in (
@@ -99,6 +103,10 @@ def deferrals(flights: Repository):
                 },
             )
     commit(flights, "deferred/1")
+    starting: Any = {"deferrable": True, "start_from_trigger": True}
+    yield "starting with a task", outcome(lambda: sensor(since=watched_by_task(), **starting))
+    yield "starting", sensor(prefix="{{ ds }}/", **starting).start_trigger_args.trigger_kwargs
+    yield "not starting", sensor(start_from_trigger=True, deferrable=False).start_from_trigger
     yield "not deferred", sensor(deferrable=True, prefix="deferred/").execute(begun)["to"]
 
 

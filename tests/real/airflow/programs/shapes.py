@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
-from graveler_airflow import graveler_run
+from graveler_airflow import graveler_asset, graveler_partitions, graveler_run, hourly
 
 warnings.filterwarnings("error", module="graveler")
 
@@ -20,12 +20,25 @@ def outcome(act):
             refused = ""
         except Exception as error:
             refused = f"{type(error).__name__}: {error}"
-    ours = [str(w.message) for w in warned if "dagrun_timeout" in str(w.message)]
+    ours = [str(w.message) for w in warned if w.filename == __file__]
     return {"refused": refused, "warned": ours, "files": [w.filename for w in warned]}
 
 
 def with_timeout():
     with DAG("slow", dagrun_timeout=timedelta(hours=1)), graveler_run("flights"):
+        pass
+
+
+def partitioned():
+    made = {
+        "plain": graveler_asset("plain", "flights", watch=False),
+        "watched": graveler_asset("watched", "flights"),
+        "hours": graveler_partitions("hours", "flights"),
+    }
+    for name, asset in made.items():
+        with DAG(f"makes_{name}", schedule=hourly()), graveler_run("flights", asset=asset):
+            pass
+    with DAG("unpartitioned"), graveler_run("flights", asset=made["plain"]):
         pass
 
 
@@ -72,7 +85,7 @@ def in_groups():
 
 
 tasks, upstream = [], []
-shapes = (with_timeout, deciding_teardown, unknown_end, no_dag, two_runs, in_groups)
+shapes = (with_timeout, partitioned, deciding_teardown, unknown_end, no_dag, two_runs, in_groups)
 print(
     json.dumps({**{act.__name__: outcome(act) for act in shapes}, "tasks": tasks, "up": upstream})
 )

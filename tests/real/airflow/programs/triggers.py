@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable
 from contextlib import aclosing, suppress
@@ -229,6 +230,22 @@ async def waits(flights: Repository):
     yield "files", [*await watch(files, 1, land), flights.commit("main").id]
 
 
+async def faults():
+    """What a later poll would meet as well ends the wait of a task, and no watcher."""
+    os.environ["AIRFLOW_CONN_WRONG"] = json.dumps({"conn_type": "graveler", "host": "lake"})
+    for name, connection in (
+        ("deleted connection", "deleted"),
+        ("wrong connection", "wrong"),
+    ):
+        kwargs: dict[str, Any] = {"poll_interval": FAST, "graveler_conn_id": connection}
+        try:
+            await watch(GravelerObjectTrigger("flights", "a/", **kwargs), 1)
+        except Exception as error:
+            yield name, [type(error).__name__, str(error)]
+        _, ended = await watch(GravelerCommitTrigger("flights", **kwargs), 0)
+        yield f"watcher of {name}", ended
+
+
 async def journeys():
     """A trigger goes into Airflow's database and comes back."""
     for name, made in (
@@ -257,6 +274,7 @@ async def main(folder: Path) -> dict[str, Any]:
             outages(flights, folder),
             backlogs(flights),
             waits(flights),
+            faults(),
             journeys(),
         ):
             results |= {name: value async for name, value in part}

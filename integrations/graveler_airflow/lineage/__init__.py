@@ -1,0 +1,1 @@
+"""OpenLineage: the datasets that a task reads and writes, each with its commit as the version."""

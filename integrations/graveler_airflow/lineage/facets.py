@@ -1,0 +1,239 @@
+"""From what a task has read and written to the datasets and facets of OpenLineage."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+from airflow.providers.openlineage.extractors import OperatorLineage
+from openlineage.client.event_v2 import InputDataset, OutputDataset
+from openlineage.client.facet_v2 import (
+    base_subset_dataset,
+    data_quality_assertions_dataset,
+    dataset_version_dataset,
+    input_statistics_input_dataset,
+    output_statistics_output_dataset,
+    schema_dataset,
+    tags_run,
+)
+
+from graveler.errors import GravelerError
+from graveler.gates.footers import Footer, read_footer
+from graveler.lake import Ref, Repository
+from graveler.model import ChangeKind, Entry
+from graveler.reads.files import read_range
+from graveler_airflow.hook import GravelerHook
+from graveler_airflow.lineage.naming import (
+    dataset_name,
+    external,
+    folder_of,
+    namespace,
+    unpublished,
+)
+from graveler_airflow.lineage.work import Judgement, Part, TaskWork
+from graveler_common.lakes import open_lake
+
+_log: Final = logging.getLogger(__name__)
+
+_MOST_FILES: Final = 20_000
+"""Airflow ends the process that sends an event after ten seconds."""
+_MOST_FOOTERS: Final = 32
+
+
+@dataclass(slots=True)
+class _Dataset:
+    """A dataset of one event.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        version: The commit.
+        folders: The folders of its files.
+        entries: Its files by their paths, without those that are deleted.
+        footers: The footers of its Parquet files, or of some of them.
+        complete: Whether all its files are here.
+    """
+
+    namespace: str
+    name: str
+    version: str
+    folders: set[str] = field(default_factory=set)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    footers: dict[str, Footer] = field(default_factory=dict)
+    complete: bool = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(entry.size for entry in self.entries.values())
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the files; None if they cannot be counted by footers."""
+        if len(self.footers) < len(self.entries):
+            return None
+        return sum(footer.rows for footer in self.footers.values())
+
+    @property
+    def condition(self) -> base_subset_dataset.LocationSubsetCondition:
+        """The folders of the dataset that were read or written, as addresses of their commit."""
+        tree = f"{self.namespace}/{self.version}"
+        return base_subset_dataset.LocationSubsetCondition(
+            [f"{tree}/{folder}" for folder in sorted(self.folders)]
+        )
+
+    def facets(self) -> dict[str, Any]:
+        """Return the version, and the schema of Parquet files."""
+        version = dataset_version_dataset.DatasetVersionDatasetFacet(self.version)
+        if not self.footers:
+            return {"version": version}
+        *_, latest = self.footers.values()
+        fields = [
+            schema_dataset.SchemaDatasetFacetFields(name, kind)
+            for name, kind in latest.fields.items()
+        ]
+        return {"version": version, "schema": schema_dataset.SchemaDatasetFacet(fields)}
+
+    def statistics(self) -> dict[str, Any]:
+        """Return rows, bytes and number of the files; {} if some are not here."""
+        if not self.complete:
+            return {}
+        return {"rowCount": self.rows, "size": self.size, "fileCount": len(self.entries)}
+
+
+class _Files:
+    """The files of a commit, for the reader of footers."""
+
+    def __init__(self, tree: Ref) -> None:
+        self.get = tree.get
+        self.open = tree.open
+        self._tree = tree
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of the file at `path`, from `start` on."""
+        return read_range(self._tree.repository, self._tree.stat(path), start, length)
+
+
+def lineage_of(work: TaskWork) -> OperatorLineage[Any, Any]:
+    """Return the lineage of a task: datasets with commits as versions, and tags of its run."""
+    tags = [
+        tags_run.TagsRunFacetFields(key, value, "GRAVELER")
+        for key, value in sorted(work.tags.items())
+    ]
+    return OperatorLineage(
+        inputs=[
+            *(InputDataset(*external(uri)) for uri in work.links),
+            *(_input(dataset, work.judgements) for dataset in _datasets(work.inputs)),
+        ],
+        outputs=[_output(dataset) for dataset in _datasets(work.outputs)],
+        run_facets={"tags": tags_run.TagsRunFacet(tags)} if tags else {},
+    )
+
+
+def _input(dataset: _Dataset, judgements: Iterable[Judgement]) -> InputDataset:
+    facets: dict[str, Any] = {
+        "subset": base_subset_dataset.InputSubsetInputDatasetFacet(dataset.condition)
+    }
+    if statistics := dataset.statistics():
+        facets["inputStatistics"] = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
+            **statistics
+        )
+    assertions = [
+        data_quality_assertions_dataset.Assertion(
+            assertion=item.verdict.gate,
+            success=item.verdict.passed,
+            severity=item.verdict.severity,
+            description=item.verdict.reason or None,
+        )
+        for item in judgements
+        if any(folder.startswith(item.prefix) for folder in dataset.folders)
+    ]
+    if assertions:
+        facets["dataQualityAssertions"] = (
+            data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(assertions)
+        )
+    return InputDataset(
+        dataset.namespace, dataset.name, facets=dataset.facets(), inputFacets=facets
+    )
+
+
+def _output(dataset: _Dataset) -> OutputDataset:
+    facets: dict[str, Any] = {
+        "subset": base_subset_dataset.OutputSubsetOutputDatasetFacet(dataset.condition)
+    }
+    if statistics := dataset.statistics():
+        facets["outputStatistics"] = (
+            output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(**statistics)
+        )
+    return OutputDataset(
+        dataset.namespace, dataset.name, facets=dataset.facets(), outputFacets=facets
+    )
+
+
+def _datasets(parts: Iterable[Part]) -> list[_Dataset]:
+    """Return the datasets that parts belong to, in the order of their names."""
+    datasets: dict[tuple[str, str, str], _Dataset] = {}
+    for part in dict.fromkeys(parts):
+        try:
+            with open_lake(part.location or GravelerHook(part.conn_id).location) as lake:
+                _add(datasets, part, lake.repository(part.repo))
+        except GravelerError as error:
+            _log.warning(
+                "The event has no datasets of commit %s of %r: %s", part.version, part.repo, error
+            )
+    return [dataset for _, dataset in sorted(datasets.items())]
+
+
+def _add(
+    datasets: dict[tuple[str, str, str], _Dataset], part: Part, repository: Repository
+) -> None:
+    """Add the files of a part to their datasets."""
+    ref, version, tree = _resolved(part, repository)
+    files = list(islice(_files(part, repository, tree), _MOST_FILES + 1))
+    touched: dict[tuple[str, str, str], _Dataset] = {}
+    for folder, entry in files[:_MOST_FILES]:
+        key = (namespace(part.conn_id, part.repo), dataset_name(ref, folder), version)
+        dataset = datasets.setdefault(key, _Dataset(*key))
+        dataset.folders.add(folder)
+        if entry is not None:
+            dataset.entries[entry.path] = entry
+        touched[key] = dataset
+    for dataset in touched.values():
+        dataset.complete &= len(files) <= _MOST_FILES
+        left = _MOST_FOOTERS - sum(len(other.footers) for other in datasets.values())
+        _read_footers(dataset, tree, left)
+
+
+def _resolved(part: Part, repository: Repository) -> tuple[str, str, Ref]:
+    """Return what stands for the branch of a part, its version, and the tree with its files."""
+    if part.in_run and _differs(repository, part.version, part.in_run, part.prefix):
+        return unpublished(part.ref), part.in_run, repository.ref(part.in_run)
+    return part.ref, part.version, repository.ref(part.changes[1] if part.changes else part.version)
+
+
+def _differs(repository: Repository, left: str, right: str, prefix: str) -> bool:
+    return next(repository.diff(left, right, prefix=prefix), None) is not None
+
+
+def _files(part: Part, repository: Repository, tree: Ref) -> Iterator[tuple[str, Entry | None]]:
+    """Yield files, each with the folder that it is read or written in; None for a deleted one."""
+    if part.changes is None:
+        folder = folder_of(part.prefix)
+        for entry in tree.entries(part.prefix):
+            yield folder, entry
+        return
+    for change in repository.diff(*part.changes, prefix=part.prefix):
+        gone = change.kind is ChangeKind.REMOVED
+        yield folder_of(change.path), None if gone else change.after
+
+
+def _read_footers(dataset: _Dataset, tree: Ref, most: int) -> None:
+    """Read the footers of the Parquet files of a dataset; if these are too many, that of one."""
+    paths = [path for path in dataset.entries if path.endswith(".parquet")]
+    new = [path for path in paths if path not in dataset.footers]
+    files = _Files(tree)
+    for path in new if len(new) <= most else new[: min(most, 1)]:
+        with suppress(GravelerError):  # no pyarrow, or no Parquet
+            dataset.footers[path] = read_footer(files, dataset.entries[path])

@@ -1,0 +1,189 @@
+"""The XCom backend that keeps large values as files of a branch, each in a commit of its own."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from io import BytesIO
+from typing import Any, Final, NamedTuple, TypeGuard
+from urllib.parse import quote
+
+from airflow.sdk.bases.xcom import BaseXCom
+from airflow.sdk.configuration import conf
+from airflow.sdk.execution_time.comms import XComResult
+from fsspec.compression import compr
+from fsspec.utils import compressions, infer_compression
+
+from graveler.errors import InvalidInputError, NoChangesError, NotFoundError, ProtectedBranchError
+from graveler.fs.address import PROTOCOL, Address
+from graveler.lake import Repository
+from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_common.lakes import shared_lake
+
+_SECTION: Final = "common.io"
+_PATH: Final = "xcom_objectstorage_path"
+_ADDRESS: Final = "graveler.xcom"
+_BRANCH: Final = "graveler.branch"
+
+
+class GravelerXComBackend(BaseXCom):
+    """Keeps XComs from a size on as files of a branch of a lake.
+
+    It is set by ``[core] xcom_backend``, and has the settings of Airflow's
+    ``XComObjectStorageBackend``, in the section ``[common.io]``:
+
+    - ``xcom_objectstorage_path``: ``grav://connection@repository/branch/folder``. The branch
+      exists, accepts commits, and serves nothing else;
+    - ``xcom_objectstorage_threshold``: values of so many bytes and more are files; 0: all values;
+      -1, the default: none;
+    - ``xcom_objectstorage_compression``: ``gzip``, or another one of fsspec.
+
+    Each value is one commit that names its task. Airflow's database holds the address of the file
+    in that commit: nothing that happens to the branch later changes the value.
+    """
+
+    @staticmethod
+    def serialize_value(
+        value: Any,
+        *,
+        key: str | None = None,
+        task_id: str | None = None,
+        dag_id: str | None = None,
+        run_id: str | None = None,
+        map_index: int | None = None,
+    ) -> Any:
+        """Return what Airflow's database holds: the value, or the address of its file."""
+        plain = BaseXCom.serialize_value(value)
+        body = json.dumps(plain).encode()
+        threshold = conf.getint(_SECTION, "xcom_objectstorage_threshold", fallback=-1)
+        if not 0 <= threshold <= len(body):
+            return plain
+        names = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
+        if map_index is not None and map_index >= 0:
+            names["map_index"] = str(map_index)
+        names["xcom_key"] = key
+        with final_failures():
+            return _store(body, {name: text or "-" for name, text in names.items()})
+
+    @staticmethod
+    def deserialize_value(result: Any) -> Any:
+        """Return the value, from its file if the database holds an address."""
+        if not _is_address(result.value):
+            return BaseXCom.deserialize_value(result)
+        with final_failures():
+            conn_id, address = _split(result.value[_ADDRESS])
+            file = _repository(conn_id, address).ref(address.ref).get(address.path)
+        with compr[infer_compression(address.path)](BytesIO(file), mode="rb") as plain:
+            return BaseXCom.deserialize_value(_Value(json.load(plain)))
+
+    @classmethod
+    def purge(cls, xcom: XComResult, *args: Any) -> None:
+        """Delete the file of a value that Airflow deletes; the history of the branch keeps it."""
+        del args
+        if not _is_address(xcom.value):
+            return
+        conn_id, address = _split(xcom.value[_ADDRESS])
+        # without the branch or the file there is nothing to delete
+        with final_failures(), suppress(NotFoundError, NoChangesError):
+            branch = _repository(conn_id, address).branch(xcom.value[_BRANCH])
+            branch.commit_changes(deleted=[address.path], message=f"delete {address.path}")
+
+
+class _Value(NamedTuple):
+    """What ``BaseXCom.deserialize_value`` takes."""
+
+    value: Any
+
+
+def _is_address(value: object) -> TypeGuard[Mapping[str, str]]:
+    return isinstance(value, Mapping) and _ADDRESS in value
+
+
+def _store(body: bytes, names: Mapping[str, str]) -> dict[str, str]:
+    """Commit a value, and return its address.
+
+    Raises:
+        InvalidInputError: The settings name no branch that can be committed to.
+    """
+    place = conf.get_mandatory_value(_SECTION, _PATH)
+    conn_id, folder = _split(place)
+    compression = conf.get(_SECTION, "xcom_objectstorage_compression", fallback="") or None
+    path = folder.folder + "/".join(quote(name, safe=":+=@, ") for name in names.values())
+    path = f"{path}.json{_suffix(compression)}"
+    try:
+        repository = _repository(conn_id, folder)
+        commit = _commit(repository, folder.ref, path, _compressed(body, compression), names)
+    except (NotFoundError, ProtectedBranchError) as error:
+        raise InvalidInputError(f"[{_SECTION}] {_PATH} = {place!r}: {error}") from error
+    return {
+        _ADDRESS: f"{PROTOCOL}://{conn_id}@{Address(folder.repository, commit, path).text}",
+        _BRANCH: folder.ref,
+    }
+
+
+def _commit(
+    repository: Repository, ref: str, path: str, body: bytes, names: Mapping[str, str]
+) -> str:
+    """Commit a file to a branch, and return the id of a commit that has it."""
+    branch = repository.branch(ref)
+    try:
+        commit = branch.commit_changes(
+            [branch.upload(path, body)],
+            message=f"XCom {names['xcom_key']} of {names['dag_id']}.{names['task_id']}",
+            metadata={f"airflow.{name}": text for name, text in names.items()},
+        )
+    except NoChangesError:  # an earlier try of the task has returned the same
+        commit = repository.ref(f"{ref}@").commit
+    return commit.id
+
+
+def _split(address: str) -> tuple[str, Address]:
+    """Return the connection and the rest of an address.
+
+    Raises:
+        InvalidInputError: It does not name a branch, or another ref, of a lake.
+    """
+    scheme, _, place = address.partition("://")
+    authority, _, path = place.partition("/")
+    conn_id, _, repository = authority.rpartition("@")
+    parsed = Address.parse(f"{repository}/{path}")
+    if scheme != PROTOCOL or not parsed.ref:
+        raise InvalidInputError(
+            f"[{_SECTION}] {_PATH} = {address!r}: give grav://connection@repository/branch/folder, "
+            "the branch that values are committed to"
+        )
+    return conn_id or GravelerHook.default_conn_name, parsed
+
+
+def _repository(conn_id: str, address: Address) -> Repository:
+    return shared_lake(GravelerHook(conn_id).location).repository(address.repository)
+
+
+def _suffix(compression: str | None) -> str:
+    """Return the end of the names of files with a compression.
+
+    Raises:
+        InvalidInputError: fsspec does not have it.
+    """
+    suffixes = {name: f".{suffix}" for suffix, name in compressions.items()}
+    if compression is not None and compression not in suffixes:
+        raise InvalidInputError(
+            f"[{_SECTION}] xcom_objectstorage_compression = {compression!r}: give one of "
+            f"{sorted(suffixes)}; others need their package"
+        )
+    return "" if compression is None else suffixes[compression]
+
+
+def _compressed(body: bytes, compression: str | None) -> bytes:
+    if compression is None:
+        return body
+    buffer = _Buffer()
+    with compr[compression](buffer, mode="wb") as file:
+        file.write(body)
+    return buffer.getvalue()
+
+
+class _Buffer(BytesIO):
+    """Bytes that can be read after a compressor has closed them, as that of zstd does."""
+
+    def close(self) -> None:
+        """Stay open."""
