@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dagster_graveler.ingestion import build_ingest_schedule as build_ingest_schedule
     from dagster_graveler.io_managers.base import GravelerIOManager as GravelerIOManager
     from dagster_graveler.io_managers.handlers import TypeHandler as TypeHandler
+    from dagster_graveler.lifecycle import build_lifecycle_hook as build_lifecycle_hook
     from dagster_graveler.lifecycle import build_lifecycle_sensors as build_lifecycle_sensors
     from dagster_graveler.lifecycle import build_reaper_sensor as build_reaper_sensor
     from dagster_graveler.publish import build_publish_asset as build_publish_asset
@@ -37,7 +38,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "ingestion": ("build_ingest_asset", "build_ingest_schedule"),
         "io_managers.base": ("GravelerIOManager",),
         "io_managers.handlers": ("TypeHandler",),
-        "lifecycle": ("build_lifecycle_sensors", "build_reaper_sensor"),
+        "lifecycle": ("build_lifecycle_hook", "build_lifecycle_sensors", "build_reaper_sensor"),
         "publish": ("build_publish_asset",),
         "resource": ("GravelerResource", "GravelerS3"),
         "rollback": ("build_rollback_job",),
@@ -45,4 +46,5 @@ __getattr__, __dir__, __all__ = lazy_names(
         "sensors.commits": ("build_commit_sensor",),
         "sources": ("build_freshness_checks", "build_source_asset"),
     },
+    needs="dagster",
 )

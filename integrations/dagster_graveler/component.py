@@ -19,12 +19,13 @@ from pydantic import BaseModel, Field
 
 from dagster_graveler.definitions import surround
 from dagster_graveler.io_managers.base import HANDLERS, GravelerIOManager
-from dagster_graveler.io_managers.handlers import MODES
 from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
 from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS
 from dagster_graveler.resource import GravelerResource, GravelerS3
 from dagster_graveler.rollback import build_rollback_job
+from dagster_graveler.sensors.branches import deployment_branch
 from graveler.errors import InvalidInputError
+from graveler.spark.writer import MODES
 
 _SHORTEST: Final = 2
 
@@ -77,7 +78,7 @@ class GravelerComponent(dg.Component, dg.Resolvable):
         cache: Folder for the cache.
         no_progress_seconds: After which a call on a store ends that makes no progress.
         repository: The name of the repository.
-        into: The branch that runs publish to.
+        into: The branch that runs publish to; ``"{{ deployment_branch() }}"`` for branch deployments.
         ui: The address of Dagster's web server; commits then link to their runs.
         commit_url: The address of a commit's page, with ``{repository}`` and ``{commit}``.
         name: The prefix of all names.
@@ -139,6 +140,11 @@ class GravelerComponent(dg.Component, dg.Resolvable):
     lease_seconds: float = 900
     ttl_days: float = 14
 
+    @classmethod
+    def get_additional_scope(cls) -> Mapping[str, Any]:
+        """Return what the YAML may call: ``deployment_branch``."""
+        return {**super().get_additional_scope(), "deployment_branch": deployment_branch}
+
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the definitions."""
         _check_choice("load_as", self.load_as, HANDLERS)
@@ -171,6 +177,7 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             partition_by=list(self.partition_by),
             options=dict(self.options),
         )
+        manager.check_folders(dict.fromkeys(self.assets, self.partitions))
         gates = [gate for name in self.gates for gate in _load_all("gate", name)]
         checks = [check for name in self.asset_checks for check in _load_all("check", name)]
         resources = {key: _load("resource", name) for key, name in self.resources.items()}
@@ -178,7 +185,6 @@ class GravelerComponent(dg.Component, dg.Resolvable):
             pipeline = surround(
                 self.assets,
                 graveler,
-                last=self.assets,
                 gates=gates,
                 partitions_def=self.partitions,
                 backfill_policy=dg.BackfillPolicy.single_run() if self.single_run else None,

@@ -1,6 +1,6 @@
 """From Dagster's contexts to runs: the key, partitions and their windows, metadata of commits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -48,6 +48,8 @@ _IMPLICIT: Final = "__ASSET_JOB"
 _EPHEMERAL: Final = "__ephemeral_asset_job__"
 _LONG: Final = 80
 
+_pipelines: Final[dict[frozenset[dg.AssetKey], str]] = {}
+
 
 def run_of(context: RunContext) -> DagsterRun:
     """Return the Dagster run of a context."""
@@ -67,13 +69,23 @@ def partition_of(run: DagsterRun) -> str:
     return ""
 
 
+def declare_pipeline(job: str, assets: Iterable[dg.AssetKey]) -> None:
+    """Declare that a run of exactly these assets does the work of a job.
+
+    Dagster runs assets selected by hand in an implicit job. Every process that executes or watches
+    runs loads the definitions, so each declares the same.
+    """
+    _pipelines[frozenset(assets)] = job
+
+
 def run_key(run: DagsterRun, into: str = MAIN) -> str:
     """Return the key of the graveler run: job, partition or root run's id, and target.
 
     Every run of a job for the same partition and target has the same key; ``main`` is not named
     in it. Two deployments on one lake therefore have runs of their own. A run without partition shares
     its key with its re-executions only, which have its id as root. Dagster runs assets selected
-    by hand in an implicit job: its key includes the selection. The job of ``dg.materialize``
+    by hand in an implicit job: its key is that of the pipeline if all of its assets are selected,
+    else it includes the selection. The job of ``dg.materialize``
     has no selection: its key includes the hash of its definition.
     """
     target = "" if into == MAIN else f" into {into}"
@@ -85,6 +97,8 @@ def _work(run: DagsterRun) -> str:
         return f"{run.job_name}({run.job_snapshot_id[:8]})"
     if run.job_name != _IMPLICIT or not run.asset_selection:
         return run.job_name
+    if pipeline := _pipelines.get(frozenset(run.asset_selection)):
+        return pipeline
     selection = "+".join(sorted(key.to_user_string() for key in run.asset_selection))
     if len(selection) > _LONG:
         selection = f"{selection[:_LONG]}…{sha256(selection.encode()).hexdigest()[:8]}"
@@ -146,10 +160,10 @@ def _assets(context: StepContext | OutputContext) -> tuple[str, str]:
         return context.asset_key.to_user_string(), node.code_version or ""
     if not isinstance(context, AssetExecutionContext) or not context.has_assets_def:
         return "", ""
-    versions = context.assets_def.code_versions_by_key
+    selected, versions = context.selected_asset_keys, context.assets_def.code_versions_by_key
     return (
-        ",".join(sorted(key.to_user_string() for key in versions)),
-        ",".join(sorted({version for version in versions.values() if version})),
+        ",".join(sorted(key.to_user_string() for key in selected)),
+        ",".join(sorted({version for key in selected if (version := versions.get(key))})),
     )
 
 

@@ -1,26 +1,27 @@
 """A whole pipeline of assets around a graveler run, in one call."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from threading import Lock
-from typing import Final
 
 import dagster as dg
+from dagster._utils.warnings import disable_dagster_warnings
 
-from dagster_graveler.gates import graveler_gates
+from dagster_graveler.catalog import asset_folders, catalogued, on_target
+from dagster_graveler.context import declare_pipeline
+from dagster_graveler.gates import concerned, graveler_gates
 from dagster_graveler.io_managers.base import GravelerIOManager
-from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
+from dagster_graveler.lifecycle import (
+    build_lifecycle_hook,
+    build_lifecycle_sensors,
+    build_reaper_sensor,
+)
 from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS, build_publish_asset
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
 from graveler.errors import InvalidInputError
-from graveler.gates.gate import Check, Gate
-
-_MOST_KINDS: Final = 3
-
-_filters: Final = Lock()
+from graveler.gates.gate import Check, Gate, as_gates
 
 
+@disable_dagster_warnings()  # of beta and preview APIs, which are used here
 def graveler_definitions(  # noqa: PLR0913 - all but the first two have a default
     assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
     graveler: GravelerResource,
@@ -49,7 +50,7 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         gates: Checks on what main would become, one or several; publishing judges them, whatever
             the result of the asset checks.
         asset_checks: More checks; a blocking one stops publishing.
-        partitions_def: The partitions of the assets.
+        partitions_def: The partitions of the assets; by default those that they have.
         io_manager: The IO manager of the assets; a ``GravelerIOManager`` if not given.
         resources: More resources.
         publish_adhoc: Publish assets that were selected by hand, behind the same gates; otherwise
@@ -60,7 +61,8 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         name: The prefix of all names.
 
     Raises:
-        InvalidInputError: There is no asset that a run makes.
+        InvalidInputError: There is no asset that a run makes, two keep files in one folder, or they
+            cannot be in one run: they have different partitions or backfill policies.
     """
     made = [
         asset for asset in assets if isinstance(asset, dg.AssetsDefinition) and asset.is_executable
@@ -69,27 +71,25 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         raise InvalidInputError(
             f"graveler_definitions {name!r}: give at least one asset that a run makes"
         )
+    partitions_def = _common_partitions(made, partitions_def)
+    if partitions_def is not None and not publish_adhoc:
+        _check_conditions(made, f"{name}_publish")
+    manager = io_manager or GravelerIOManager(graveler=graveler)
+    if isinstance(manager, GravelerIOManager):
+        manager.check_folders(_kept(made))
     keys = {key for asset in made for key in asset.keys}
-    upstream = {
-        dep
-        for asset in made
-        for key, deps in asset.asset_deps.items()
-        for dep in deps
-        if dep != key  # an asset may need its own earlier partition
-    }
     return dg.Definitions.merge(
         dg.Definitions(
-            assets=_with_origin(assets),
+            assets=catalogued(assets, {"io_manager": manager, **(resources or {})}),
             asset_checks=list(asset_checks),
         ),
         surround(
             keys,
             graveler,
-            last=keys - upstream,
             gates=gates,
             partitions_def=partitions_def,
             backfill_policy=_common_policy(made),
-            io_manager=io_manager,
+            io_manager=manager,
             resources=resources,
             publish_adhoc=publish_adhoc,
             pool=pool,
@@ -99,11 +99,23 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
     )
 
 
+def _kept(
+    assets: Iterable[dg.AssetsDefinition],
+) -> dict[dg.AssetKey, dg.PartitionsDefinition[str] | None]:
+    """Return the partitions of the assets whose values the IO manager keeps."""
+    return {
+        key: asset.specs_by_key[key].partitions_def
+        for asset in assets
+        for name, key in asset.keys_by_output_name.items()
+        if asset.get_io_manager_key_for_asset_key(key) == "io_manager"
+        and not asset.node_def.output_def_named(name).dagster_type.is_nothing
+    }
+
+
 def surround(  # noqa: PLR0913 - all but the first two have a default
     keys: Iterable[dg.AssetKey],
     graveler: GravelerResource,
     *,
-    last: Iterable[dg.AssetKey],
     gates: Gate | Check | Iterable[Gate | Check] = (),
     partitions_def: dg.PartitionsDefinition[str] | None = None,
     backfill_policy: dg.BackfillPolicy | None = None,
@@ -119,7 +131,6 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
     Args:
         keys: The assets.
         graveler: The repository.
-        last: The assets that no other waits for.
         gates: Checks on what main would become, one or several.
         partitions_def: The partitions of the assets.
         backfill_policy: The backfill policy of the assets.
@@ -131,69 +142,83 @@ def surround(  # noqa: PLR0913 - all but the first two have a default
             that it requests for any of the assets.
         name: The prefix of all names.
     """
-    gates, keys = (gates,) if callable(gates) else tuple(gates), set(keys)
-    leaf, *others = sorted(last, key=dg.AssetKey.to_user_string)
-    checks = []
-    if gates:
-        checks.append(
-            graveler_gates(
-                gates, asset=leaf, partitions_def=partitions_def, deps=others, name=f"{name}_gates"
-            )
+    gates, keys = as_gates((gates,) if callable(gates) else gates), set(keys)
+    manager = io_manager or GravelerIOManager(graveler=graveler)
+    by_asset = concerned(gates, asset_folders(keys, manager, partitions_def))
+    checks = [
+        graveler_gates(
+            judged,
+            asset=asset,
+            partitions_def=partitions_def,
+            name=f"{name}_gates_{asset.to_python_identifier()}",
         )
+        for asset, judged in by_asset.items()
+        if asset is not None
+    ]
     publish = build_publish_asset(
         f"{name}_publish",
         keys,
         gates=gates,
+        checks=by_asset.get(None, ()),
         partitions_def=partitions_def,
         backfill_policy=backfill_policy,
         pool=pool,
         automation_condition=automation_condition,
     )
+    whole = {*keys, *publish.keys}
+    declare_pipeline(f"{name}_job", whole)
     job = dg.define_asset_job(
         f"{name}_job",
-        selection=dg.AssetSelection.assets(*keys, *publish.keys),
+        selection=dg.AssetSelection.assets(*whole),
+        hooks={build_lifecycle_hook(f"{name}_park_at_end")},
     )
     timed = isinstance(partitions_def, dg.TimeWindowPartitionsDefinition)
     return dg.Definitions(
-        assets=[publish],
+        assets=[on_target(publish, graveler)],
         asset_checks=checks,
         jobs=[job, build_rollback_job(f"{name}_rollback", publish=publish.key)],
         schedules=[dg.build_schedule_from_partitioned_job(job)] if timed else [],
         sensors=[
-            *build_lifecycle_sensors(
-                name, publish_adhoc=publish_adhoc, gates=gates, assets={*keys, publish.key}
-            ),
+            *build_lifecycle_sensors(name, publish_adhoc=publish_adhoc, gates=gates, assets=whole),
             build_reaper_sensor(f"{name}_reaper"),
         ],
         resources={
             "graveler": graveler,
-            "io_manager": io_manager or GravelerIOManager(graveler=graveler),
+            "io_manager": manager,
             **(resources or {}),
         },
     )
 
 
-def _with_origin(
-    assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
-) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
-    """Return the assets with their kind, and with references to their code."""
-    referring: list[dg.AssetsDefinition | dg.AssetSpec] = []
-    with _filters, warnings.catch_warnings():  # threads share the filters
-        # Dagster marks references to code as beta
-        warnings.simplefilter("ignore", dg.BetaWarning)
-        for asset in assets:
-            try:
-                referring += dg.with_source_code_references([asset])  # type: ignore[arg-type] # of its kind
-            except (OSError, TypeError):  # code without a file, as in a notebook
-                referring.append(asset)
-    return dg.map_asset_specs(_of_graveler, referring)
+def _common_partitions(
+    assets: Iterable[dg.AssetsDefinition], given: dg.PartitionsDefinition[str] | None
+) -> dg.PartitionsDefinition[str] | None:
+    """Return the partitions of the run that makes all the assets; None if there are none."""
+    common = given
+    for asset in assets:
+        for spec in asset.specs:
+            if spec.partitions_def is None:
+                continue
+            common = common or spec.partitions_def
+            if spec.partitions_def != common:
+                raise InvalidInputError(
+                    f"asset {spec.key.to_user_string()} has other partitions than the run that makes "
+                    f"it: {spec.partitions_def}, not {common}: give it a graveler_definitions of its "
+                    "own, whose job a commit sensor starts"
+                )
+    return common
 
 
-def _of_graveler(spec: dg.AssetSpec) -> dg.AssetSpec:
-    """Return the spec with graveler among its kinds, of which Dagster allows three."""
-    if len(spec.kinds) >= _MOST_KINDS:
-        return spec
-    return spec.replace_attributes(kinds={*spec.kinds, "graveler"})
+def _check_conditions(assets: Iterable[dg.AssetsDefinition], publish: str) -> None:
+    """Refuse assets that Dagster would request in runs for no partition, which publish nothing."""
+    for asset in assets:
+        for spec in asset.specs:
+            if spec.partitions_def is None and spec.automation_condition is not None:
+                raise InvalidInputError(
+                    f"asset {spec.key.to_user_string()} has an automation condition and no "
+                    f"partitions, and {publish} has: Dagster would request it without {publish}: give "
+                    "it a graveler_definitions of its own, or publish_adhoc=True"
+                )
 
 
 def _common_policy(assets: Sequence[dg.AssetsDefinition]) -> dg.BackfillPolicy | None:

@@ -1,13 +1,13 @@
 """Commits, verdicts, conflicts and runs as Dagster's metadata, of bounded size."""
 
 import inspect
-import warnings
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
 import dagster as dg
+from dagster._utils.warnings import disable_dagster_warnings
 
 from graveler.errors import GateFailedError, GravelerError, MergeConflictError
 from graveler.gates import Verdict
@@ -60,9 +60,7 @@ def _path_table(paths: Iterable[Path]) -> dg.TableMetadataValue:
 
 def code_references(gates: Iterable[Gate]) -> Mapping[str, Any]:
     """Return Dagster's references to the functions of gates."""
-    with warnings.catch_warnings():
-        # Dagster marks references to code as beta
-        warnings.simplefilter("ignore", dg.BetaWarning)
+    with disable_dagster_warnings():
         references = [reference for gate in gates for reference in _code_of(gate)]
         if not references:
             return {}
@@ -210,6 +208,6 @@ def _row(folder: Folder, top: int, longest: int) -> list[str]:
 
 
 def _text(x: int, y: int, text: str, *, anchor: str = "start") -> str:
-    return (
-        f"<text x='{x}' y='{y}' text-anchor='{anchor}' fill='#333333' {_FONT}>{escape(text)}</text>"
-    )
+    # XML has no control characters, not even escaped
+    shown = escape("".join(letter if letter.isprintable() else "\ufffd" for letter in text))
+    return f"<text x='{x}' y='{y}' text-anchor='{anchor}' fill='#333333' {_FONT}>{shown}</text>"

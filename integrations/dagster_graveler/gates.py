@@ -1,11 +1,11 @@
 """Gates as blocking asset checks: Dagster shows their verdicts before publishing judges again."""
 
 import re
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import dagster as dg
+from dagster._utils.warnings import disable_dagster_warnings
 
 from dagster_graveler.context import step_of
 from dagster_graveler.display import as_value, final_failure
@@ -45,13 +45,7 @@ def graveler_gates(
     Raises:
         InvalidInputError: Two gates have the same name as checks, which allow fewer characters.
     """
-    by_check: dict[str, Gate] = {}
-    for gate in as_gates(gates):
-        other = by_check.setdefault(re.sub(r"\W+", "_", gate.name), gate)
-        if other is not gate:
-            raise InvalidInputError(
-                f"gates {other.name!r} and {gate.name!r} would be one check: rename one of them"
-            )
+    checks = as_checks(gates)
 
     def judge(
         context: dg.AssetCheckExecutionContext, graveler: GravelerResource
@@ -63,35 +57,108 @@ def graveler_gates(
                 "`graveler gates show`"
             )
         run = graveler.run(context)
-        verdicts = {verdict.gate: verdict for verdict in run.judge(by_check.values())}
+        verdicts = run.judge(checks.values())
         metadata = {"graveler/branch": run.branch, "graveler/commit": run.head.id}
-        for check, gate in by_check.items():
-            verdict = verdicts.get(gate.name)
-            reason = verdict.reason if verdict else "nothing to judge: the run changes nothing"
-            yield dg.AssetCheckResult(
-                check_name=check,
-                asset_key=asset,
-                passed=verdict is None or verdict.passed,
-                severity=_SEVERITIES[gate.severity],
-                description=reason or None,
-                metadata={**metadata, **(_facts(verdict) if verdict else {})},
-            )
+        yield from check_results(checks, verdicts, asset, metadata)
 
-    with warnings.catch_warnings():
-        # Dagster marks partitioned checks as a preview
-        warnings.filterwarnings("ignore", "Specifying a partitions_def", dg.PreviewWarning)
-        specs = [
+    specs = check_specs(checks, asset, partitions_def, deps=deps, blocking=True)
+    return dg.multi_asset_check(name=name, specs=specs)(judge)
+
+
+def as_checks(gates: Iterable[Gate | Check]) -> Mapping[str, Gate]:
+    """Return gates by the names of their checks.
+
+    Raises:
+        InvalidInputError: Two gates have the same name as checks, which allow fewer characters.
+    """
+    checks: dict[str, Gate] = {}
+    for gate in as_gates(gates):
+        other = checks.setdefault(re.sub(r"\W+", "_", gate.name), gate)
+        if other is not gate:
+            raise InvalidInputError(
+                f"gates {other.name!r} and {gate.name!r} would be one check: rename one of them"
+            )
+    return checks
+
+
+def check_specs(
+    checks: Mapping[str, Gate],
+    asset: dg.AssetKey | str,
+    partitions_def: dg.PartitionsDefinition[str] | None,
+    *,
+    deps: Iterable[dg.AssetKey | str] = (),
+    blocking: bool,
+) -> Sequence[dg.AssetCheckSpec]:
+    """Return the specs of checks that `asset` shows.
+
+    Args:
+        checks: Gates by the names of their checks.
+        asset: The asset.
+        partitions_def: Its partitions.
+        deps: Other assets that the checks wait for.
+        blocking: A gate that refuses blocks everything downstream, unless its severity is ``warn``.
+    """
+    with disable_dagster_warnings():  # of beta and preview APIs
+        return [
             dg.AssetCheckSpec(
                 check,
                 asset=asset,
                 description=gate.check.__doc__,
-                blocking=gate.severity == "error",
+                blocking=blocking and gate.severity == "error",
                 partitions_def=partitions_def,
                 additional_deps=list(deps),
             )
-            for check, gate in by_check.items()
+            for check, gate in checks.items()
         ]
-    return dg.multi_asset_check(name=name, specs=specs)(judge)
+
+
+def check_results(
+    checks: Mapping[str, Gate],
+    verdicts: Iterable[Verdict],
+    asset: dg.AssetKey | str,
+    metadata: Mapping[str, Any],
+) -> Iterator[dg.AssetCheckResult]:
+    """Yield the result of each check: the verdict of its gate.
+
+    Args:
+        checks: Gates by the names of their checks.
+        verdicts: Of gates, these and others.
+        asset: The asset that shows the checks.
+        metadata: Of each result.
+    """
+    by_gate = {verdict.gate: verdict for verdict in verdicts}
+    for check, gate in checks.items():
+        verdict = by_gate.get(gate.name)
+        reason = verdict.reason if verdict else "nothing to judge: the run changes nothing"
+        yield dg.AssetCheckResult(
+            check_name=check,
+            asset_key=asset,
+            passed=verdict is None or verdict.passed,
+            severity=_SEVERITIES[gate.severity],
+            description=reason or None,
+            metadata={**metadata, **(_facts(verdict) if verdict else {})},
+        )
+
+
+def concerned(
+    gates: Iterable[Gate], folders: Mapping[dg.AssetKey, str]
+) -> Mapping[dg.AssetKey | None, Sequence[Gate]]:
+    """Return gates by the asset that they concern: the only one whose files they read.
+
+    Args:
+        gates: The gates; those that read the files of several assets, or of none, are below None.
+        folders: The folder of each asset.
+    """
+    by_asset: dict[dg.AssetKey | None, list[Gate]] = {}
+    for gate in gates:
+        read = {
+            key
+            for prefix in gate.prefixes
+            for key, folder in folders.items()
+            if folder.startswith(prefix) or prefix.startswith(folder)
+        }
+        by_asset.setdefault(read.pop() if len(read) == 1 else None, []).append(gate)
+    return by_asset
 
 
 def _facts(verdict: Verdict) -> Mapping[str, Any]:

@@ -115,8 +115,8 @@ def check_written(repository: Repository, run: Run, assets: Collection[dg.AssetK
     # without its branch the run is published or abandoned
     head = find_commit(repository, run.branch)
     for commit in own_commits(repository, head.id, run.key) if head else ():
-        writers = commit.metadata.get("dagster.asset", "")
-        if writers and names.isdisjoint(writers.split(",")):
+        written = set(filter(None, commit.metadata.get("dagster.asset", "").split(",")))
+        if writers := ", ".join(sorted(written - names)):
             raise RunStateError(
                 f"run {run.key!r} holds what {writers} wrote, in {commit.id[:12]}, and here only "
                 f"{', '.join(sorted(names))} may be published: publish {writers} with its own "

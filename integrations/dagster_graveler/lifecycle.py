@@ -1,8 +1,8 @@
-"""Sensors that end graveler runs: one for each way a Dagster run ends, and a reaper.
+"""What ends graveler runs: a hook of steps, a sensor for each way a Dagster run ends, and a reaper.
 
 They keep order and are not needed for safety: only publishing moves the target, and the next
-run of the same key takes the branch over, parked or not. Hooks and resources do not run in a
-process that was killed; sensors do. If a whole machine is lost, Dagster considers its runs
+run of the same key takes the branch over, parked or not. A hook needs no daemon, but does not run in
+a process that was killed; sensors do. If a whole machine is lost, Dagster considers its runs
 still running; the reaper does not.
 """
 
@@ -10,6 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import dagster as dg
+from dagster._core.definitions.events import HookExecutionResult
+from dagster._core.execution.stats import StepEventStatus
+from dagster._core.snap import ExecutionPlanSnapshot
 
 from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.resource import GravelerResource
@@ -19,6 +22,7 @@ from graveler.lake import Run, RunState
 from graveler_common.history import reaped_row
 
 _REAPED: Final = 200
+_ENDED: Final = frozenset((StepEventStatus.SUCCESS, StepEventStatus.SKIPPED))
 
 
 def build_lifecycle_sensors(
@@ -77,6 +81,62 @@ def build_lifecycle_sensors(
         watch(dg.DagsterRunStatus.CANCELED, "canceled", "park"),
         watch(dg.DagsterRunStatus.SUCCESS, "unpublished", "publish" if publish_adhoc else "park"),
     )
+
+
+def build_lifecycle_hook(name: str = "graveler_park_at_end") -> dg.HookDefinition:
+    """Return a hook of steps that parks the run when the last step has ended after a failure.
+
+    With it a run that fails is parked where no daemon evaluates sensors, as by ``dagster job
+    execute``. It needs the resource ``graveler``.
+
+    Args:
+        name: The hook's name.
+    """
+
+    def park_at_end(context: dg.HookContext, _: Sequence[dg.DagsterEvent]) -> HookExecutionResult:
+        return HookExecutionResult(name, is_skipped=not _park_at_end(context))
+
+    return dg.HookDefinition(
+        name=name,
+        hook_fn=park_at_end,
+        required_resource_keys={"graveler"},
+        decorated_fn=park_at_end,
+    )
+
+
+def _park_at_end(context: dg.HookContext) -> bool:
+    """Park the run if a step has failed and no step is left that could run; return whether."""
+    instance = context.instance
+    run = instance.get_run_by_id(context.run_id)
+    if run is None or not run.execution_plan_snapshot_id:
+        return False
+    statuses = {stats.step_key: stats.status for stats in instance.get_run_step_stats(run.run_id)}
+    failed = {key for key, status in statuses.items() if status is StepEventStatus.FAILURE}
+    if not failed:
+        return False
+    plan = instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
+    ended = {key for key, status in statuses.items() if status in _ENDED}
+    if not _without(plan, failed).union(ended).issuperset(plan.step_keys_to_execute):
+        return False
+    reason = f"Dagster run {run.run_id} failed in {', '.join(sorted(failed))}"
+    context.log.info("%s: %s", reason, _end(context.resources.graveler, run, reason, None, None))
+    return True
+
+
+def _without(plan: ExecutionPlanSnapshot, failed: Collection[str]) -> set[str]:
+    """Return the keys of failed steps and of all steps that wait for one of them."""
+    needs = {
+        step.key: {
+            handle.step_key for given in step.inputs for handle in given.upstream_output_handles
+        }
+        for step in plan.steps
+    }
+    lost: set[str] = set()
+    more = set(failed)
+    while more:
+        lost |= more
+        more = {key for key, needed in needs.items() if not lost.isdisjoint(needed)} - lost
+    return lost
 
 
 def build_reaper_sensor(

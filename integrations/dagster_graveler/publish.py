@@ -1,11 +1,12 @@
 """Publishing as an asset: it is materialized if and only if the target has moved."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import dagster as dg
 
 from dagster_graveler.context import step_of
+from dagster_graveler.dependencies import dependency_gates
 from dagster_graveler.display import (
     change_metadata,
     code_references,
@@ -13,9 +14,15 @@ from dagster_graveler.display import (
     final_failure,
     verdict_table,
 )
+from dagster_graveler.gates import as_checks, check_results, check_specs
 from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.resource import GravelerResource
-from graveler.errors import GateFailedError, MergeConflictError, RunStateError
+from graveler.errors import (
+    GateFailedError,
+    MergeConflictError,
+    RefNotFoundError,
+    RunStateError,
+)
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import PublishResult, Run
 from graveler_common.history import changes_of
@@ -37,6 +44,7 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
     deps: Iterable[dg.AssetKey | str | dg.AssetsDefinition],
     *,
     gates: Iterable[Gate | Check] = (),
+    checks: Iterable[Gate | Check] | None = None,
     partitions_def: dg.PartitionsDefinition[str] | None = None,
     backfill_policy: dg.BackfillPolicy | None = None,
     strategy: str | None = None,
@@ -48,13 +56,16 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
 
     It needs the resource ``graveler``. Its data version and its metadata ``graveler/commit`` are
     the commit that main moved to. It fails without a retry, and main stays as it is, if a gate
-    refuses, if another publishing asset is in the same Dagster run, or if the branch holds files
-    of assets that are neither in `deps` nor upstream of them.
+    refuses, if another publishing asset is in the same Dagster run, if the branch holds files of
+    assets that are neither in `deps` nor upstream of them, or if an asset of `deps` is neither made
+    by the Dagster run nor on main as it was when the run began.
 
     Args:
         name: The asset's name.
         deps: Every asset to publish; a blocking check of any of them stops it.
         gates: Checks on what main would become.
+        checks: Those of the gates that Dagster shows as checks of this asset; by default all. Leave
+            out what `graveler_gates` shows as checks of another asset.
         partitions_def: The partitions of the assets.
         backfill_policy: The policy of the assets: with ``BackfillPolicy.single_run()`` all the
             partitions of a backfill are published in one commit.
@@ -65,6 +76,7 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
             for any of `deps`, so that assets with conditions of their own are published.
     """
     judged = as_gates(gates)
+    shown = as_checks(judged if checks is None else checks)
 
     @dg.asset(
         name=name,
@@ -78,10 +90,11 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         backfill_policy=backfill_policy,
         automation_condition=automation_condition,
         metadata=code_references(judged),
+        check_specs=check_specs(shown, name, partitions_def, blocking=False),
     )
     def publish(
         context: dg.AssetExecutionContext, graveler: GravelerResource
-    ) -> dg.MaterializeResult[None]:
+    ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
         key, graph = context.asset_key, step_of(context).job_def.asset_layer.asset_graph
         _check_alone(
             key, [other for other in graph.executable_asset_keys if _MARK in graph.get(other).tags]
@@ -91,12 +104,18 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         try:
             check_written(graveler.repo(), run, upstream)
             drop_op_outputs(run)
-            result = run.publish(judged, strategy=strategy)
-        except (GateFailedError, MergeConflictError, RunStateError) as error:
+            gates = [*judged, *dependency_gates(context, graveler.repo(), run)]
+            result = run.publish(gates, strategy=strategy)
+        except (GateFailedError, MergeConflictError, RunStateError, RefNotFoundError) as error:
             about = {"graveler/run": run.key, "graveler/branch": run.branch}
-            raise failure_of(error, about) from error
+            if isinstance(error, GateFailedError):
+                yield from check_results(shown, error.verdicts, key, about)
+            reason = graveler.explained(error) if isinstance(error, RefNotFoundError) else error
+            raise failure_of(reason, about) from error
         _check_judged(run, result, judged)
-        return dg.MaterializeResult(
+        about = {"graveler/run": run.key, "graveler/commit": result.commit.id}
+        yield from check_results(shown, result.verdicts, key, about)
+        yield dg.MaterializeResult(
             metadata=published_metadata(graveler, run, result),
             data_version=dg.DataVersion(result.commit.id),
         )
@@ -146,6 +165,7 @@ def published_metadata(
         "graveler/run": run.key,
         "graveler/attempt": run.attempt,
         "graveler/into": graveler.into,
+        "dagster/uri": f"grav://{graveler.repository}/{commit.id}/",
         "graveler/already": result.already,
         **graveler.links(commit.id),
     }

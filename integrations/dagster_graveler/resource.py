@@ -25,7 +25,7 @@ from dagster_graveler.context import (
 )
 from dagster_graveler.guards import check_resume
 from dagster_graveler.pipes import pack, start_step
-from graveler.errors import InvalidInputError, RunNotFoundError
+from graveler.errors import InvalidInputError, RefNotFoundError, RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
 from graveler.privacy import is_uri
 from graveler_common.lakes import shared_lake
@@ -155,16 +155,19 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
                 steps whose work is no longer on the branch.
         """
         dagster_run = run_of(context)
-        run = self.repo().runs.open_or_attach(
-            self.run_key(dagster_run),
-            owner=dagster_run.run_id,
-            into=self.into,
-            metadata={**run_metadata(context, ui=self.ui), **window_metadata(context)},
-            on_failure=self.on_failure,
-            lease=timedelta(seconds=self.lease_seconds),
-            ttl=timedelta(days=self.ttl_days),
-            accepts=lambda record: check_resume(record, context),
-        )
+        try:
+            run = self.repo().runs.open_or_attach(
+                self.run_key(dagster_run),
+                owner=dagster_run.run_id,
+                into=self.into,
+                metadata={**run_metadata(context, ui=self.ui), **window_metadata(context)},
+                on_failure=self.on_failure,
+                lease=timedelta(seconds=self.lease_seconds),
+                ttl=timedelta(days=self.ttl_days),
+                accepts=lambda record: check_resume(record, context),
+            )
+        except RefNotFoundError as error:
+            raise self.explained(error) from error
         if isinstance(context, DagsterRun):
             return run  # a sensor does not work in the run
         return _shared_run(run, step_of(context).instance, dagster_run.run_id)
@@ -236,7 +239,22 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         Args:
             ref: A ref expression, such as ``main~1``; the target if not given.
         """
-        return self.repo().ref(ref or self.into)
+        try:
+            return self.repo().ref(ref or self.into)
+        except RefNotFoundError as error:
+            raise self.explained(error) from error
+
+    def explained(self, error: RefNotFoundError) -> RefNotFoundError:
+        """Return an error about a branch; if it is that of a missing target, with the way out."""
+        try:
+            self.repo().branch(self.into)
+        except RefNotFoundError:
+            return RefNotFoundError(
+                f"repository {self.repository!r} has no branch {self.into!r}, which runs publish to: "
+                f"`graveler undo {self.into}` brings it back if it was dropped, "
+                f"`graveler branch create {self.into}` makes it"
+            )
+        return error
 
     def links(self, commit: str) -> Mapping[str, Any]:
         """Return the addresses of a commit, for Dagster's metadata."""

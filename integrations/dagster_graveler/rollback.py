@@ -18,7 +18,7 @@ class RollbackConfig(dg.Config):
     Attributes:
         run: The run's key, as ``dagster flights_job 2013-01-01-05:00``; or the id of the commit
             that published it.
-        into: With a key: only what was published to this branch.
+        into: With a key: what was published to this branch; by default the target of the resource.
         message: The message of the rollback commit; by default it names the run.
     """
 
@@ -46,7 +46,7 @@ def build_rollback_job(
         context: dg.OpExecutionContext, config: RollbackConfig, graveler: GravelerResource
     ) -> None:
         try:
-            runs, into = graveler.repo().runs, config.into or None
+            runs, into = graveler.repo().runs, config.into or graveler.into
             context.log.info("rolling back %s", runs.plan_rollback(config.run, into=into))
             done = runs.rollback(
                 config.run,

@@ -1,11 +1,11 @@
 """Folders of the lake that others write, as observable assets, and their freshness."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 import dagster as dg
+from dagster._utils.warnings import disable_dagster_warnings
 
 from dagster_graveler.resource import GravelerResource
 from graveler.clock import SystemClock
@@ -42,7 +42,7 @@ def build_source_asset(
 
     def observe(context: dg.AssetExecutionContext, graveler: GravelerResource) -> dg.ObserveResult:
         repository = graveler.repo()
-        commit = last_change(repository, repository.commit(ref or graveler.into), prefix)
+        commit = last_change(repository, graveler.at(ref).commit, prefix)
         if commit is None:
             return dg.ObserveResult(metadata={"graveler/files": 0})
         return dg.ObserveResult(
@@ -57,9 +57,7 @@ def build_source_asset(
         metadata={_PREFIX: prefix, _REF: ref},
         automation_condition=automation_condition,
     )
-    with warnings.catch_warnings():
-        # Dagster marks observable sources with specs as beta
-        warnings.simplefilter("ignore", dg.BetaWarning)
+    with disable_dagster_warnings():  # of beta and preview APIs
         source: dg.AssetsDefinition = dg.multi_observable_source_asset(
             specs=[spec], name=f"observe_{spec.key.to_python_identifier()}"
         )(observe)
@@ -101,7 +99,7 @@ def build_freshness_checks(
     )
     def check(graveler: GravelerResource) -> Any:
         repository = graveler.repo()
-        commit = last_change(repository, repository.commit(ref or graveler.into), prefix)
+        commit = last_change(repository, graveler.at(ref).commit, prefix)
         age = None if commit is None else SystemClock().now() - commit.created
         text = "nothing was ever published" if age is None else f"published {_hours(age)} ago"
         for spec in specs:

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from os.path import commonpath
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -11,31 +10,33 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_graveler.context import OP_OUTPUTS, output_name, partition_folder
-from dagster_graveler.io_managers.frames import FrameHandler, count_rows
+from dagster_graveler.io_managers.folders import asset_folder, check_folders, common_folder
+from dagster_graveler.io_managers.frames import (
+    FrameHandler,
+    count_rows,
+    declared_lineage,
+    frame_handler,
+)
 from dagster_graveler.io_managers.handlers import (
-    TYPE,
     BytesHandler,
-    PartitionRows,
     PickleHandler,
     Table,
     TextHandler,
     TypeHandler,
     unknown_type,
 )
+from dagster_graveler.io_managers.lineage import LINEAGE, derived_lineage, keep_input
 from dagster_graveler.resource import GravelerResource
-from graveler.errors import InvalidInputError, MissingDependencyError
+from graveler.errors import InvalidInputError
+from graveler.frames.libraries import NAMES, library_named, library_of
+from graveler.frames.library import TYPE
+from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run
 
 _SHOWN: Final = 20
 _MISSING: Final = "allow_missing_partitions"
 _COLUMN: Final = "partition_expr"
-_LIBRARIES: Final[Mapping[str, tuple[str, str]]] = {
-    "pandas": ("pandas", "PandasHandler"),
-    "polars": ("polars", "PolarsHandler"),
-    "pyarrow": ("arrow", "ArrowHandler"),
-    "pyspark": ("spark", "SparkHandler"),
-}
-HANDLERS: Final = ("spark", "pandas", "polars", "pyarrow", "bytes", "text")
+HANDLERS: Final = (*NAMES, "bytes", "text")
 """The names of graveler's handlers that ``load_as`` may choose."""
 
 
@@ -88,6 +89,25 @@ class GravelerIOManager(dg.ConfigurableIOManager):
     def type_handlers(self) -> Sequence[TypeHandler]:
         """Return handlers of more types; they are tried before graveler's own."""
         return ()
+
+    def check_folders(
+        self, assets: Mapping[dg.AssetKey, dg.PartitionsDefinition[str] | None]
+    ) -> None:
+        """Refuse assets that would replace each other's files; ``append`` lets them share.
+
+        Args:
+            assets: The partitions of each asset, None for an asset without.
+
+        Raises:
+            InvalidInputError: Two assets have a folder in common.
+        """
+        if self.mode != "append":
+            check_folders(self.layout, assets)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Fail before an asset works if its run has nothing to publish to."""
+        if context.run is not None:  # a sensor may make the target
+            self.graveler.at()
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Write `obj` in a step of the run; a retry replaces the work of the earlier try.
@@ -148,7 +168,10 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             if kind is not Any and writer != PickleHandler.name:
                 raise unknown_type(f"argument {context.name!r}", kind)
             handler = self._named(writer or self.load_as, folder)
-        return handler, handler.read(view, table, kind)
+        value = handler.read(view, table, kind)
+        if _is_in_run(context):
+            keep_input(context, value)
+        return handler, value
 
     def _writer(self, context: dg.OutputContext, value: object) -> TypeHandler:
         if handler := self._handler(type(value)):
@@ -162,11 +185,8 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         for handler in (*self.type_handlers(), BytesHandler(), TextHandler()):
             if handler.handles(kind):
                 return handler
-        for base in kind.__mro__:
-            library = base.__module__.partition(".")[0]
-            if library in _LIBRARIES and (handler := _load(library)).handles(kind):
-                return handler
-        return None
+        library = library_of(kind)
+        return None if library is None else frame_handler(library)
 
     def _named(self, name: str, folder: str) -> TypeHandler:
         """Return the handler of a name."""
@@ -180,13 +200,12 @@ class GravelerIOManager(dg.ConfigurableIOManager):
                 f"{folder} holds a pickle, and reading it runs code that it names: if you trust "
                 "the writers of this lake, give the IO manager `pickle=True`"
             )
-        library = "pyspark" if name == "spark" else name
-        if library not in _LIBRARIES:
+        if name not in NAMES:
             raise InvalidInputError(
                 f"{folder}: no type handler is named {name!r}: annotate the argument, or add the "
                 f"handler to `type_handlers()`; graveler has {', '.join(HANDLERS)}"
             )
-        return _load(library)
+        return frame_handler(library_named(name))
 
     def _table(self, folder: str, context: dg.OutputContext | dg.InputContext) -> Table:
         return Table(
@@ -222,8 +241,17 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         columns = [dg.TableColumn(name, kind) for name, kind in handler.columns(value).items()]
         metadata["dagster/column_schema"] = dg.TableSchema(columns)
         if context.has_asset_key:
+            if lineage := derived_lineage(context, value):
+                metadata[LINEAGE] = lineage
+            metadata.update(declared_lineage(context, [column.name for column in columns]))
             metadata["dagster/table_name"] = self.table_name(context.asset_key)
         return metadata
+
+    def asset_folder(self, asset: dg.AssetKey, *, partitioned: bool) -> str:
+        """Return the folder of an asset; the one that holds all partitions, where it has them."""
+        return self.prefix + common_folder(
+            self.layout, "/".join(asset.path), partitioned=partitioned
+        )
 
     def table_name(self, asset: dg.AssetKey) -> str:
         """Return the name of an asset's table: repository, target and key, joined by dots."""
@@ -255,7 +283,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             return {keys[0]: obj}
         if column is None:
             return _mapped(context.asset_key, obj, keys)
-        rows = {key: PartitionRows.of(definition, key) for key in keys}
+        rows = {key: _rows(definition, key) for key in keys}
         return self._writer(context, obj).split(obj, column, rows)  # raises if rows do not belong
 
     def _has_rows(self, definition: dg.PartitionsDefinition[str], obj: object) -> bool:
@@ -281,19 +309,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         }
 
     def _folder(self, parts: Sequence[str], partition: str = "") -> str:
-        if partition and "{partition}" not in self.layout:
-            raise InvalidInputError(
-                f"layout {self.layout!r} has no {{partition}}, and the asset has partitions, which "
-                "would overwrite each other"
-            )
-        try:
-            path = self.layout.format(asset="/".join(parts), partition=partition)
-        except (KeyError, IndexError, ValueError) as error:
-            raise InvalidInputError(
-                f"layout {self.layout!r} cannot be filled in ({error}): use {{asset}} and "
-                "{partition}"
-            ) from error
-        return self.prefix + "".join(f"{part}/" for part in path.split("/") if part)
+        return self.prefix + asset_folder(self.layout, "/".join(parts), partition)
 
 
 def _op_folder(context: dg.OutputContext) -> str:
@@ -329,16 +345,17 @@ def value_type(context: dg.InputContext) -> Any:
     return kind if isinstance(kind, type) and kind is not object else Any
 
 
-def _load(library: str) -> TypeHandler:
-    """Return the handler for the frames of a library."""
-    module, name = _LIBRARIES[library]
-    try:
-        handler: TypeHandler = getattr(import_module(f"{__package__}.{module}"), name)()
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            f"frames of {library} need the package {error.name}: `pip install {error.name}`"
-        ) from error
-    return handler
+def _rows(definition: dg.PartitionsDefinition[str], key: str) -> PartitionRows:
+    """Return which rows of a frame belong to a partition."""
+    if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        window = definition.time_window_for_partition_key(key)
+        return PartitionRows(key, window.start, window.end)
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        raise InvalidInputError(
+            "a frame is split by one column, and the partitions have several dimensions: "
+            "return a mapping by partition key"
+        )
+    return PartitionRows(key)
 
 
 def _owner(context: dg.OutputContext | dg.InputContext) -> str:

@@ -1,45 +1,45 @@
-"""Frames: several partitions as one frame, and frames in memory as Parquet files."""
+"""Frames: several partitions as one frame, and what Dagster shows of frames."""
 
-import re
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import dagster as dg
 
 from dagster_graveler.io_managers.handlers import (
-    PartitionRows,
     Table,
     TypeHandler,
     nothing_below,
     put,
+    written,
 )
 from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.frames.library import PARQUET, TYPE, FrameLibrary, ParquetLibrary
+from graveler.frames.parquet import SUFFIX, read_arrow
+from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run, Step
 from graveler.model import Entry
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from graveler.spark import read, write
+from graveler.spark.ports import table_entries
 
 _FILE: Final = "data.parquet"
 _MOST_FOOTERS: Final = 64
-_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_LINEAGE: Final = "dagster/column_lineage"
 
 
 class FrameHandler(TypeHandler):
     """Keeps frames of a library."""
 
-    @abstractmethod
-    def concat(self, frames: Sequence[Any]) -> Any:
-        """Return frames with equal columns as one."""
+    def __init__(self, library: FrameLibrary) -> None:
+        self.name = library.name  # type: ignore[misc]  # of the class, where handlers are written by hand
+        self._library = library
 
-    @abstractmethod
-    def split_rows(
-        self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
-    ) -> Mapping[str, Any]:
-        """Return the rows of each partition; refuse rows that belong to none."""
+    def handles(self, kind: type) -> bool:
+        """Return whether the type is a frame of the library."""
+        return self._library.handles(kind)
+
+    def columns(self, obj: Any) -> Mapping[str, str]:
+        """Return the type of each column."""
+        return self._library.columns(obj)
 
     def combine(self, values: Mapping[str, Any]) -> Any:
         """Return the frames of several partitions as one."""
@@ -47,75 +47,83 @@ class FrameHandler(TypeHandler):
             raise ObjectNotFoundError(
                 "no partition of the input exists: materialize one of them first"
             )
-        return self.concat(list(values.values()))
+        return self._library.concat(list(values.values()))
 
     def split(self, obj: Any, column: str, rows: Mapping[str, PartitionRows]) -> Mapping[str, Any]:
         """Return the rows of each partition."""
         columns = list(self.columns(obj))
         if column not in columns:
             raise InvalidInputError(f"no column {column!r} to split partitions by: {columns}")
-        return self.split_rows(obj, column, rows)
+        return self._library.split_rows(obj, column, rows)
 
 
 class ParquetHandler(FrameHandler):
     """Keeps frames in memory, as one Parquet file for each partition."""
 
-    @abstractmethod
-    def write_parquet(self, frame: Any, file: Path) -> None:
-        """Write a frame to a local file."""
-
-    @abstractmethod
-    def from_arrow(self, table: "pa.Table", kind: Any) -> Any:
-        """Return an Arrow table as a frame of the annotated type."""
+    def __init__(self, library: ParquetLibrary) -> None:
+        super().__init__(library)
+        self._parquet = library
 
     def write(self, step: Step, table: Table, obj: Any) -> None:
         """Write a frame."""
-        with TemporaryDirectory(prefix="graveler-") as scratch:
-            file = Path(scratch) / _FILE
-            self.write_parquet(obj, file)
-            kind = "application/vnd.apache.parquet"
-            put(step, table, _FILE, file, kind=self.name, content_type=kind)
+        with self._parquet.parquet(obj) as file:
+            put(step, table, _FILE, file, kind=self.name, content_type=PARQUET)
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
         """Return the rows of all Parquet files of the table, whatever wrote them.
 
         ``key=value`` folders become columns.
         """
-        return self.from_arrow(read_arrow(view, table), kind)
+        entries = table_entries(view, table.folder, nested=False)
+        files = [(relative, entry) for relative, entry in entries if relative.endswith(SUFFIX)]
+        if not files:
+            raise nothing_below(table.folder, [entry.path for _, entry in entries])
+        return self._parquet.from_arrow(read_arrow(view, files), kind)
 
 
-def read_arrow(view: Run | Ref, table: Table) -> "pa.Table":
-    """Return the rows of all Parquet files of a table."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
-    import pyarrow.parquet as pq  # noqa: PLC0415
+class SparkHandler(FrameHandler):
+    """Keeps Spark frames, as the files that Spark wrote."""
 
-    files = [entry for entry in table.entries(view) if not _is_hidden(entry)]
-    tables = []
-    for entry in files:
-        if entry.path.endswith(".parquet"):
-            with view.open(entry) as file:
-                whole = pa.BufferReader(file.read())  # a whole read compares the checksum
-            rows = pq.ParquetFile(whole, coerce_int96_timestamp_unit="us").read()
-            tables.append((rows, _values(entry.path.removeprefix(table.folder))))
-    if not tables:
-        raise nothing_below(table.folder, [entry.path for entry in files])
-    numbers = _number_columns([values for _, values in tables])
-    parts = [_with_columns(rows, values, numbers) for rows, values in tables]
-    return parts[0] if len(parts) == 1 else concat_arrow(parts)
+    def write(self, step: Step, table: Table, obj: Any) -> None:
+        """Write a frame; files in folders below, of other assets, stay."""
+        mode = table.mode
+        if mode == "overwrite" and not table.partition_by:
+            step.delete_many([entry.path for entry in written(step, table)])
+            mode = "append"
+        write(
+            step,
+            obj,
+            table.folder,
+            mode=mode,  # type: ignore[arg-type] # Dagster's settings have no literals
+            format=table.file_format,
+            partition_by=table.partition_by,
+            options=table.options,
+            owner=table.owner if table.mode == "append" else "",
+        )
+        if table.mode == "overwrite":  # with `partition_by` Spark replaces its own folders only
+            step.delete_many(
+                [entry.path for entry in written(step, table) if TYPE in entry.metadata]
+            )
+
+    def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
+        """Return the frame; Parquet files are read as such, whatever wrote them."""
+        first = next(table.entries(view), None)
+        parquet = first is not None and first.path.endswith(SUFFIX)
+        file_format = "parquet" if parquet else table.file_format
+        options = table.options if file_format == table.file_format else {}
+        return read(view, table.folder, format=file_format, options=options, nested=False)
 
 
-def concat_arrow(tables: "Sequence[pa.Table]") -> "pa.Table":
-    """Return tables as one, with the wider type where two differ."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
-
-    return pa.concat_tables(tables, promote_options="permissive")
+def frame_handler(library: FrameLibrary) -> FrameHandler:
+    """Return the handler for the frames of a library."""
+    return ParquetHandler(library) if isinstance(library, ParquetLibrary) else SparkHandler(library)
 
 
 def count_rows(view: Branch, entries: Sequence[Entry]) -> int | None:
     """Return the number of rows by the footers; None if files are not Parquet, or too many."""
     if not entries or len(entries) > _MOST_FOOTERS:
         return None
-    if not all(entry.path.endswith(".parquet") for entry in entries):
+    if not all(entry.path.endswith(SUFFIX) for entry in entries):
         return None
     import pyarrow.parquet as pq  # noqa: PLC0415 - heavy: only where it is used
 
@@ -126,32 +134,23 @@ def count_rows(view: Branch, entries: Sequence[Entry]) -> int | None:
     return rows
 
 
-def _is_hidden(entry: Entry) -> bool:
-    return entry.path.rpartition("/")[2].startswith(("_", "."))
+def declared_lineage(
+    context: dg.OutputContext, columns: Collection[str]
+) -> Mapping[str, dg.TableColumnLineage]:
+    """Return the column lineage of an asset's definition, for the columns that its frame has.
 
-
-def _values(path: str) -> Mapping[str, str | None]:
-    """Return the values in the ``key=value`` folders of a path."""
-    pairs = (folder.partition("=") for folder in path.split("/")[:-1])
-    return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in pairs}
-
-
-def _number_columns(paths: Sequence[Mapping[str, str | None]]) -> frozenset[str]:
-    """Return the columns of which every value is a whole number."""
-    return frozenset(
-        name
-        for name in paths[0]
-        if all((value := values.get(name)) is None or _NUMBER.fullmatch(value) for values in paths)
-    )
-
-
-def _with_columns(
-    rows: "pa.Table", values: Mapping[str, str | None], numbers: frozenset[str]
-) -> "pa.Table":
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
-
-    for name, value in values.items():
-        kind = pa.int64() if name in numbers else pa.string()
-        typed = int(value) if value is not None and name in numbers else value
-        rows = rows.append_column(name, pa.repeat(pa.scalar(typed, kind), len(rows)))
-    return rows
+    Dagster shows the lineage of materializations only. What the step adds itself stays.
+    """
+    declared = (context.definition_metadata or {}).get(_LINEAGE)
+    if _LINEAGE in context.output_metadata or not isinstance(declared, dg.TableColumnLineage):
+        return {}
+    deps = declared.deps_by_column
+    if missing := sorted(deps.keys() - set(columns)):
+        context.log.warning(
+            "column lineage of %s names columns that the frame does not have: %s; it has %s",
+            context.asset_key.to_user_string(),
+            ", ".join(missing),
+            ", ".join(columns),
+        )
+    kept = {column: of for column, of in deps.items() if column in columns}
+    return {_LINEAGE: dg.TableColumnLineage(kept)} if kept else {}

@@ -4,20 +4,16 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, ClassVar, Final, Self
-
-import dagster as dg
+from typing import Any, ClassVar, Final
 
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from graveler.frames.libraries import full_name
+from graveler.frames.library import TYPE
+from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run, Step
 from graveler.model import Entry
-
-TYPE: Final = "dagster.type"
-"""In a file's metadata: the handler that wrote it."""
-
-MODES: Final = ("overwrite", "append", "error")
-"""What happens to the files of earlier runs."""
+from graveler.spark.ports import is_in_table
+from graveler.spark.writer import MODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,54 +44,8 @@ class Table:
     def entries(self, view: Run | Ref | Branch) -> Iterator[Entry]:
         """Yield the files of the value: in the folder itself, or in ``key=value`` folders."""
         for entry in view.entries(self.folder):
-            *folders, _ = entry.path.removeprefix(self.folder).split("/")
-            if all("=" in name for name in folders):
+            if is_in_table(entry.path.removeprefix(self.folder)):
                 yield entry
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRows:
-    """The rows of a partition: those whose column holds its key, or a time in its window.
-
-    Attributes:
-        key: The partition key.
-        start: The start of its window of time; None for partitions that are not times.
-        end: The end of the window, which belongs to the next one.
-    """
-
-    key: str
-    start: datetime | None = None
-    end: datetime | None = None
-
-    @classmethod
-    def of(cls, definition: dg.PartitionsDefinition[str], key: str) -> Self:
-        """Return the rows of a partition key."""
-        if isinstance(definition, dg.TimeWindowPartitionsDefinition):
-            window = definition.time_window_for_partition_key(key)
-            return cls(key, window.start, window.end)
-        if isinstance(definition, dg.MultiPartitionsDefinition):
-            raise InvalidInputError(
-                "a frame is split by one column, and the partitions have several dimensions: "
-                "return a mapping by partition key"
-            )
-        return cls(key)
-
-    def window(self, column: str) -> tuple[datetime, datetime]:
-        """Return the window of time, or raise InvalidInputError if the partition is not a time."""
-        if self.start is None or self.end is None:
-            raise InvalidInputError(
-                f"column {column!r} holds times, and partition {self.key!r} is not a time"
-            )
-        return self.start, self.end
-
-
-def refuse_other_rows(column: str, count: int | None = None) -> None:
-    """Raise InvalidInputError: rows belong to none of the run's partitions."""
-    rows = "rows" if count is None else f"{count} rows"
-    raise InvalidInputError(
-        f"{rows} belong to none of the partitions of this run by their column {column!r}: "
-        "filter them out, or run their partitions too"
-    )
 
 
 class TypeHandler(ABC):
@@ -238,7 +188,7 @@ class PickleHandler(TypeHandler):
             body = pickle.dumps(obj)
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             raise InvalidInputError(
-                f"{table.folder}: {_full_name(type(obj))} cannot be pickled ({error}): return a "
+                f"{table.folder}: {full_name(type(obj))} cannot be pickled ({error}): return a "
                 "value that can, or write files with `graveler.step(context)`"
             ) from error
         put(step, table, self._FILE, body, kind=self.name, content_type="application/x-pickle")
@@ -248,16 +198,10 @@ class PickleHandler(TypeHandler):
         return pickle.loads(view.get(table.folder + self._FILE))  # noqa: S301 - chosen by a setting
 
 
-def _full_name(kind: Any) -> str:
-    name = getattr(kind, "__qualname__", str(kind))
-    module = getattr(kind, "__module__", "builtins")
-    return name if module == "builtins" else f"{module}.{name}"
-
-
 def unknown_type(subject: str, kind: Any) -> InvalidInputError:
     """Return the error about a value or an annotation that no handler is for."""
     return InvalidInputError(
-        f"{subject}: no type handler is for {_full_name(kind)}: use bytes, str or a frame of pandas, "
+        f"{subject}: no type handler is for {full_name(kind)}: use bytes, str or a frame of pandas, "
         "polars, pyarrow or Spark; give the IO manager `pickle=True`; or return your own from its "
         "`type_handlers()`"
     )

@@ -71,7 +71,7 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
     )
     def sensor(context: dg.SensorEvaluationContext, graveler: GravelerResource) -> dg.SensorResult:
         repository = graveler.repo()
-        head = repository.commit(ref or graveler.into)
+        head = graveler.at(ref).commit
         start = _start(context, repository, head, since)
         commits = list(commits_after(repository, head, start))[: -limit - 1 : -1]  # oldest first
         requests: list[dg.RunRequest] = []

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 
 import dagster as dg
+import pandas as pd
+import polars as pl
 import pytest
 
 from dagster_graveler import GravelerIOManager, graveler_definitions
@@ -13,6 +15,7 @@ pytestmark = [  # Dagster's own uses of what it calls beta and preview
     pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
 ]
 
+HOURS = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
 EAGER = dg.AutomationCondition.eager()
 
 
@@ -105,6 +108,73 @@ def test_definitions_show_their_kind_and_their_code(define):
     ]
     assert [reference.file_path for reference in references] == [__file__] * 2
     assert references[1].label == "gate not empty"
+
+
+@pytest.fixture
+def shown(define):
+    """Return kinds and metadata of an asset as the catalog shows its definition."""
+
+    def node(asset, **given):
+        return define([asset], **given).resolve_asset_graph().get(asset.key)
+
+    return node
+
+
+def test_a_table_is_in_the_catalog_before_it_is_made(resource, shown):
+    @dg.asset(key=["mart", "delays"], partitions_def=HOURS)
+    def delays() -> pd.DataFrame:
+        return pd.DataFrame()
+
+    @dg.asset
+    def by_hour() -> dict[str, pl.LazyFrame]:
+        return {}
+
+    @dg.asset(metadata={"dagster/uri": "s3://else/where", "owner": "me"})
+    def note() -> str:
+        return ""
+
+    node = shown(delays, partitions_def=HOURS)
+    assert node.kinds == {"graveler", "pandas"}
+    assert node.metadata["dagster/uri"] == "grav://flights/main/mart/delays/"
+    assert node.metadata["dagster/table_name"] == "flights.main.mart.delays"
+    assert shown(by_hour).kinds == {"graveler", "polars"}
+    node = shown(note)
+    assert node.metadata["dagster/uri"] == "s3://else/where"
+    assert node.metadata["owner"] == "me"
+    assert "dagster/table_name" not in node.metadata
+
+
+@pytest.mark.parametrize(
+    ("settings", "uri"),
+    [
+        ({"prefix": "out/"}, "grav://flights/main/out/made/"),
+        ({"prefix": "in/", "layout": "{partition}/{asset}"}, "grav://flights/main/in/"),
+        ({"layout": "{asset}/hour={partition}/x"}, "grav://flights/main/made/"),
+        ({"prefix": dg.EnvVar("PREFIX")}, None),
+    ],
+    ids=str,
+)
+def test_the_address_of_an_asset_holds_its_partitions(resource, settings, uri):
+    @dg.asset(partitions_def=HOURS, io_manager_key="frames")
+    def made() -> bytes:
+        return b""
+
+    manager = GravelerIOManager(graveler=resource, **settings)
+    defs = graveler_definitions(
+        [made], resource, resources={"frames": manager}, partitions_def=HOURS
+    )
+    assert defs.resolve_asset_graph().get(made.key).metadata.get("dagster/uri") == uri
+
+
+def test_assets_without_a_table_show_no_address(define):
+    @dg.asset(deps=["feed"])
+    def by_itself() -> None: ...
+
+    graph = define([dg.AssetSpec("feed"), by_itself]).resolve_asset_graph()
+    assert "dagster/uri" not in graph.get(by_itself.key).metadata
+    assert graph.get(dg.AssetKey("feed")).kinds == set()
+    publish = graph.get(dg.AssetKey("graveler_publish"))
+    assert publish.metadata["dagster/uri"] == "grav://flights/main/"
 
 
 def test_three_kinds_of_an_asset_are_left_as_they_are(define):

@@ -141,12 +141,14 @@ def test_a_missing_repository(repo, lake, instance):
     def made() -> str:
         return "1"
 
-    with pytest.raises(RepositoryNotFoundError, match="fights"):
+    with pytest.raises(dg.DagsterResourceFunctionError) as error:
         dg.materialize(
             [made],
             instance=instance,
             resources={"io_manager": GravelerIOManager(graveler=resource)},
         )
+    assert isinstance(error.value.__cause__, RepositoryNotFoundError)
+    assert "fights" in str(error.value.__cause__)
 
 
 def test_a_run_that_waits_for_another_target_stops_no_other(repo, execute):

@@ -1,6 +1,7 @@
 """Branches of pull requests: made and dropped by a sensor, apart from production."""
 
 from datetime import timedelta
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -9,10 +10,15 @@ from dagster_graveler import (
     GravelerIOManager,
     GravelerResource,
     build_branch_sensor,
+    build_commit_sensor,
+    build_rollback_job,
+    build_source_asset,
     deployment_branch,
     graveler_definitions,
 )
-from graveler.errors import GravelerError, InvalidInputError
+from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.lake import RunState
+from tests.real.dagster.endings import ended
 
 parts = dg.StaticPartitionsDefinition(["x", "y"])
 
@@ -153,12 +159,71 @@ def test_a_branch_deployment_leaves_production_as_it_is(repo, tick, deploy):
     assert repo.ref("main").get("made/x/data") == b"of main"
 
 
-def test_a_deployment_without_its_branch_fails_and_says_so(repo, deploy, resource, lake):
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"into": "pr-7"}, "no branch 'pr-7', which runs publish to: `graveler undo pr-7`"),
+        ({"into": "../x<script>"}, "'../x<script>'"),
+        ({"repository": "flihgts"}, "'flihgts'"),
+        ({"lake": "nowhere"}, "nowhere"),
+        ({"lake": "mongo://db/lake", "storage": ""}, "no key-value driver for 'mongo://db/lake'"),
+    ],
+)
+def test_without_a_target_no_asset_is_made(repo, lake, changed, reason):
+    made = []
+
+    @dg.asset
+    def costly() -> str:
+        made.append("an hour of work")
+        return "value"
+
+    resource = GravelerResource(**{"lake": lake, "repository": "flights", **changed})
+    job = graveler_definitions([costly], resource).resolve_job_def("graveler_job")
     before = repo.commit("main")
-    assert not deploy("pr-7")
+    with pytest.raises(dg.DagsterResourceFunctionError) as error:
+        job.execute_in_process()
+    assert reason in str(error.value.__cause__)
+    assert made == []
     assert repo.commit("main") == before
-    with pytest.raises(GravelerError, match="pr-7"):
-        GravelerResource(lake=lake, repository="flights", into="pr-7").at()
+
+
+def test_a_run_is_parked_until_its_target_is_back(repo, lake, tick, instance):
+    resource = GravelerResource(lake=lake, repository="flights", into="pr-7")
+
+    open_requests = [(), (7,)]
+
+    @dg.asset(partitions_def=parts)
+    def written(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
+        with graveler.step(context) as step:
+            step.put("written", b"1")
+        tick(*open_requests.pop(0))
+
+    defs = graveler_definitions([written], resource, partitions_def=parts)
+    job = defs.resolve_job_def("graveler_job")
+    tick(7)
+    production = repo.commit("main")
+    failed = job.execute_in_process(instance=instance, partition_key="x", raise_on_error=False)
+    failure: Any = failed.failure_data_for_node("graveler_publish")
+    assert "`graveler undo pr-7` brings it back" in failure.user_failure_data.description
+    ended(defs, instance, failed.run_id)
+    (record,) = repo.runs.list()
+    assert record.state is RunState.PARKED
+    assert repo.commit("main") == production
+
+    repo.undo("pr-7")
+    assert job.execute_in_process(instance=instance, partition_key="x").success
+    assert repo.ref("pr-7").get("written") == b"1"
+
+
+def test_what_reads_a_dropped_branch_names_the_way_back(lake, instance):
+    resource = GravelerResource(lake=lake, repository="flights", into="pr-7")
+    sensor = build_commit_sensor("commits", asset="feed")
+    context = dg.build_sensor_context(instance=instance, resources={"graveler": resource})
+    with pytest.raises(RefNotFoundError, match="`graveler undo pr-7` brings it back"):
+        sensor(context)
+    source = build_source_asset("feed", "in/")
+    with pytest.raises(RefNotFoundError, match="`graveler branch create pr-7` makes it"):
+        source(dg.build_asset_context(resources={"graveler": resource}))
 
 
 def test_a_failed_run_of_a_deployment_does_not_stop_production(repo, tick, deploy):
@@ -172,6 +237,29 @@ def test_a_failed_run_of_a_deployment_does_not_stop_production(repo, tick, deplo
     assert deploy("pr-7")
     assert repo.ref("pr-7").get("beside") == b"pr-7"
     assert repo.ref("main").get("beside") == b"main"
+
+
+def test_the_rollback_job_of_a_deployment_leaves_production(repo, tick, deploy, lake):
+    tick(7)
+    assert deploy("main")
+    production = repo.commit("main")
+    job = build_rollback_job()
+
+    def roll_back(**config):
+        resource = GravelerResource(lake=lake, repository="flights", into="pr-7")
+        config = {"run": "dagster graveler_job x", **config}
+        return job.execute_in_process(
+            run_config={"ops": {"graveler_rollback_run": {"config": config}}},
+            resources={"graveler": resource},
+            raise_on_error=False,
+        )
+
+    result = roll_back()
+    failure = result.failure_data_for_node("graveler_rollback_run")
+    assert "has published nothing to 'pr-7'" in failure.user_failure_data.description
+    assert repo.commit("main") == production
+    assert roll_back(into="main").success
+    assert not repo.ref("main").exists("beside")
 
 
 def test_a_rollback_by_key_concerns_one_deployment(repo, tick, deploy):

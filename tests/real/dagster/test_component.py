@@ -234,6 +234,16 @@ def test_a_component_takes_every_option_of_the_definitions(lake):
     assert [check.check_key.name for check in defs.asset_checks] == ["is_there"]
 
 
+def test_a_component_of_a_branch_deployment_has_its_branch(lake, monkeypatch):
+    monkeypatch.setenv("DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT", "1")
+    monkeypatch.setenv("DAGSTER_CLOUD_PULL_REQUEST_ID", "17")
+    for into, branch in (("()", "pr-17"), ("('review-{n}')", "review-17")):
+        defs = load(
+            {"lake": lake, "repository": "flights", "into": f"{{{{ deployment_branch{into} }}}}"}
+        )
+        assert defs.resources["graveler"].into == branch
+
+
 def test_secrets_of_a_component_stay_in_the_environment(lake):
     defs = load(
         {

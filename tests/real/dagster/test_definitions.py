@@ -4,8 +4,9 @@ import dagster as dg
 import pytest
 
 from dagster_graveler import GravelerIOManager, graveler_definitions
+from dagster_graveler.definitions import surround
 from graveler.errors import InvalidInputError
-from graveler.gates import gate
+from graveler.gates import Gate, gate
 
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.PreviewWarning")  # partitions of checks
 
@@ -80,3 +81,64 @@ def test_what_others_make_is_defined_and_not_published(repo, execute):
 def test_without_an_asset_of_the_run_there_is_nothing_to_publish(execute):
     with pytest.raises(InvalidInputError, match="at least one asset that a run makes"):
         execute([dg.AssetSpec("feed")])
+
+
+@dg.asset(deps=[fine])
+def after() -> bytes:
+    return b"2"
+
+
+def of_fine(candidate):
+    return not any(candidate.list("fine/")) and "fine has files"
+
+
+def checks_of(result):
+    return {
+        (check.asset_key.to_user_string(), check.check_name): check.passed
+        for check in result.get_asset_check_evaluations()
+    }
+
+
+def test_a_gate_is_a_check_of_the_asset_whose_files_it_reads(repo, execute):
+    gates = [
+        Gate("there", lambda candidate: any(candidate.list("fine/data")), prefix="fine/data"),
+        Gate("both", lambda candidate: True, prefix="fine/", also=("after/",)),
+        Gate("all", lambda candidate: True),
+        Gate("none", lambda candidate: True, prefix="elsewhere/"),
+    ]
+    result = execute([fine, after], gates=gates)
+    assert result.success
+    assert checks_of(result) == {
+        ("fine", "there"): True,
+        ("graveler_publish", "both"): True,
+        ("graveler_publish", "all"): True,
+        ("graveler_publish", "none"): True,
+    }
+
+
+def test_a_gate_of_an_asset_stops_what_is_downstream(repo, execute):
+    result = execute([fine, after], gates=[Gate("of fine", of_fine, prefix="fine/")])
+    assert not result.success
+    assert checks_of(result) == {("fine", "of_fine"): False}
+    made = {event.asset_key.to_user_string() for event in result.get_asset_materialization_events()}
+    assert made == {"fine"}
+    assert paths(repo) == []
+
+
+def test_a_warning_of_a_gate_stops_nothing(repo, execute):
+    gates = [Gate("of fine", of_fine, prefix="fine/", severity="warn")]
+    result = execute([fine, after], gates=gates)
+    assert result.success
+    assert checks_of(result) == {("fine", "of_fine"): False}
+    assert paths(repo) == ["after/data", "fine/data"]
+
+
+def test_gates_are_checks_of_publishing_where_no_folder_is_known(repo, resource):
+    defs = surround(
+        [fine.key],
+        resource,
+        gates=[Gate("of fine", of_fine, prefix="fine/")],
+        io_manager=dg.fs_io_manager,
+    )
+    (key,) = defs.resolve_asset_graph().asset_check_keys
+    assert (key.asset_key.to_user_string(), key.name) == ("graveler_publish", "of_fine")

@@ -79,8 +79,8 @@ def test_main_holds_exactly_the_good_hours_and_every_row_once(spark, repo, fligh
         landed(flights, HOURS[0]) + landed(flights, HOURS[2])
     )
     parked = repo.runs.get(f"dagster flights_job {DAMAGED}")
-    assert parked.state == "PARKED"
-    assert damaged.run_id in parked.reason
+    assert (parked.state, parked.owner) == ("PARKED", damaged.run_id)
+    assert "no duplicates: 2013/01/01/11:00: 14 flights more than once" in parked.reason
     looked_at = read(repo.ref(parked.branch), "output/flights/2013/01/01/11:00/", spark=spark)
     assert looked_at.count() > len(landed(flights, HOURS[1]))
     assert [branch.name for branch in repo.branches(hidden=True)] == ["main", parked.branch]

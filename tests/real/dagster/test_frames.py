@@ -93,6 +93,38 @@ def test_a_frame_is_a_parquet_file_that_other_assets_read(
         assert column.name == "n"
 
 
+LINEAGE = dg.TableColumnLineage(
+    {
+        "n": [dg.TableColumnDep(dg.AssetKey("raw"), "count")],
+        "gone": [dg.TableColumnDep(dg.AssetKey("raw"), "old")],
+    }
+)
+OWN = dg.TableColumnLineage({"n": [dg.TableColumnDep(dg.AssetKey("other"), "m")]})
+
+
+def test_lineage_of_a_definition_is_shown_where_it_holds(resource, materialize, capsys):
+    @dg.asset(metadata={"dagster/column_lineage": LINEAGE})
+    def numbers():
+        return pl.DataFrame({"n": [1, 2], "added": [3, 4]})
+
+    result = materialize([numbers], GravelerIOManager(graveler=resource))
+    (made,) = result.asset_materializations_for_node("numbers")
+    lineage = made.metadata["dagster/column_lineage"].value
+    assert lineage.deps_by_column == {"n": LINEAGE.deps_by_column["n"]}
+    assert "does not have: gone; it has n, added" in capsys.readouterr().err
+
+
+def test_lineage_that_a_step_adds_itself_stays(resource, materialize):
+    @dg.asset(metadata={"dagster/column_lineage": LINEAGE})
+    def numbers(context: dg.AssetExecutionContext):
+        context.add_output_metadata({"dagster/column_lineage": OWN})
+        return pl.DataFrame({"n": [1, 2]})
+
+    result = materialize([numbers], GravelerIOManager(graveler=resource))
+    (made,) = result.asset_materializations_for_node("numbers")
+    assert made.metadata["dagster/column_lineage"].value == OWN
+
+
 def test_an_argument_annotated_as_lazy_gets_a_lazy_frame(resource, materialize):
     seen = []
 

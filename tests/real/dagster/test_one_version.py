@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import graveler
-from dagster_graveler.io_managers.frames import read_arrow
-from dagster_graveler.io_managers.handlers import Table
+from graveler import frames
 
 
 @pytest.fixture
@@ -34,5 +33,5 @@ def test_the_files_of_an_input_are_those_that_were_listed(repo, monkeypatch):
         return original(path)
 
     monkeypatch.setattr(main, "open", open_later)
-    rows = read_arrow(main, Table("asset/"))
+    rows = frames.read(main, "asset/", "pyarrow")
     assert rows.column("version").to_pylist() == [0] * 5

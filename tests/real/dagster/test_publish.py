@@ -126,10 +126,14 @@ def test_what_is_shown_of_many_changes_is_small(repo):
 
 
 def test_folders_of_any_name_are_drawn():
-    drawn = plot([Folder("<script>&'\"", 1, 0, 0), Folder("é" * 200, 0, 1, 3)])
+    folders = ("<script>&'\"", "é" * 200, "\x1b[31m\x07red")
+    drawn = plot(
+        [Folder(folders[0], 1, 0, 0), Folder(folders[1], 0, 1, 3), Folder(folders[2], 0, 0, 0)]
+    )
     names = texts(drawn)
     assert "<script>&'\"" in names
     assert f"…{'é' * 43}" in names
+    assert "\ufffd[31m\ufffdred" in names
     widths = [rect.get("width") for rect in drawing(drawn).iter(f"{SVG}rect")]
     assert widths[4:] == ["75.0", "75.0", "225.0"]
 

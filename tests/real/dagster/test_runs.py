@@ -140,14 +140,13 @@ def test_a_blocking_check_stops_publishing_and_the_run_is_parked(repo, run, inst
     result = run()
     assert failed_steps(result) == ["right_is_right"]
     assert tree(repo.ref("main")) == {}
-    assert repo.runs.get(KEY).state == "OPEN"
-    ended(defs, instance, result.run_id)
     record = repo.runs.get(KEY)
     assert record.state == "PARKED"
-    assert f"Dagster run {result.run_id} ended failed" in record.reason
+    assert f"Dagster run {result.run_id} failed in right_is_right" in record.reason
     # can be looked at; what waits for the asset of the check was not made
     assert sorted(tree(repo.ref(record.branch))) == ["left/x/data", "right/x/data"]
-    ended(defs, instance, result.run_id)  # sensors may say it twice
+    ended(defs, instance, result.run_id)  # the sensor finds it parked by the hook
+    assert repo.runs.get(KEY) == record
 
 
 def test_executing_a_failed_run_again_resumes_the_parked_branch(repo, run, instance, defs, folder):
@@ -213,7 +212,7 @@ def test_a_re_execution_of_one_that_never_began_resumes(repo, run, instance, fol
         run_config=IN_PROCESS,
         tags={"dagster/partition": "x"},
         reexecution_options=dg.ReexecutionOptions(
-            begun.run_id, step_selection=["both", "graveler_gates", "graveler_publish"]
+            begun.run_id, step_selection=["both", "graveler_publish"]
         ),
     )
     assert result.success
@@ -241,13 +240,63 @@ def test_what_failed_after_publishing_is_executed_again_alone(repo, instance, fo
     assert tree(repo.ref("main")) == whole
 
 
+def test_a_job_that_fails_without_a_daemon_is_parked(repo, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    (folder / "refuse").touch()
+    code = ["-m", "tests.real.dagster.pipelines", "-a", "definitions", "-j", "graveler_job"]
+    tags = ["--tags", '{"dagster/partition": "x"}']
+    given = [sys.executable, "-m", "dagster", "job", "execute", *code, *tags]
+    done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    record = repo.runs.get(KEY)
+    assert record.state == "PARKED"
+    assert "failed in right_is_right" in record.reason
+    assert {"left/x/data", "right/x/data"} == set(tree(repo.ref(record.branch)))
+
+
+def test_a_run_with_steps_left_is_not_parked(repo, resource, instance):
+    @dg.asset
+    def first() -> str:
+        raise ConnectionError("lost")
+
+    @dg.asset
+    def second() -> str:
+        return "kept"
+
+    defs = graveler_definitions([first, second], resource, name="two")
+    result = defs.resolve_job_def("two_job").execute_in_process(
+        instance=instance, raise_on_error=False
+    )
+    assert failed_steps(result) == ["first"]
+    (record,) = repo.runs.list()
+    assert (record.state, record.attempt) == ("PARKED", 1)
+    assert tree(repo.ref(record.branch)) == {"second/data": "kept"}
+
+
+def test_all_assets_picked_by_hand_resume_what_the_job_parked(repo, instance, run, folder, defs):
+    (folder / "refuse").touch()
+    assert not run().success
+    assert repo.runs.get(KEY).state == "PARKED"
+    keys = defs.resolve_asset_graph().materializable_asset_keys
+    catalog = defs.resolve_implicit_global_asset_job_def()
+    result = catalog.execute_in_process(
+        instance=instance, partition_key="x", asset_selection=sorted(keys)
+    )
+    assert result.success
+    record = repo.runs.get(KEY)
+    assert (record.state, record.attempt) == ("PUBLISHED", 2)
+    assert tree(repo.ref("main")) == WHOLE
+    assert [each.key for each in repo.runs.list()] == [KEY]
+
+
 def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run, folder):
     with repo.runs.open(KEY).step("another") as step:
         step.put("forbidden", b"1")
     result = run()
-    assert failed_steps(result) == ["graveler_gates"]
+    assert failed_steps(result) == ["graveler_publish"]
     assert tree(repo.ref("main")) == {}
     checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    assert checks["not_too_much"].asset_key == dg.AssetKey("graveler_publish")
     assert (checks["not_too_much"].passed, checks["is_right"].passed) == (False, True)
     assert checks["not_too_much"].description == "forbidden"
 
@@ -312,12 +361,11 @@ def test_a_canceled_run_is_set_aside(repo, instance, defs, run):
     assert repo.runs.get(KEY).state == "PARKED"
 
 
-def test_a_step_that_outlived_its_run_is_refused(repo, resource, instance, defs, run, folder):
+def test_a_step_that_outlived_its_run_is_refused(repo, resource, instance, run, folder):
     (folder / "refuse").touch()
+    before = repo.runs.open(KEY)
     failed = run()
     zombie = instance.get_run_by_id(failed.run_id)
-    before = resource.run(zombie)
-    ended(defs, instance, failed.run_id)
     with pytest.raises(FencedError, match="is over"):
         resource.run(zombie)
     with pytest.raises(FencedError), before.step("late") as step:

@@ -14,7 +14,7 @@ from dagster_graveler import (
     build_publish_asset,
 )
 from dagster_graveler.resource import forget_runs
-from graveler.errors import BackendUnavailableError, InvalidInputError
+from graveler.errors import InvalidInputError, PermissionDeniedError
 from graveler.lake.shared import close_lakes
 from tests.harness.servers.postgres import guarded_server
 
@@ -123,7 +123,7 @@ def test_assets_and_programs_publish_into_a_lake_of_servers(settings, instance, 
 
 def test_a_wrong_password_is_an_error_that_does_not_show_it(settings, monkeypatch):
     monkeypatch.setenv("TEST_PASSWORD", "other/word")
-    with pytest.raises(BackendUnavailableError, match="password authentication") as error:
+    with pytest.raises(PermissionDeniedError, match="password authentication") as error:
         in_asset(GravelerResource(**settings), lambda it: it.repo())
     assert "other/word" not in str(error.value)
 
@@ -137,6 +137,7 @@ def test_a_wrong_password_is_an_error_that_does_not_show_it(settings, monkeypatc
         ({"lake": "lakes/flights"}, "in its graveler.toml"),
         ({"lake": "s3://bucket/lake"}, "is an object store"),
         ({"user": ""}, "without a login"),
+        ({"lake": "mongo://db/lake"}, "no key-value driver for 'mongo://db/lake': give one of"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings, change, reason):

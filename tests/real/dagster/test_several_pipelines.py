@@ -10,6 +10,7 @@ from dagster._core.remote_origin import (
 
 from dagster_graveler import (
     GravelerIOManager,
+    GravelerResource,
     build_lifecycle_sensors,
     build_publish_asset,
     graveler_definitions,
@@ -226,17 +227,18 @@ def test_checks_without_assets_do_not_hide_what_was_refused(repo, instance, both
     result = pick(both, instance, checks={check})
     assert not result.success
     assert result.get_asset_check_evaluations() == []
-    assert "makes no asset: there is nothing to judge" in output(result, "two_gates")
+    assert "makes no asset: there is nothing to judge" in output(result, "two_gates_bad")
     assert list(repo.runs.list()) == before
 
 
-def test_a_check_reports_that_there_is_nothing_to_judge(instance, both, repo):
+def test_a_check_judges_a_run_that_changes_nothing(instance, both, repo):
     job = both.resolve_job_def("one_job")
     assert job.execute_in_process(instance=instance).success
     again = job.execute_in_process(instance=instance)
     (check,) = again.get_asset_check_evaluations()
     assert check.passed
-    assert check.description == "nothing to judge: the run changes nothing"
+    assert not check.description
+    assert "graveler/seconds" in check.metadata
 
 
 def in_location(run, name):
@@ -285,3 +287,23 @@ def test_assets_of_two_scripts_are_not_one_run(repo, instance, resources):
     assert record.attempt == 2  # the same script goes on
     assert materialize(bad, build_publish_asset("publish", [bad])).success
     assert on_main(repo) == ["bad/data"]
+
+
+def test_outputs_beside_those_of_the_publish_are_refused(repo, instance, resources):
+    @dg.multi_asset(
+        specs=[dg.AssetSpec("good", skippable=True), dg.AssetSpec("bad", skippable=True)],
+        can_subset=True,
+    )
+    def both(context: dg.AssetExecutionContext, graveler: GravelerResource):
+        keys = sorted(context.selected_asset_keys)
+        with graveler.step(context) as step:
+            for key in keys:
+                step.put(f"{key.to_user_string()}/data", b"1")
+        yield from (dg.MaterializeResult(asset_key=key) for key in keys)
+
+    defs = dg.Definitions([both, build_publish_asset("publish", ["good"])], resources=resources)
+    result = pick(defs, instance, "good", "bad", "publish")
+    assert "holds what bad wrote" in output(result, "publish")
+    assert on_main(repo) == []
+    assert pick(defs, instance, "good", "publish").success
+    assert on_main(repo) == ["good/data"]

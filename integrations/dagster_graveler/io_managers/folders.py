@@ -1,0 +1,106 @@
+"""Where assets keep their files: no two assets share a folder."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Final
+
+import dagster as dg
+
+from dagster_graveler.context import partition_folder
+from graveler.errors import InvalidInputError
+from graveler.names import check_path
+
+Names = frozenset[str] | None
+"""The names that one level of a folder's path can have; None for any."""
+
+# no key or partition key has a slash in a level
+_HOUR: Final = tuple(frozenset((f"/{level}",)) for level in ("year", "month", "day", "time"))
+_ASSET: Final = "\0asset"
+_PARTITION: Final = "\0partition"
+
+
+def asset_folder(layout: str, asset: str, partition: str = "") -> str:
+    """Return the folder of an asset or a partition of it; it ends with a slash.
+
+    Raises:
+        InvalidInputError: The layout has other fields, or no partition where one is given.
+    """
+    if partition and "{partition}" not in layout:
+        raise InvalidInputError(
+            f"layout {layout!r} has no {{partition}}, and the asset has partitions, which "
+            "would overwrite each other"
+        )
+    try:
+        path = layout.format(asset=asset, partition=partition)
+    except (KeyError, IndexError, ValueError) as error:
+        raise InvalidInputError(
+            f"layout {layout!r} cannot be filled in ({error}): use {{asset}} and {{partition}}"
+        ) from error
+    return "".join(f"{level}/" for level in path.split("/") if level)
+
+
+def common_folder(layout: str, asset: str, *, partitioned: bool) -> str:
+    """Return the folder of an asset, or the one that holds all of its partitions."""
+    folder = asset_folder(layout, asset, _PARTITION if partitioned else "")
+    before = folder.partition(_PARTITION)[0]
+    return before[: before.rfind("/") + 1]
+
+
+def check_folders(
+    layout: str, assets: Mapping[dg.AssetKey, dg.PartitionsDefinition[str] | None]
+) -> None:
+    """Refuse assets that would write over each other's files.
+
+    Args:
+        layout: Where an asset keeps a partition: ``{asset}/{partition}``.
+        assets: The partitions of each asset, None for an asset without.
+
+    Raises:
+        InvalidInputError: Two assets have a folder in common, or a key or the layout gives none.
+    """
+    levels = {key: _levels(layout, key, definition) for key, definition in assets.items()}
+    for (key, own), (other, theirs) in combinations(levels.items(), 2):
+        if _overlap(own, theirs):
+            raise InvalidInputError(
+                f"assets {key.to_user_string()} and {other.to_user_string()} would keep files in "
+                f"one folder by the layout {layout!r}, and replace each other's: give one of them "
+                "another key, another partition key, or an IO manager with another prefix"
+            )
+
+
+def _levels(
+    layout: str, key: dg.AssetKey, definition: dg.PartitionsDefinition[str] | None
+) -> tuple[Names, ...]:
+    """Return the names of each level of an asset's folders."""
+    levels: list[Names] = []
+    for level in asset_folder(layout, _ASSET, _PARTITION if definition else "").split("/")[:-1]:
+        if level == _ASSET:
+            check_path("/".join(key.path))
+            levels += [frozenset((name,)) for name in key.path]
+        elif level == _PARTITION and definition is not None:
+            levels += _partition_levels(definition)
+        elif _ASSET in level or _PARTITION in level:
+            levels.append(None)
+        else:
+            levels.append(frozenset((level,)))
+    return tuple(levels)
+
+
+def _partition_levels(definition: dg.PartitionsDefinition[str]) -> Sequence[Names]:
+    if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        return _HOUR
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        dimensions = (dimension.partitions_def for dimension in definition.partitions_defs)
+        return [names for dimension in dimensions for names in _partition_levels(dimension)]
+    if isinstance(definition, dg.StaticPartitionsDefinition):
+        keys = definition.get_partition_keys()
+        return [frozenset(partition_folder(definition, key)[:-1] for key in keys)]
+    return [None]
+
+
+def _overlap(left: Sequence[Names], right: Sequence[Names]) -> bool:
+    return len(left) == len(right) and all(map(_meet, left, right))
+
+
+def _meet(left: Names, right: Names) -> bool:
+    return left is None or right is None or bool(left & right)
