@@ -23,6 +23,7 @@ Comments right before a block change this:
 - `<!-- file: NAME -->`: the block is added to that file, in place of being run.
 - `<!-- run: real -->`: the block needs an orchestrator, a JVM or a server. `make test` leaves it
   out; `make test-real` runs the whole page with it.
+- `<!-- shows: FILE -->`: the block is a part of that file of the repository, which other tests run.
 - `<!-- not run: REASON -->`: the block is an illustration. `test_pages.py` counts these.
 
 A comment whose first line is only `python` or `sh` is a block that readers do not see.

@@ -9,7 +9,7 @@ from typing import Literal
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = {"console", "sh", "python", "toml", "yaml", "json", "text"}
 
-Tier = Literal["test", "real", "newcomer", "none"]
+Tier = Literal["test", "real", "newcomer", "shown", "none"]
 
 _PART = re.compile(
     r"^\#+\ (?P<heading>[^\n]+)$"
@@ -18,7 +18,7 @@ _PART = re.compile(
     r"|^<!--\ (?P<hidden>python|sh)\n(?P<code>.*?)^-->$)",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
-_NOTE = re.compile(r"<!-- (?P<name>run|not run|file): (?P<value>.+) -->")
+_NOTE = re.compile(r"<!-- (?P<name>run|not run|shows|file): (?P<value>.+) -->")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Block:
     tier: Tier = "test"
     file: str = ""
     reason: str = ""
+    shows: str = ""
     hidden: bool = False
     output: str | None = None
 
@@ -88,7 +89,8 @@ def _blocks(page: str, text: str) -> Iterator[Block]:
             message = f"{page}:{line}: language {language!r} is none of {sorted(LANGUAGES)}"
             raise ValueError(message)
         notes = _notes(f"{page}:{line}", part["notes"])
-        tier: Tier = notes.get("run") or ("none" if "not run" in notes else "test")  # type: ignore[assignment] # checked by _notes
+        marked: Tier = "none" if "not run" in notes else "shown" if "shows" in notes else "test"
+        tier: Tier = notes.get("run") or marked  # type: ignore[assignment] # checked by _notes
         yield Block(
             page,
             line,
@@ -98,6 +100,7 @@ def _blocks(page: str, text: str) -> Iterator[Block]:
             tier,
             notes.get("file", ""),
             notes.get("not run", ""),
+            notes.get("shows", ""),
             bool(part["hidden"]),
         )
 

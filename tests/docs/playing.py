@@ -22,6 +22,8 @@ from tests.docs.pages import ROOT, Block, Page, Tier
 
 LONGEST_S = 240
 _BIN = Path(sys.executable).parent
+_DBT_BIN = ROOT / ".venv-dbt/bin"  # after the other: it has dbt, and a graveler too
+_EXAMPLES = "docs/examples"
 _END = "--- end of a command, with status"
 _SETTINGS = {"kv", "storage", "s3", "cache", "gates", "splitting", "limits", "links"}
 
@@ -33,6 +35,8 @@ class BlockError(AssertionError):
 def play(page: Page, tier: Tier, folder: Path) -> None:
     """Run the blocks of a page that the tier runs, in order."""
     session = _Session(folder)
+    if any(_EXAMPLES in block.text for block in page.blocks):
+        session.bring_examples()
     try:
         for block in page.of(tier):
             session.run(block)
@@ -60,6 +64,12 @@ class _Session:
         self._shell: _Shell | None = None
         self._python: subprocess.Popen[str] | None = None
         self._ids: dict[str, str] = {}
+
+    def bring_examples(self) -> None:
+        """Let the page find the examples where the repository has them."""
+        link = self._folder / _EXAMPLES
+        link.parent.mkdir()
+        link.symlink_to(ROOT / _EXAMPLES)
 
     def run(self, block: Block) -> None:
         if block.file:
@@ -142,7 +152,7 @@ class _Session:
     @property
     def _environment(self) -> Mapping[str, str]:
         return {
-            "PATH": f"{_BIN}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{_BIN}:{_DBT_BIN}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self._home),
             "USER": "ann",
             "LANG": "C.UTF-8",

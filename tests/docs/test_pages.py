@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.docs.output import bindings, matches
-from tests.docs.pages import pages, parse
+from tests.docs.pages import ROOT, pages, parse
 from tests.docs.playing import BlockError, commands, play
 
 PAGES = pages()
@@ -15,7 +15,6 @@ NOT_RUN = {
     "docs/guides/airflow.md": 9,
     "docs/guides/backups.md": 1,
     "docs/guides/dagster.md": 4,
-    "docs/guides/dbt.md": 1,
     "docs/guides/getting-started.md": 1,
     "docs/guides/ingestion.md": 1,
     "docs/guides/programs.md": 3,
@@ -42,6 +41,19 @@ HIDDEN = {
 )
 def test_the_blocks_of(page, tmp_path):
     play(page, "test", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [block for page in PAGES for block in page.of("shown")],
+    ids=lambda block: block.place,
+)
+def test_a_block_is_in_the_file_that_it_shows(block):
+    file = (ROOT / block.shows).read_text("utf-8")
+    block_lines, file_lines = (
+        "".join(f"{line.strip()}\n" for line in text.splitlines()) for text in (block.text, file)
+    )
+    assert f"\n{block_lines}" in f"\n{file_lines}"
 
 
 def test_no_more_blocks_are_left_out_than_recorded():

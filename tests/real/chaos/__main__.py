@@ -35,7 +35,7 @@ def _parse(arguments: list[str]) -> Namespace:
         "--leash", action="store_true", help="end when the process that started it ends"
     )
     parser.add_argument("--reaper", type=int, default=0, help="not for you")
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 def main(arguments: list[str]) -> int:

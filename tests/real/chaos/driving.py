@@ -14,7 +14,7 @@ from graveler.errors import RunNotFoundError
 from graveler.lake import Repository, RunRecord, RunState
 from tests.real.chaos.faults import write_plan
 from tests.real.chaos.judging import state_of_main
-from tests.real.chaos.plan import Act, Fate, Plan, key_of
+from tests.real.chaos.plan import DISASTERS, Act, Fate, Plan, key_of
 
 RENEW = "next attempt"
 UP_AGAIN = 6.0
@@ -109,8 +109,8 @@ class Chaos(ABC):
         """Do something to a run, or begin its next attempt."""
 
     @abstractmethod
-    def strike(self, deed: str) -> None:
-        """Do something to everybody."""
+    def strike(self, deed: str, during: tuple[Fate, str] | None = None) -> None:
+        """Do something to everybody; `during` is the task that waits for it, if one does."""
 
     @abstractmethod
     def key(self, fate: Fate) -> str:
@@ -226,8 +226,8 @@ class Chaos(ABC):
 
     def _do(self, act: Act, fate: Fate) -> None:
         self.done[act.deed] += 1
-        if act.deed in ("kill scheduler", "kill host"):
-            self.strike(act.deed)
+        if act.deed in DISASTERS:
+            self.strike(act.deed, (fate, act.task))
         else:
             self.act(act, fate)
 

@@ -25,7 +25,7 @@ class Act:
         deed: ``fail task``, ``pass task``, ``fail run``, ``pass run``, ``delete run``,
             ``clear run``, ``clear task``,
             ``clear task alone``, ``cancel run``, ``run again``, ``kill scheduler``,
-            ``kill host``.
+            ``kill worker``, ``kill host``.
         after: The fault that a process of the run has to reach first; "" is when the run is over.
         task: Which.
     """
@@ -143,6 +143,7 @@ AIRFLOW: dict[str, Kind] = {
     "clear one task of a finished run alone": _then("clear task alone"),
     "clear a finished run": _then("clear run"),
     "SIGKILL of the scheduler": _do("kill scheduler", seconds=20),
+    "SIGKILL of a worker and its tasks": _do("kill worker", seconds=20),
     "host death": _do("kill host", seconds=20),
 }
 """Everything that happens to a run of Airflow."""
@@ -167,7 +168,8 @@ DAGSTER: dict[str, Kind] = {
 """Everything that happens to a run of Dagster."""
 
 _TIMED = "dagrun_timeout"
-_SEVERAL = ("kill scheduler", "kill host")
+DISASTERS = {"kill scheduler": 40, "kill worker": 40, "kill host": 100}
+"""What strikes several runs: once in so many hours."""
 
 
 @dataclass(frozen=True)
@@ -213,17 +215,18 @@ def some(kinds: dict[str, Kind], count: int, seed: str) -> Plan:
     What strikes everybody comes on its own, when as many hours are over as the seed decides.
     """
     draw = random.Random(seed)
-    alone = [
-        name
-        for name, kind in kinds.items()
-        if not any(act.deed in _SEVERAL for act in kind("", "")[1]) and name != "nothing"
-    ]
+    deeds = {name: {act.deed for act in kind("", "")[1]} for name, kind in kinds.items()}
+    alone = [name for name in kinds if not deeds[name] & set(DISASTERS) and name != "nothing"]
     bag: list[str] = []
     drawn = []
     for _ in range(count):
         bag = bag or draw.sample(alone, len(alone))
         kind = bag.pop() if draw.random() < 2 / 3 else "nothing"
         drawn.append((kind, draw.choice(STEPS), draw.randrange(2)))
-    strikes = ["kill scheduler"] * max(1, count // 40) + ["kill host"] * max(1, count // 100)
-    disasters = [Disaster(deed, draw.randrange(count * 3 // 4)) for deed in strikes]
+    disasters = [
+        Disaster(deed, draw.randrange(count * 3 // 4))
+        for deed, once_in in DISASTERS.items()
+        if any(deed in done for done in deeds.values())
+        for _ in range(max(1, count // once_in))
+    ]
     return Plan(_fates(kinds, drawn), tuple(sorted(disasters, key=lambda each: each.over)))

@@ -11,7 +11,7 @@ from tests.real.chaos.plan import Fate
 FATE = Fate(datetime(2013, 1, 1, tzinfo=UTC), "exception")
 ROW = Row(
     FATE,
-    ["failed: ingest success, left failed (try 2), close_run success"],
+    ["failed: ingest success, left failed (try 2), close_run failed"],
     ["unchanged"],
     ["parked, attempt 1"],
 )
@@ -24,7 +24,7 @@ AGAIN = Row(
 
 
 def test_a_row_shows_what_ran_main_the_branch_and_what_is_next():
-    first = "**failed**: left failed (try 2), close_run success | unchanged | parked, attempt 1"
+    first = "**failed**: left failed (try 2), close_run failed | unchanged | parked, attempt 1"
     last = "**success**: every task that ran: success; main whole, published, attempt 2"
     assert section("dagster", [AGAIN]).splitlines()[-2] == f"| exception | {first} | {last} |"
     assert section("dagster", [ROW]).splitlines()[-2] == f"| exception | {first} | — |"

@@ -8,7 +8,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import graveler
+from graveler import checks
 from graveler.config import program_environment
+from graveler.errors import GateFailedError
 from graveler.runs.state import RunState
 
 ROOT = Path(__file__).parents[3]
@@ -27,12 +29,11 @@ def repo(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory):
+def build(folder, results):
     """Return what builds the project for an hour with the variables of a step."""
 
-    folder = tmp_path_factory.mktemp("dbt")  # of all tests: dbt parses a project once
-
     def build_in(variables, hour):
+        results.unlink(missing_ok=True)
         return subprocess.run(
             [DBT, "--no-use-colors", "build", "--vars", f"hour: {hour_folder(hour)}"],
             cwd=PROJECT,
@@ -54,6 +55,17 @@ def build(tmp_path_factory):
     return build_in
 
 
+@pytest.fixture(scope="module")
+def results(folder):
+    """The file in which dbt records its results."""
+    return folder / "target/run_results.json"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("dbt")  # of all tests: dbt parses a project once
+
+
 def hour_folder(hour):
     return f"2013/01/01/{hour:02}-00"
 
@@ -71,8 +83,22 @@ def publish(repo, build, hour, rows):
     return done.stdout
 
 
+def publish_behind_gate(repo, build, results, hour, rows):
+    """Run an hour, in which the gate reads what dbt has recorded of its tests."""
+    with repo.run(f"flights {hour:02}:00", gates=checks.dbt_results("dbt/")) as run:
+        with run.step("load") as step:
+            body = "\n".join([HEADER, *rows, ""]).encode()
+            step.put(f"input/{hour_folder(hour)}/flights.csv", body)
+        with run.step("dbt") as step:
+            done = build(step.environment(), hour)
+            assert done.returncode in (0, 1), done.stdout
+            step.put(f"dbt/{hour_folder(hour)}/run_results.json", results)
+
+
 def files(repo, ref="main"):
-    return [entry.path for entry in repo.ref(ref).entries()]
+    """Return the paths of a version, without what dbt records of itself."""
+    entries = repo.ref(ref).entries()
+    return [entry.path for entry in entries if not entry.path.startswith("dbt/")]
 
 
 def files_of(hour):
@@ -85,26 +111,33 @@ def table(repo, path):
     return parquet.read_table(BytesIO(repo.ref("main").get(path))).to_pylist()
 
 
-def test_an_hour_is_stopped_by_a_dbt_test(repo, build):
-    publish(repo, build, 5, HEALTHY)
-    with pytest.raises(RuntimeError, match="FAIL 1 unique_departures_flight"):
-        publish(repo, build, 6, TWICE)
-    publish(repo, build, 7, HEALTHY)
-    assert files(repo) == sorted(files_of(5) + files_of(7))
-    rows = table(repo, files_of(7)[1])
-    assert sorted((row["origin"], row["flights"], row["mean_delay"]) for row in rows) == [
+def test_an_hour_is_stopped_by_a_dbt_test(repo, build, results):
+    publish_behind_gate(repo, build, results, 5, HEALTHY)
+    with (
+        pytest.raises(GateFailedError, match="is stale: dbt wrote it in run 'flights 05:00'"),
+        repo.run("flights 07:00", gates=checks.dbt_results("dbt/")) as run,
+    ):
+        run.put(f"dbt/{hour_folder(7)}/run_results.json", results)  # dbt did not start
+    with pytest.raises(GateFailedError, match="unique_departures_flight: fail: Got 1 result"):
+        publish_behind_gate(repo, build, results, 6, TWICE)
+    assert files(repo) == sorted(files_of(5))
+    record = repo.runs.get("flights 06:00")
+    assert record.state is RunState.PARKED
+    # the rows that failed are on the branch
+    assert f"output/{hour_folder(6)}/departures.parquet" in files(repo, record.branch)
+    rows = record.verdicts[0].facts["results"]
+    assert rows["unique_departures_flight"].startswith("fail: Got 1 result")
+    assert (rows["departures"], rows["delays"]) == ("success", "skipped")
+    publish_behind_gate(repo, build, results, 6, HEALTHY)
+    assert files(repo) == sorted(files_of(5) + files_of(6))
+    published = table(repo, files_of(6)[1])
+    assert sorted((row["origin"], row["flights"], row["mean_delay"]) for row in published) == [
         ("EWR", 1, 4.0),
         ("JFK", 1, 7.0),
     ]
-    record = repo.runs.get("flights 06:00")
-    assert record.state is RunState.PARKED
-    assert files(repo, record.branch)[-1] == max(files_of(5))
-    publish(repo, build, 6, HEALTHY)
-    assert files(repo) == sorted(files_of(5) + files_of(6) + files_of(7))
 
 
 def test_dbt_that_fails_midway_leaves_main_whole(repo, build):
-    publish(repo, build, 5, HEALTHY)
     before = repo.branch("main").head
     with pytest.raises(RuntimeError) as stopped:
         publish(repo, build, 6, WORDS)
@@ -121,6 +154,8 @@ def test_dbt_with_stale_variables_writes_nothing(repo, build):
             variables = step.environment()
         done = build(variables, 5)
     assert done.returncode
+    assert "step 'dbt' of run 'flights 05:00' is not open any more" in done.stdout
+    assert "start the program again with `graveler run exec" in done.stdout
     assert files(repo) == files_of(5)[:1]
 
 

@@ -95,14 +95,32 @@ class AirflowChaos(Chaos):
         except AssertionError as refused:
             self.say(f"{act.deed}: {str(refused)[:200]}")
 
-    def strike(self, deed: str) -> None:
+    def strike(self, deed: str, during: tuple[Fate, str] | None = None) -> None:
+        services = self._airflow.services
+        killed: list[str] = []
         if deed == "kill scheduler":
-            self._airflow.services.kill("scheduler")  # not what it has started
+            services.kill("scheduler")  # not what it has started
+            killed = ["scheduler"]
+        elif deed == "kill worker":
+            killed = [self._worker(during)]
+            services.kill(*killed, whole=True)
         else:
-            self._airflow.services.die()
+            services.die()
         SystemClock().sleep(UP_AGAIN)
-        self._airflow.services.start(*(["scheduler"] if deed == "kill scheduler" else []))
+        services.start(*killed)
         self._airflow.ready(2)
+
+    def _worker(self, task: tuple[Fate, str] | None) -> str:
+        """Return the service that works on a task, or any that works.
+
+        The workers of a LocalExecutor are processes of the scheduler.
+        """
+        homes = self._airflow.services.homes
+        if task is not None:
+            self.over()  # the ids of the runs
+            log = f"logs/*/run_id={self._run_ids[task[0].hour]}/task_id=hours.{task[1]}"
+            return next((name for name, home in homes.items() if [*home.glob(log)]), "scheduler")
+        return next(iter(homes), "scheduler")
 
     def key(self, fate: Fate) -> str:
         return f"{fate.dag} {key_of(fate.hour)}"

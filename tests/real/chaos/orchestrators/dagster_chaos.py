@@ -12,7 +12,7 @@ from tests.real.chaos.orchestrators.dagster_home import make_home
 from tests.real.chaos.plan import Act, Fate, Plan, key_of
 
 _OVER = ("SUCCESS", "FAILURE", "CANCELED")
-_STEPS = ("ingest", "left", "right", "curate", "hours_gates", "hours_publish")
+_STEPS = ("ingest", "left", "right", "curate", "hours_publish")
 _AT_ONCE = 4
 _LONGEST = 240
 """Seconds after which Dagster gives up a run whose processes are gone."""
@@ -110,7 +110,7 @@ class DagsterChaos(Chaos):
         except AssertionError as refused:
             self.say(f"{act.deed}: {str(refused)[:200]}")
 
-    def strike(self, deed: str) -> None:
+    def strike(self, deed: str, during: tuple[Fate, str] | None = None) -> None:
         if deed == "kill scheduler":
             self._dagster.services.kill("daemon", whole=True)
         else:
