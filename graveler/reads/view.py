@@ -142,7 +142,7 @@ class View(RefLike):
     def _entry(self, path: PathText | Entry) -> Entry:
         return path if isinstance(path, Entry) else self.stat(path)
 
-    def paths(self, prefix: PathText) -> Sequence[str]:
+    def uris(self, prefix: PathText) -> Sequence[str]:
         """Return the physical URIs of the files at or below `prefix`, for other programs.
 
         A prefix that is the path of a file gives that file alone.

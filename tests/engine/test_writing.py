@@ -140,8 +140,8 @@ def test_links_copy_nothing_and_are_looked_up(repo):
     linked = main.link("output/part-0.parquet", address=address)
     assert linked.size == info.size
     assert main.get("output/part-0.parquet") == b"spark wrote this"
-    assert list(main.paths("output/")) == [store.uri(address)]
-    assert list(main.paths("output/part-0.parquet")) == [store.uri(address)]
+    assert list(main.uris("output/")) == [store.uri(address)]
+    assert list(main.uris("output/part-0.parquet")) == [store.uri(address)]
     with pytest.raises(ObjectNotFoundError):
         main.link("missing", address="data/missing")
     with pytest.raises(ObjectNotFoundError, match=r"'said'.*'data/missing'"):
@@ -160,7 +160,7 @@ def test_files_of_other_stores_are_linked_by_their_uri(repo, tmp_path):
     entry = main.link("input/raw.csv", address=f"file://{outside}/raw.csv")
     assert entry.size == 3
     assert main.get("input/raw.csv") == b"raw"
-    assert list(main.paths("input/")) == [f"file://{outside}/raw.csv"]
+    assert list(main.uris("input/")) == [f"file://{outside}/raw.csv"]
 
 
 @pytest.mark.parametrize(

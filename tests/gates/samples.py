@@ -98,7 +98,7 @@ def dies_with_children(candidate):
 
 def lake_of(candidate):
     """The folder of the lake that holds a candidate's files."""
-    file = Path(candidate.paths("settled")[0].removeprefix("file://"))
+    file = Path(candidate.uris("settled")[0].removeprefix("file://"))
     return next(folder for folder in file.parents if (folder / "graveler.toml").exists())
 
 
@@ -242,7 +242,7 @@ def reads_anything(candidate):
     assert candidate.before.exists("settled")
     assert [change.path for change in candidate.changes()] == ["large"]
     assert len(list(candidate.entries())) == 2
-    assert candidate.paths("large") == [candidate.uri(candidate.stat("large"))]
+    assert candidate.uris("large") == [candidate.uri(candidate.stat("large"))]
     assert not candidate.restores
     return "no repository" if candidate.repository else ""
 

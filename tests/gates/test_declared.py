@@ -31,7 +31,7 @@ OUTSIDE = {
     "get": lambda c: c.get("u/old"),
     "read": lambda c: c.read("u/old", 0, 1),
     "open": lambda c: c.open("u/old"),
-    "paths": lambda c: c.paths("u/"),
+    "uris": lambda c: c.uris("u/"),
     "changes": lambda c: c.changes("u/"),
     "stats": lambda c: c.stats(),
     "added": lambda c: list(c.added("")),

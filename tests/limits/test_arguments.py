@@ -203,7 +203,7 @@ FACE: Any = {
         "exists": ({}, {"path": TEXT}),
         "get": ({}, {"path": TEXT}),
         "open": ({}, {"path": TEXT}),
-        "paths": ({}, {"prefix": FREE}),
+        "uris": ({}, {"prefix": FREE}),
         "has_below": ({}, {"prefix": FREE}),
         "uri": ({}, {"entry": TEXT}),
     },

@@ -75,7 +75,7 @@ def test_a_link_to_an_own_file_keeps_it_however_it_is_spelled(repo, tmp_path, sp
     assert collect(repo) == 1
     assert main.get("linked") == b"bytes"
     assert main.stat("linked").address == KEY
-    assert list(main.paths("")) == [f"{repo.storage}/{KEY}"]
+    assert list(main.uris("")) == [f"{repo.storage}/{KEY}"]
 
 
 @pytest.mark.parametrize("key", ["data//0a/part-0", "data/./0a/part-0", "data/x/../0a/part-0"])

@@ -128,7 +128,7 @@ def test_runs_that_read_what_it_wrote_are_named_and_no_others(repo):
 
     read("by path", lambda run: run.get("raw/05/x"))
     read("by listing", lambda run: list(run.list("raw/")))
-    read("by paths", lambda run: run.paths("raw/05/"))
+    read("by uris", lambda run: run.uris("raw/05/"))
     read("by view", lambda run: run.view().get("raw/05/y"))
     read("by ref", lambda run: run.view("main").get("raw/05/y"))
     read("told", lambda run: run.reads("raw/05/"))
@@ -149,8 +149,8 @@ def test_runs_that_read_what_it_wrote_are_named_and_no_others(repo):
     named = [
         "by listing",
         "by path",
-        "by paths",
         "by ref",
+        "by uris",
         "by view",
         "in a step",
         "parked",
