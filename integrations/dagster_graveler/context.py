@@ -185,7 +185,7 @@ def window_of(context: RunContext) -> dg.TimeWindow | None:
 def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
     """Return the folder of a partition: ``2013/01/01/05:00/`` (UTC) for a time, else ``<key>/``."""
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        return f"{hour_folder(definition.time_window_for_partition_key(key).start)}/"
+        return f"{hour_folder(definition.start_time_for_partition_key(key))}/"
     if isinstance(definition, dg.MultiPartitionsDefinition):
         keys = definition.get_partition_key_from_str(key).keys_by_dimension
         return "".join(
