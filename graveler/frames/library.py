@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from graveler.errors import InvalidInputError
 from graveler.frames.rows import PartitionRows
 
 if TYPE_CHECKING:
@@ -60,8 +61,17 @@ class ParquetLibrary(FrameLibrary):
 
     @contextmanager
     def parquet(self, frame: Any) -> Iterator[Path]:
-        """Give a local Parquet file of a frame for a ``with`` block."""
+        """Give a local Parquet file of a frame for a ``with`` block.
+
+        Raises:
+            InvalidInputError: Parquet cannot hold the frame.
+        """
         with TemporaryDirectory(prefix="graveler-") as scratch:
             file = Path(scratch) / "data.parquet"
-            self.write_parquet(frame, file)
+            try:
+                self.write_parquet(frame, file)
+            except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's are of these
+                raise InvalidInputError(
+                    f"this frame of {self.name} cannot be a Parquet file: {error}"
+                ) from error
             yield file

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from graveler.errors import InvalidInputError
 from graveler.model import Entry
 from graveler.spark.ports import View, folder_values, partition_columns
 
@@ -22,7 +23,8 @@ def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
         files: At least one file, each with its path below the table's.
 
     Raises:
-        InvalidInputError: The files are not all partitioned by the same columns.
+        InvalidInputError: The files are not all partitioned by the same columns, or one of them is
+            not a Parquet file.
     """
     import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -32,7 +34,10 @@ def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
     for relative, entry in files:
         with view.open(entry) as file:
             whole = pa.BufferReader(file.read())  # a whole read compares the checksum
-        rows = pq.ParquetFile(whole, coerce_int96_timestamp_unit="us").read()
+        try:
+            rows = pq.ParquetFile(whole, coerce_int96_timestamp_unit="us").read()
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"{entry.path}: not a Parquet file: {error}") from error
         tables.append((rows, dict(folder_values(relative))))
     numbers = _number_columns([values for _, values in tables])
     parts = [_with_columns(rows, values, numbers) for rows, values in tables]

@@ -32,7 +32,7 @@ def read(
 
     Args:
         view: A ref, branch, run, step or candidate.
-        path: A file, or a folder: a prefix that ends with ``/``.
+        path: A file, or a folder.
         as_: The type of the frame: ``pandas.DataFrame``, ``polars.DataFrame``,
             ``polars.LazyFrame``, ``pyarrow.Table``, ``pyarrow.RecordBatchReader`` or
             ``pyspark.sql.DataFrame``; or ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"spark"``.

@@ -13,6 +13,7 @@ from graveler.spark.ports import Target
 from graveler.spark.writer import MODES, Mode
 
 _FILE: Final = "data"
+_OTHER_FORMATS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".orc", ".avro", ".xlsx")
 
 
 def write(
@@ -38,7 +39,8 @@ def write(
     Raises:
         AlreadyExistsError: Mode ``error``, and there is something at `path`; or mode ``append``,
             and `path` is a file.
-        InvalidInputError: It is no frame, or an argument is for Spark frames.
+        InvalidInputError: It is no frame, Parquet cannot hold it, `path` names another format, or an
+            argument is for Spark frames.
         MissingDependencyError: A package that the frame needs is not installed.
     """
     path = path_text(path, "path")
@@ -56,6 +58,11 @@ def write(
         raise InvalidInputError(
             f"{path}: {', '.join(sorted(options))}: of Spark frames only, and this one is of "
             f"{library.name}"
+        )
+    if path.endswith(_OTHER_FORMATS):
+        raise InvalidInputError(
+            f"{path}: a frame of {library.name} becomes a Parquet file: give a folder or a path that "
+            f"ends with {SUFFIX}, or `put` the bytes that {library.name} writes in another format"
         )
     file, replaced = _place(target, path, mode)
     with library.parquet(frame) as local:

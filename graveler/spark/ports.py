@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from urllib.parse import unquote
@@ -141,16 +142,14 @@ def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
 
 
 def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Entry]]:
-    """Return the entries of a table's files, of one version, by their paths below it.
+    """Return the entries of a table's files by their paths below it, of one version.
 
-    Raises:
-        ObjectNotFoundError: The path is no folder's, and there is no file.
+    A path without a slash at its end is that of a file if there is one, else of a folder.
     """
     if path and not path.endswith("/"):
-        try:
+        with suppress(ObjectNotFoundError):
             return [(path.rpartition("/")[2], view.stat(path))]
-        except ObjectNotFoundError as error:
-            raise ObjectNotFoundError(f"{error}; a folder's path ends with '/'") from None
+        path = f"{path}/"
     below = ((entry.path.removeprefix(path), entry) for entry in view.entries(path))
     return [
         (name, entry)

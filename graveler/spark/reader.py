@@ -113,7 +113,7 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
 
     Args:
         view: A ref, branch, run, step or candidate.
-        path: A file, or a folder: a prefix that ends with ``/``.
+        path: A file, or a folder.
         format: Spark's name of the file format.
         schema: Columns and types, partition columns among them; with one, an empty folder is
             an empty frame.

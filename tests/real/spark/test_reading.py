@@ -59,10 +59,11 @@ def test_options_and_schema_are_sparks(spark, branch):
     assert rows(frame) == [(1, "x")]
 
 
-def test_a_missing_file_error_explains_the_slash_of_folders(spark, branch):
+def test_a_folder_is_read_without_the_slash_at_its_end(spark, branch):
     csv(branch, "t/a.csv", 1)
-    with pytest.raises(ObjectNotFoundError, match=r"'t'.*ends with '/'"):
-        gspark.read(branch, "t", format="csv", schema="id int", spark=spark)
+    csv(branch, "t2/a.csv", 2)
+    frame = gspark.read(branch, "t", format="csv", schema="id int", spark=spark)
+    assert [row.id for row in frame.collect()] == [1]
 
 
 def test_an_empty_folder_is_an_error(spark, branch):

@@ -161,11 +161,38 @@ def test_arguments_of_spark_frames_are_refused(step):
         step.write(WRITTEN[0], "flights/", mode="replace")
 
 
+def test_a_folder_is_read_by_the_path_it_was_written_to(step):
+    step.write(pl.DataFrame({"n": [1]}), "flights")
+    step.write(pl.DataFrame({"n": [2]}), "flights2")
+    assert step.read("flights", pd.DataFrame)["n"].to_list() == [1]
+    step.put("flights", b"a file has the name of the folder")
+    with pytest.raises(ObjectNotFoundError, match="only flights:"):
+        step.read("flights", pd.DataFrame)
+    assert step.read("flights/", pd.DataFrame)["n"].to_list() == [1]
+
+
+def test_a_file_that_is_not_parquet_is_named(step):
+    step.put("flights/a.parquet", b"no table")
+    with pytest.raises(InvalidInputError, match=r"flights/a\.parquet: not a Parquet file"):
+        step.read("flights/", pd.DataFrame)
+
+
+def test_a_frame_that_parquet_cannot_hold_is_refused(step):
+    for frame in (pd.DataFrame({"a": [1, "x"]}), pd.DataFrame([[1, 2]], columns=["a", "a"])):
+        with pytest.raises(InvalidInputError, match=r"cannot be a Parquet file: .*a"):
+            step.write(frame, "flights/")
+    with pytest.raises(
+        InvalidInputError, match=r"a\.csv: a frame of pandas becomes a Parquet file"
+    ):
+        step.write(WRITTEN[0], "flights/a.csv")
+    assert [entry.path for entry in step.entries("flights/")] == []
+
+
 def test_a_table_without_parquet_files_names_the_others(step):
     step.put("flights/a.csv", b"n\n1\n")
     with pytest.raises(ObjectNotFoundError, match=r"only flights/a\.csv"):
         step.read("flights/", pd.DataFrame)
-    with pytest.raises(ObjectNotFoundError, match="a folder's path ends with '/'"):
+    with pytest.raises(ObjectNotFoundError, match=r"only flights/a\.csv"):
         step.read("flights", pd.DataFrame)
     with pytest.raises(ObjectNotFoundError, match="write it first"):
         step.read("weather/", pd.DataFrame)
