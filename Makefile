@@ -20,7 +20,7 @@ DBT_READY := $(DBT_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench storm torture docs lock clean
-.PHONY: newcomer fuzz chaos-airflow chaos-dagster screenshots
+.PHONY: newcomer fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +93,9 @@ chaos-airflow: $(READY) ## Airflow with Celery, every failure once, then HOURS=2
 chaos-dagster: $(READY) ## the same with Dagster, HOURS=100: about 40 minutes on two cores
 	$(if $(SEED),,$(BIN)/python -m tests.real.chaos dagster --matrix --page $(PAGE))
 	$(BIN)/python -m tests.real.chaos dagster $(or $(HOURS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+reference: $(READY) ## docs/reference/airflow.md, of the docstrings
+	$(BIN)/python tests/real/airflow/programs/reference.py > docs/reference/airflow.md
 
 newcomer: $(READY) ## follow the guides of Airflow and Dagster word for word, in fresh environments; ARGS=airflow
 	$(BIN)/python -m tests.newcomer $(ARGS)

@@ -61,8 +61,8 @@ def graveler_run(
         pool: The pool of the merge; with one slot, runs publish one after the other.
         group_id: The name of the task group; the repository's if not given. It is part of the
             run's key, so that a DAG may have several runs in one repository.
-        **terms: Any of ``into``, ``on_failure``, ``lease``, ``ttl`` and ``graveler_conn_id``; see
-            `OpeningTerms`.
+        **terms: Any of ``into``, ``on_failure``, ``lease``, ``ttl`` and ``graveler_conn_id``, as of
+            `GravelerOpenRunOperator`.
 
     Yields:
         The run, the argument of ``@task.graveler`` functions: the output of

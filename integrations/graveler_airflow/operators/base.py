@@ -134,8 +134,8 @@ class GravelerWritingOperator(GravelerCommittingOperator):
     """Changes files: as a step of a run, or on a branch, in a commit of its own.
 
     Args:
-        run: What ``graveler_run`` gives; or
-        branch: The branch to write and commit to.
+        run: What ``graveler_run`` gives.
+        branch: In place of `run`: the branch to write and commit to.
         **kwargs: The arguments of `GravelerCommittingOperator`: `repo` is the branch's.
     """
 

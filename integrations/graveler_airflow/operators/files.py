@@ -74,8 +74,8 @@ class GravelerDeleteOperator(GravelerWritingOperator):
 
     Args:
         paths: One path, or a list of paths (a template gives a list only in a DAG with
-            ``render_template_as_native_obj=True``); or
-        prefix: all files below it.
+            ``render_template_as_native_obj=True``).
+        prefix: In place of `paths`: all files below it.
         **kwargs: The arguments of `GravelerWritingOperator`: `run`, or `branch` and `repo`.
     """
 

@@ -30,18 +30,7 @@ _INDEX: Final = re.compile(r"_\d+$")
 
 
 class OpeningTerms(TypedDict, total=False):
-    """The terms on which a DAG opens its run.
-
-    Attributes:
-        into: The branch that the run publishes to (``main``).
-        on_failure: ``park`` (the default) keeps the commits of a run that is not published, for
-            the next attempt of the same DAG run and for inspection; ``drop`` removes them.
-        lease: How long the run may be silent, as between two tasks, before it counts as dead. By
-            default it is the connection's, or that of the section ``[graveler]``. Running tasks
-            renew it.
-        ttl: How long a parked run is kept; same default.
-        graveler_conn_id: The connection of the lake.
-    """
+    """The arguments of `GravelerOpenRunOperator` that ``graveler_run`` takes as well."""
 
     into: str
     on_failure: str
@@ -58,11 +47,14 @@ class GravelerOpenRunOperator(GravelerOperator):
     is undone first.
 
     Args:
-        into: As in `OpeningTerms`; so are `on_failure`, `lease` and `ttl`.
+        into: The branch that the run publishes to.
         name: Which run, for a DAG that has several in one repository.
-        on_failure: What happens to a run that is not published.
-        lease: How long the run may be silent before it counts as dead.
-        ttl: How long it is kept once it is parked.
+        on_failure: ``park`` keeps the commits of a run that is not published, for the next attempt
+            of the same DAG run and for inspection; ``drop`` removes them.
+        lease: How long the run may be silent, as between two tasks, before it counts as dead. By
+            default it is the connection's, or that of the section ``[graveler]``. Running tasks
+            renew it.
+        ttl: How long a parked run is kept; same default.
         **kwargs: The arguments of `GravelerOperator`.
     """
 
@@ -358,8 +350,8 @@ class GravelerRollbackOperator(GravelerOperator):
 class GravelerReapOperator(GravelerOperator):
     """Parks runs whose lease is over, and removes parked runs whose time to live is over.
 
-    For a DAG of its own, once an hour: opening a run reaps a few of the others, too, but in a
-    lake in which nobody opens runs, nothing else does. Its XCom lists what was done.
+    For a DAG of its own, once an hour: opening a run reaps a few of the others, too, but a lake in
+    which no run is opened has nothing else. Its XCom lists what was done.
 
     Args:
         **kwargs: The arguments of `GravelerOperator`.

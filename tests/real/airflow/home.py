@@ -93,10 +93,11 @@ class Home:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def ask(self, program: str, *arguments: str | Path) -> Any:
+    def ask(self, program: str, *arguments: str | Path, **variables: str) -> Any:
         """Run one of the programs, which prints JSON on its last line, and return that."""
         file = PROGRAMS / f"{program}.py"
-        return json.loads(self.run(sys.executable, "-P", file, *arguments).splitlines()[-1])
+        printed = self.run(sys.executable, "-P", file, *arguments, **variables)
+        return json.loads(printed.splitlines()[-1])
 
     @contextmanager
     def services(self):
