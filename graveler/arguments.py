@@ -231,14 +231,14 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
     return tuple(text(item, f"{name}[{at}]") for at, item in enumerate(value))
 
 
-def instance(value: Any, name: str, kind: type[T], expected: str) -> T:
-    """Return a value of that type."""
+def instance(value: Any, name: str, kind: type[T] | tuple[type[T], ...], expected: str) -> T:
+    """Return a value of that type, or of one of several."""
     if not isinstance(value, kind):
         raise _wrong(name, value, expected)
     return value
 
 
-def each(value: Any, name: str, kind: type[T], expected: str) -> Iterator[T]:
+def each(value: Any, name: str, kind: type[T] | tuple[type[T], ...], expected: str) -> Iterator[T]:
     """Return the values of an iterable, each checked when it is reached."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise _wrong(name, value, f"several of {expected}, as in a list")

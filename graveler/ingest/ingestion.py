@@ -33,7 +33,7 @@ from graveler.repository.merges import check_strategy
 from graveler.retries import retry
 from graveler.runs.record import Refusal
 
-_POLICIES: Final = ("hold", "quarantine")
+POLICIES: Final = ("hold", "quarantine")
 
 
 class Ingestion:
@@ -60,7 +60,7 @@ class Ingestion:
         gates: Iterable[Gate | Check] | Gate | Check = (),
         on_refusal: str = "hold",
     ) -> None:
-        into, on_refusal = text(into, "into"), choice(on_refusal, "on_refusal", _POLICIES)
+        into, on_refusal = text(into, "into"), choice(on_refusal, "on_refusal", POLICIES)
         branch = text(branch, "branch")
         if check_branch(branch) == into:
             raise InvalidInputError(

@@ -1,6 +1,7 @@
 """A whole pipeline of assets around a graveler run, in one call."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
@@ -17,8 +18,11 @@ from dagster_graveler.lifecycle import (
 from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS, build_publish_asset
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
+from graveler.arguments import each, instance, optional, text
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
+
+_MANAGERS: Final = (dg.IOManagerDefinition, dg.ConfigurableIOManagerFactory)
 
 
 @disable_dagster_warnings()  # of beta and preview APIs, which are used here
@@ -64,6 +68,10 @@ def graveler_definitions(  # noqa: PLR0913 - all but the first two have a defaul
         InvalidInputError: There is no asset that a run makes, two keep files in one folder, or they
             cannot be in one run: they have different partitions or backfill policies.
     """
+    text(name, "name")
+    instance(graveler, "graveler", GravelerResource, "a GravelerResource")
+    optional(instance, io_manager, "io_manager", kind=_MANAGERS, expected="an IO manager")
+    assets = list(each(assets, "assets", (dg.AssetsDefinition, dg.AssetSpec), "assets"))
     made = [
         asset for asset in assets if isinstance(asset, dg.AssetsDefinition) and asset.is_executable
     ]

@@ -46,6 +46,8 @@ def graveler_gates(
         InvalidInputError: Two gates have the same name as checks, which allow fewer characters.
     """
     checks = as_checks(gates)
+    if not checks:
+        raise InvalidInputError(f"{name!r} has no gates: give at least one")
 
     def judge(
         context: dg.AssetCheckExecutionContext, graveler: GravelerResource

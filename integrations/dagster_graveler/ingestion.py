@@ -17,8 +17,10 @@ from dagster_graveler.context import step_metadata
 from dagster_graveler.display import as_value, change_metadata, final_failure
 from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
+from graveler.arguments import branch_text, choice, instance, optional
 from graveler.gates.gate import Check, Gate
 from graveler.ingest import HourState, Tick
+from graveler.ingest.ingestion import POLICIES
 from graveler_common.history import changes_of, tick_row
 
 if TYPE_CHECKING:
@@ -55,6 +57,10 @@ def build_ingest_asset(  # noqa: PLR0913 - all have a default
         group_name: Dagster's group.
         pool: Dagster's pool.
     """
+    branch_text(branch, "branch")
+    choice(on_refusal, "on_refusal", POLICIES)
+    timed = dg.TimeWindowPartitionsDefinition
+    optional(instance, partitions_def, "partitions_def", kind=timed, expected="partitions of time")
     gates = tuple(gates)
 
     @dg.asset(

@@ -16,6 +16,7 @@ from dagster._core.snap import ExecutionPlanSnapshot
 
 from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.resource import GravelerResource
+from graveler.arguments import count, each, optional
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
 from graveler.gates.gate import Check, Gate
 from graveler.lake import Run, RunState
@@ -48,7 +49,8 @@ def build_lifecycle_sensors(
         minimum_interval_seconds: Seconds between two evaluations; Dagster's default if not given.
     """
     gates = tuple(gates)
-    ours = None if assets is None else frozenset(assets)
+    optional(count, minimum_interval_seconds, "minimum_interval_seconds")
+    ours = None if assets is None else frozenset(each(assets, "assets", dg.AssetKey, "asset keys"))
 
     def watch(status: dg.DagsterRunStatus, ending: str, does: str) -> dg.SensorDefinition:
         @dg.run_status_sensor(
@@ -151,6 +153,7 @@ def build_reaper_sensor(
         name: The sensor's name.
         minimum_interval_seconds: Seconds between two evaluations.
     """
+    count(minimum_interval_seconds, "minimum_interval_seconds")
 
     @dg.sensor(
         name=name,

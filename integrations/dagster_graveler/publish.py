@@ -17,14 +17,17 @@ from dagster_graveler.display import (
 from dagster_graveler.gates import as_checks, check_results, check_specs
 from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.resource import GravelerResource
+from graveler.arguments import each
 from graveler.errors import (
     GateFailedError,
+    InvalidInputError,
     MergeConflictError,
     RefNotFoundError,
     RunStateError,
 )
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import PublishResult, Run
+from graveler.repository.merges import check_strategy
 from graveler_common.history import changes_of
 
 PUBLISH_POOL: Final = "graveler_publish"
@@ -75,12 +78,16 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         automation_condition: When Dagster requests it; by default in every run that it requests
             for any of `deps`, so that assets with conditions of their own are published.
     """
+    check_strategy(strategy)
+    deps = list(each(deps, "deps", (dg.AssetKey, str, dg.AssetsDefinition), "assets"))
+    if not deps:
+        raise InvalidInputError(f"{name!r} publishes no assets: give them as `deps`")
     judged = as_gates(gates)
     shown = as_checks(judged if checks is None else checks)
 
     @dg.asset(
         name=name,
-        deps=list(deps),
+        deps=deps,
         partitions_def=partitions_def,
         group_name=group_name,
         description="The run's branch, published: the target holds it as of the commit shown.",

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import dagster as dg
 from dagster import DagsterRun, OutputContext
+from pydantic import model_validator
 
 from dagster_graveler.context import (
     MAIN,
@@ -25,8 +26,11 @@ from dagster_graveler.context import (
 )
 from dagster_graveler.guards import check_resume
 from dagster_graveler.pipes import pack, start_step
+from dagster_graveler.settings import Checks, check_settings
+from graveler.arguments import choice, text
 from graveler.errors import InvalidInputError, RefNotFoundError, RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
+from graveler.names import check_branch, check_repository
 from graveler.privacy import is_uri
 from graveler_common.lakes import shared_lake
 from graveler_common.settings import kv_uri, lake_settings, settings_location
@@ -59,6 +63,27 @@ class GravelerS3(dg.Config):
     role_arn: str = ""
     external_id: str = ""
     path_style: str = ""
+
+
+def _positive(value: Any, name: str) -> None:
+    if isinstance(value, int | float) and value <= 0:
+        raise InvalidInputError(f"{name}={value}: give a number above 0")
+
+
+def _page_of_commit(value: str, name: str) -> None:
+    if value and "{commit}" not in value:
+        raise InvalidInputError(f"{name}={value!r}: write {{commit}} for the commit's id")
+
+
+_CHECKS: Final[Checks] = {
+    "lake": text,
+    "repository": lambda value, _: check_repository(value),
+    "into": lambda value, name: check_branch(text(value, name)),
+    "on_failure": lambda value, name: choice(value, name, ("park", "drop")),
+    "lease_seconds": _positive,
+    "ttl_days": _positive,
+    "commit_url": _page_of_commit,
+}
 
 
 class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it has no value but itself
@@ -101,6 +126,11 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
     s3: GravelerS3 = GravelerS3()
     cache: str = ""
     no_progress_seconds: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check(cls, given: Any) -> Any:
+        return check_settings(cls, given, _CHECKS)
 
     @property
     def location(self) -> str:

@@ -8,6 +8,7 @@ import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
 
 from dagster_graveler.resource import GravelerResource
+from graveler.arguments import duration, each, prefix_text, text
 from graveler.clock import SystemClock
 from graveler.errors import InvalidInputError
 from graveler.lake import Repository
@@ -39,6 +40,8 @@ def build_source_asset(
         automation_condition: When Dagster observes it, as
             ``dg.AutomationCondition.on_cron("*/5 * * * *")``.
     """
+    prefix_text(prefix, "prefix")
+    text(ref, "ref", empty=True)
 
     def observe(context: dg.AssetExecutionContext, graveler: GravelerResource) -> dg.ObserveResult:
         repository = graveler.repo()
@@ -88,8 +91,10 @@ def build_freshness_checks(
     Raises:
         InvalidInputError: `within` is not positive, or there is no asset.
     """
-    if within <= timedelta():
-        raise InvalidInputError(f"within is {within}: give a positive time, as timedelta(hours=2)")
+    duration(within, "within", zero=False)
+    prefix_text(prefix, "prefix")
+    text(ref, "ref", empty=True)
+    assets = list(each(assets, "assets", (dg.AssetKey, str), "asset keys"))
     if not assets:
         raise InvalidInputError("freshness checks need at least one asset that shows them")
     specs = [dg.AssetCheckSpec("graveler_freshness", asset=asset) for asset in assets]

@@ -7,7 +7,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dagster_graveler.context import OP_OUTPUTS, output_name, partition_folder
 from dagster_graveler.io_managers.folders import asset_folder, check_folders, common_folder
@@ -27,17 +27,46 @@ from dagster_graveler.io_managers.handlers import (
 )
 from dagster_graveler.io_managers.lineage import LINEAGE, derived_lineage, keep_input
 from dagster_graveler.resource import GravelerResource
+from dagster_graveler.settings import Checks, check_settings
+from graveler.arguments import choice
 from graveler.errors import InvalidInputError
 from graveler.frames.libraries import NAMES, library_named, library_of
 from graveler.frames.library import TYPE
 from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run
+from graveler.names import check_path
+from graveler.spark.writer import MODES
 
 _SHOWN: Final = 20
 _MISSING: Final = "allow_missing_partitions"
 _COLUMN: Final = "partition_expr"
 HANDLERS: Final = (*NAMES, "bytes", "text")
 """The names of graveler's handlers that ``load_as`` may choose."""
+
+
+def _check_prefix(value: str, name: str) -> None:
+    if value and not value.endswith("/"):
+        raise InvalidInputError(
+            f"{name}={value!r} is the beginning of all paths, as {f'{value}flights/'!r}: give "
+            f"{f'{value}/'!r}"
+        )
+    check_path(f"{value}file")
+
+
+def _check_layout(value: str, name: str) -> None:
+    partition = "partition" if "{partition}" in value else ""
+    check_path(f"{asset_folder(value, 'asset', partition)}{name}")
+
+
+def _check_name(value: str, name: str) -> None:
+    choice(value, name, HANDLERS)
+
+
+_CHECKS: Final[Checks] = {
+    "mode": lambda value, name: choice(value, name, MODES),
+    "prefix": _check_prefix,
+    "layout": _check_layout,
+}
 
 
 class GravelerIOManager(dg.ConfigurableIOManager):
@@ -85,6 +114,12 @@ class GravelerIOManager(dg.ConfigurableIOManager):
     file_format: str = "parquet"
     partition_by: list[str] = Field(default_factory=list)
     options: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check(cls, given: Any) -> Any:
+        own = cls.type_handlers is not GravelerIOManager.type_handlers
+        return check_settings(cls, given, _CHECKS if own else {**_CHECKS, "load_as": _check_name})
 
     def type_handlers(self) -> Sequence[TypeHandler]:
         """Return handlers of more types; they are tried before graveler's own."""

@@ -10,6 +10,7 @@ from typing import Final
 import dagster as dg
 
 from dagster_graveler.resource import GravelerResource
+from graveler.arguments import branch_text, count, duration
 from graveler.clock import SystemClock
 from graveler.config import environment
 from graveler.errors import InvalidInputError, RefNotFoundError
@@ -35,6 +36,7 @@ def deployment_branch(pattern: str = "pr-{n}", *, production: str = "main") -> s
             not publish to production.
     """
     _compile(pattern)
+    branch_text(production, "production")
     if environment(_IS_BRANCH, "0") != "1":
         return production
     number = environment(_PULL_REQUEST, "")
@@ -76,6 +78,13 @@ def build_branch_sensor(  # noqa: PLR0913 - all but the first have a default
     Raises:
         InvalidInputError: The pattern has no ``{n}``, or fits `source`.
     """
+    if not callable(pull_requests):
+        raise InvalidInputError(
+            f"pull_requests={pull_requests!r}: give a function that returns the open ones"
+        )
+    branch_text(source, "source")
+    duration(keep, "keep")
+    count(minimum_interval_seconds, "minimum_interval_seconds")
     fits = _compile(pattern)
     if fits.fullmatch(source):
         raise InvalidInputError(

@@ -14,7 +14,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 
 from dagster_graveler.context import keys_of_window, read_window
 from dagster_graveler.resource import GravelerResource
-from graveler.errors import NotFoundError, RunNotFoundError
+from graveler.arguments import count, instance, optional, prefix_text, text
+from graveler.errors import InvalidInputError, NotFoundError, RunNotFoundError
 from graveler.ingest import INGEST, file_hours
 from graveler.lake import Repository
 from graveler.model import Commit
@@ -22,6 +23,7 @@ from graveler_common.history import commits_after, has_changed
 
 _HOUR: Final = re.compile(r"(?<![0-9])([0-9]{4})/([0-9]{2})/([0-9]{2})/([0-9]{2}):([0-9]{2})/")
 _DATA_VERSION: Final = "dagster/data_version"
+_JOBS: Final = (dg.JobDefinition, UnresolvedAssetJobDefinition)
 _MOST_PATHS: Final = 50_000
 
 
@@ -61,6 +63,16 @@ def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
         minimum_interval_seconds: Seconds between two evaluations.
         default_status: Whether the sensor is on by default.
     """
+    if job is None and asset is None:
+        raise InvalidInputError(
+            f"commit sensor {name!r} has neither a job to start nor an asset to report on: give one"
+        )
+    optional(instance, job, "job", kind=_JOBS, expected="a job")
+    prefix_text(prefix, "prefix")
+    text(ref, "ref", empty=True)
+    text(since, "since", empty=True)
+    count(limit, "limit", least=1)
+    count(minimum_interval_seconds, "minimum_interval_seconds")
 
     @dg.sensor(
         name=name,

@@ -150,19 +150,15 @@ def test_a_layout_puts_the_hour_first(repo, resource, materialize):
     assert paths(repo) == ["input/2013/01/01/05:00/raw/events/data"]
 
 
-@pytest.mark.parametrize(
-    ("layout", "message"),
-    [("{asset}", "has no {partition}"), ("{partition}/{unknown}", "cannot be filled in")],
-)
-def test_a_layout_that_would_lose_data_is_refused(repo, resource, materialize, layout, message):
+def test_a_layout_that_would_lose_data_is_refused(repo, resource, materialize):
     @dg.asset(partitions_def=hours)
     def events() -> bytes:
         return b"1"
 
-    with pytest.raises(InvalidInputError, match=message):
+    with pytest.raises(InvalidInputError, match=r"has no \{partition\}"):
         materialize(
             [events],
-            GravelerIOManager(graveler=resource, layout=layout),
+            GravelerIOManager(graveler=resource, layout="{asset}"),
             partition_key=HOURS[0],
         )
     assert paths(repo) == []

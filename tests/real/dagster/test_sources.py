@@ -85,7 +85,7 @@ def test_freshness_is_that_of_the_branch(repo, resource, instance):
 
 
 def test_freshness_checks_that_could_not_tell_are_refused():
-    with pytest.raises(InvalidInputError, match="positive"):
+    with pytest.raises(InvalidInputError, match="above 0"):
         build_freshness_checks(["made"], prefix="input/", within=timedelta())
     with pytest.raises(InvalidInputError, match="at least one asset"):
         build_freshness_checks([], prefix="input/", within=timedelta(hours=1))

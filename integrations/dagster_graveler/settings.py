@@ -1,0 +1,30 @@
+"""Settings of resources, checked when they are made: an unknown or a foolish one is refused."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import dagster as dg
+
+from graveler.errors import InvalidInputError
+
+Checks = Mapping[str, Callable[[Any, str], object]]
+"""For a setting, what takes a value and its name, and raises InvalidInputError."""
+
+
+def check_settings(kind: type[Any], given: Any, checks: Checks) -> Any:
+    """Return the settings that are given.
+
+    Those that a ``dg.EnvVar`` holds are checked by the run, which makes the resource again.
+
+    Raises:
+        InvalidInputError: One is unknown, or its check refuses it.
+    """
+    known = kind.model_fields
+    if unknown := sorted(given.keys() - known.keys()):
+        raise InvalidInputError(
+            f"{', '.join(unknown)}: no such setting of {kind.__name__}: it has {', '.join(known)}"
+        )
+    for name in checks.keys() & given.keys():
+        if not isinstance(given[name], dg.EnvVar | Mapping):
+            checks[name](given[name], name)
+    return given

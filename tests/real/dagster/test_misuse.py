@@ -1,0 +1,120 @@
+"""Arguments that make no sense are refused when definitions load, not by the first run."""
+
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+import dagster_graveler as integration
+from graveler import checks
+
+hours = dg.HourlyPartitionsDefinition("2013-01-01-00:00")
+RESOURCE = {"lake": "lake", "repository": "flights"}
+
+
+@dg.asset(partitions_def=hours)
+def flights() -> bytes:
+    return b""
+
+
+def resource(**given):
+    return integration.GravelerResource(**{**RESOURCE, **given})
+
+
+def manager(**given):
+    return integration.GravelerIOManager(graveler=resource(), **given)
+
+
+def define(assets=(flights,), graveler=None, **given):
+    return integration.graveler_definitions(assets, graveler or resource(), **given)
+
+
+def commit_sensor(**given):
+    return integration.build_commit_sensor("commits", **given)
+
+
+def branch_sensor(pull_requests=list, **given):
+    return integration.build_branch_sensor(pull_requests, **given)
+
+
+def freshness(assets=("flights",), within=timedelta(hours=1), **given):
+    return integration.build_freshness_checks(assets, within=within, prefix="flights/", **given)
+
+
+JOB = dg.define_asset_job("job", selection=[flights])
+WRONG = [
+    (resource, {"lake": ""}, "lake=''"),
+    (resource, {"repository": "W W"}, "'W W'"),
+    (resource, {"into": ""}, "into=''"),
+    (resource, {"into": "../x<script>"}, "'../x<script>'"),
+    (resource, {"lease_minutes": 5}, "lease_minutes: no such setting"),
+    (resource, {"on_failure": "explode"}, "on_failure='explode': give one of park, drop"),
+    (resource, {"lease_seconds": 0}, "lease_seconds=0"),
+    (resource, {"ttl_days": -1}, "ttl_days=-1"),
+    (resource, {"commit_url": "https://x"}, "{commit}"),
+    (manager, {"mode": "merge"}, "mode='merge': give one of append, overwrite, error"),
+    (manager, {"load_as": "duckdb"}, "load_as='duckdb'"),
+    (manager, {"layout": "{asset}/{hour}"}, "use {asset} and {partition}"),
+    (manager, {"layout": "../{asset}"}, "'../asset"),
+    (manager, {"prefix": "/out/"}, "'/out/"),
+    (manager, {"prefix": "out"}, "give 'out/'"),
+    (manager, {"options": {}, "formats": "csv"}, "formats: no such setting"),
+    (define, {"assets": "flights"}, "assets='flights'"),
+    (define, {"graveler": "lake"}, "a GravelerResource"),
+    (define, {"io_manager": "io"}, "an IO manager"),
+    (define, {"name": ""}, "name=''"),
+    (define, {"gates": "no_empty"}, "no gate"),
+    (commit_sensor, {}, "neither a job"),
+    (commit_sensor, {"job": "job"}, "job='job'"),
+    (commit_sensor, {"job": JOB, "limit": 0}, "limit=0"),
+    (commit_sensor, {"job": JOB, "ref": 5}, "ref=5"),
+    (commit_sensor, {"job": JOB, "minimum_interval_seconds": -5}, "minimum_interval_seconds=-5"),
+    (branch_sensor, {"pull_requests": [1]}, "pull_requests=[1]"),
+    (branch_sensor, {"keep": timedelta(days=-1)}, "keep="),
+    (branch_sensor, {"source": ""}, "source=''"),
+    (branch_sensor, {"minimum_interval_seconds": -1}, "minimum_interval_seconds=-1"),
+    (freshness, {"assets": "flights"}, "assets='flights'"),
+    (freshness, {"within": 3600}, "within=3600"),
+    (freshness, {"ref": 5}, "ref=5"),
+    (integration.build_source_asset, {"key": "raw", "prefix": 5}, "prefix=5"),
+    (integration.build_ingest_asset, {"on_refusal": "drop"}, "one of hold, quarantine"),
+    (integration.build_ingest_asset, {"branch": ""}, "branch=''"),
+    (
+        integration.build_ingest_asset,
+        {"partitions_def": dg.StaticPartitionsDefinition(["a"])},
+        "partitions of time",
+    ),
+    (integration.build_publish_asset, {"name": "p", "deps": []}, "no assets"),
+    (integration.build_publish_asset, {"name": "p", "deps": "flights"}, "deps='flights'"),
+    (
+        integration.build_publish_asset,
+        {"name": "p", "deps": [flights], "strategy": "ours"},
+        "strategy 'ours'",
+    ),
+    (integration.deployment_branch, {"production": ""}, "production=''"),
+    (integration.graveler_gates, {"gates": [], "asset": "flights"}, "no gates"),
+    (integration.build_lifecycle_sensors, {"assets": "flights"}, "assets='flights'"),
+    (
+        integration.build_lifecycle_sensors,
+        {"minimum_interval_seconds": -1},
+        "minimum_interval_seconds=-1",
+    ),
+    (integration.build_reaper_sensor, {"minimum_interval_seconds": -1}, "minimum_interval_seconds"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "message"), WRONG, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_a_foolish_argument_is_refused(function, given, message):
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011 - its words are compared below
+        function(**given)
+    assert message in str(refusal.value)
+
+
+def test_settings_from_the_environment_are_read_by_the_run():
+    with_variables = resource(
+        lake=dg.EnvVar("LAKE"), repository=dg.EnvVar("REPOSITORY"), into=dg.EnvVar("TARGET")
+    )
+    assert with_variables.repository == dg.EnvVar("REPOSITORY")
+    define(graveler=with_variables, gates=[checks.row_count("flights/")])
