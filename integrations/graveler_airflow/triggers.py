@@ -60,7 +60,8 @@ class LakeTrigger(BaseEventTrigger):
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
         """Render the templates of a task that starts in the triggerer; Airflow calls it."""
-        super().render_template_fields(context, jinja_env)
+        one: Any = _PullsOne(context["ti"])
+        super().render_template_fields({**context, "ti": one, "task_instance": one}, jinja_env)
         self.begin(context)
 
     def begin(self, context: Context) -> None:
@@ -335,6 +336,23 @@ class GravelerIngestTrigger(LakeTrigger):
     def look(self, repository: Repository) -> dict[str, Any] | None:
         """Return the hour and the commit, or None until it is published."""
         return published_hour(repository, self.branch, self.into, self.hour)
+
+
+class _PullsOne:
+    """A task instance whose ``xcom_pull`` asks for the value of a task that is not mapped.
+
+    Airflow's own asks for the values of all indexes if it is given none. The triggerer does not
+    know that request, and leaves it without an answer: the trigger would never begin to wait.
+    """
+
+    def __init__(self, ti: Any) -> None:
+        self._ti = ti
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ti, name)
+
+    def xcom_pull(self, *args: Any, **kwargs: Any) -> Any:
+        return self._ti.xcom_pull(*args, **{"map_indexes": -1, **kwargs})
 
 
 def _is_final(error: Exception) -> bool:

@@ -38,3 +38,18 @@ with DAG("starting", schedule=None):
     }
     GravelerCommitSensor(task_id="commit", prefix="{{ dag.dag_id }}/", **begun)
     GravelerObjectSensor(task_id="file", prefix="{{ dag_run.dag_id }}/1", **begun)
+
+    @task
+    def folder():
+        return "starting/"
+
+    named = GravelerObjectSensor(
+        task_id="named", prefix="{{ ti.xcom_pull(task_ids='folder') }}", **begun
+    )
+
+    @task
+    def read_named(found):
+        Path(Variable.get("marks"), "named").write_text("\n".join(found["paths"]))
+
+    folder() >> named
+    read_named(named.output)

@@ -4,6 +4,9 @@ import pytest
 
 import graveler
 
+STARTING = ("commit", "file", "named")
+"""The sensors of the DAG `starting`."""
+
 
 @pytest.fixture(scope="module")
 def reported(airflow, home, lake_of_the_module):
@@ -34,12 +37,12 @@ def reported(airflow, home, lake_of_the_module):
         start_id = airflow.trigger("starting")
 
         def started():
-            return {state for state, _ in airflow.tasks("starting", start_id).values()} == {
-                "deferred"
-            }
+            tasks = airflow.tasks("starting", start_id)
+            return {tasks[name][0] for name in STARTING} == {"deferred"}
 
         airflow.wait(started, "the sensors to start in the triggerer")
         processes = airflow.processes("starting", start_id)
+        in_workers = {name: processes[name] for name in STARTING}
         lake.create_repository("watched")
         for number in range(3):
             commit(f"input/{number}")
@@ -51,7 +54,7 @@ def reported(airflow, home, lake_of_the_module):
     with home.service("triggerer"):
         airflow.wait(all_told, "six events")
         states = airflow.finished("waiting")
-    return made, events(), states, (processes, ended)
+    return made, events(), states, (in_workers, ended)
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,10 @@ def test_a_deferred_task_resumes_for_a_commit_missed_meanwhile(reported, home):
 
 
 def test_a_sensor_can_start_and_wait_without_a_worker(reported):
-    *_, (processes, ended) = reported
-    assert processes == {"commit": None, "file": None}
+    *_, (in_workers, ended) = reported
+    assert in_workers == dict.fromkeys(STARTING)
     assert list(ended.values()) == ["success"]
+
+
+def test_what_a_sensor_waits_for_may_come_from_an_xcom(reported, home):
+    assert (home.marks / "named").read_text() == "starting/1"
