@@ -82,6 +82,10 @@ def test_no_commit_is_lost_while_the_lake_is_away(results):
     assert results["outage"] == ["adds after the outage"]
 
 
+def test_a_task_waits_through_an_outage_of_the_lake(results):
+    assert results["outage of a task"] == [["after the outage"]]
+
+
 def test_an_outage_of_weeks_is_waited_through(results):
     assert results["long outage"] == "waits"
 

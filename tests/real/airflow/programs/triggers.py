@@ -180,7 +180,11 @@ async def outages(flights: Repository, folder: Path):
         mounted.replace(folder)  # at one stroke: it is away, or it is there
         commit(flights, "after the outage")
 
-    yield "outage", await messages(watcher(), 1, back_again)
+    kwargs: dict[str, Any] = {"poll_interval": FAST, "graveler_conn_id": "watched"}
+    waiting = watch(GravelerObjectTrigger("flights", "after the outage", **kwargs), 1)
+    reported, (files, _) = await asyncio.gather(messages(watcher(), 1, back_again), waiting)
+    yield "outage", reported
+    yield "outage of a task", [event["paths"] for event in files]
     patient = watcher()
     patient._failures = 100_000
     try:
