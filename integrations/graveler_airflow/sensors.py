@@ -143,6 +143,8 @@ class GravelerCommitSensor(LakeSensor):
     processes every commit once: ``repo.diff(since, to)`` is what they changed, and ``to`` is the
     next ``since``. It follows first parents: a published run is one commit.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelercommitsensor``.
+
     Args:
         ref: A branch, or any ref expression.
         prefix: Only commits that changed something below it.
@@ -174,6 +176,8 @@ class GravelerObjectSensor(LakeSensor):
 
     Read from that commit (``repo.ref(found["commit"])``): it does not show later changes. Of a
     branch, committed files count.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelerobjectsensor``.
 
     Args:
         prefix: The beginning of their paths; a whole path is one, too.
@@ -210,6 +214,8 @@ class GravelerIngestSensor(LakeSensor):
 
     An hour without files counts as published, with the ``commit`` None, unless it is held behind
     an earlier one. The sensor waits for an hour that is held or in quarantine.
+
+    How to use it: ``docs/guides/airflow-operators.md#graveleringestsensor``.
 
     Args:
         branch: The ingestion branch.

@@ -17,6 +17,8 @@ class GravelerCreateBranchOperator(GravelerOperator):
 
     It succeeds if the branch exists at the source's commit, as an earlier try left it.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelercreatebranchoperator``.
+
     Args:
         branch: The branch's name.
         source: The ref that it begins at.
@@ -52,6 +54,8 @@ class GravelerCreateBranchOperator(GravelerOperator):
 class GravelerDeleteBranchOperator(GravelerOperator):
     """Deletes a branch and what is staged on it; its commits stay.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelerdeletebranchoperator``.
+
     Args:
         branch: The branch's name.
         missing_ok: Succeed if there is no such branch. A retry always does.
@@ -79,6 +83,8 @@ class GravelerMergeOperator(GravelerCommittingOperator):
 
     Not for a run's branch, which reaches its target by publishing. A retry finds the merge of an
     earlier try; a conflict is a failure without a retry.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelermergeoperator``.
 
     Args:
         source: A ref.
@@ -118,6 +124,8 @@ class GravelerTagOperator(GravelerOperator):
 
     A tag does not move: the task succeeds if the tag names that commit already, and fails if it
     names another one.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelertagoperator``.
 
     Args:
         tag: The tag's name.

@@ -20,6 +20,8 @@ class GravelerCommitOperator(GravelerCommittingOperator):
     A retry that finds nothing staged returns the commit of an earlier try. The commit names the
     DAG, the run, the task and the try.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelercommitoperator``.
+
     Args:
         branch: The branch's name.
         message: The commit's message.
@@ -67,6 +69,8 @@ class GravelerRevertOperator(GravelerCommittingOperator):
     """Reverts the changes of a commit, by a new commit; its XCom is the new commit's id.
 
     For a published run use `GravelerRollbackOperator`, which lists the runs that have read it.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelerrevertoperator``.
 
     Args:
         commit: A ref: the commit to revert.

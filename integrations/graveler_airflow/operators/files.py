@@ -15,6 +15,8 @@ from graveler_airflow.operators.base import GravelerWritingOperator
 class GravelerLinkOperator(GravelerWritingOperator):
     """Links files of a store into the tree; no byte is copied.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelerlinkoperator``.
+
     Args:
         source: A folder, as ``s3://bucket/landing/2013/01/01/05/``, ``file:///folder/`` or a
             path: all files below it. It must lie in a place that the repository may link to
@@ -71,6 +73,8 @@ class GravelerLinkOperator(GravelerWritingOperator):
 
 class GravelerDeleteOperator(GravelerWritingOperator):
     """Deletes files from the tree; earlier commits keep them.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelerdeleteoperator``.
 
     Args:
         paths: One path, or a list of paths (a template gives a list only in a DAG with

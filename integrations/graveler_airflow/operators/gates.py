@@ -29,6 +29,8 @@ class GravelerGateOperator(GravelerRunOperator):
     judges the same gates again, on exactly what it publishes: this task only shows the verdict
     earlier, in a square of its own. Verdicts whose inputs are unchanged are not computed again.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelergateoperator``.
+
     Args:
         gates: Checks on what the target would become.
         **kwargs: ``run`` and the other arguments of `GravelerRunOperator`.

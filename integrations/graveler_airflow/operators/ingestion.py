@@ -28,6 +28,8 @@ class GravelerIngestOperator(GravelerOperator):
     branch and clear the task. If the hour is quarantined, the task succeeds with a warning. It is
     idempotent: a retry, or a second scheduler, gets the same result.
 
+    How to use it: ``docs/guides/airflow-operators.md#graveleringestoperator``.
+
     Args:
         branch: The ingestion branch; created if it does not exist.
         into: The branch to publish to.
@@ -98,6 +100,8 @@ class GravelerReleaseOperator(GravelerOperator):
     """Judges a quarantined hour again and publishes it; its XCom is the id of the commit.
 
     A refusal, or a later hour that wrote the same paths, is a failure without a retry.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelerreleaseoperator``.
 
     Args:
         name: The quarantine branch, as the XCom of the tick names it.

@@ -29,6 +29,8 @@ class GravelerPartitionsOperator(BaseOperator):
     included. Airflow may combine many commits into one run: each of their partitions gets one
     event.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelerpartitionsoperator``.
+
     Args:
         partitions: From a commit's metadata to its partitions.
         **kwargs: ``outlets`` and the other arguments of an operator.

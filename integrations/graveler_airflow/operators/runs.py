@@ -46,6 +46,8 @@ class GravelerOpenRunOperator(GravelerOperator):
     The work of tasks that have succeeded stays; the work of tasks that run again or take no part
     is undone first.
 
+    How to use it: ``docs/guides/airflow-operators.md#graveleropenrunoperator``.
+
     Args:
         into: The branch that the run publishes to.
         name: Which run, for a DAG that has several in one repository.
@@ -127,6 +129,8 @@ class GravelerPublishRunOperator(GravelerRunOperator):
     is never published. What skipped tasks wrote in an earlier attempt is undone. The event of
     every asset in its ``outlets`` names the commit.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelerpublishrunoperator``.
+
     Args:
         gates: Checks on what the target would become.
         strategy: ``source-wins`` or ``dest-wins`` where paths conflict.
@@ -194,6 +198,8 @@ class GravelerCloseRunOperator(GravelerRunOperator):
     ``default_args``: the task whose failure kept the run from its publish has called it. If no task
     has failed and the merge was skipped, the task is skipped, too. Neither changes the state of the
     DAG run.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelercloserunoperator``.
 
     Args:
         **kwargs: ``run`` and the other arguments of `GravelerRunOperator`.
@@ -316,6 +322,8 @@ class GravelerRollbackOperator(GravelerOperator):
     it rolls back, and every later run that has read the run's files. If later changes overlap, the
     target stays as it is, and the task fails and lists them.
 
+    How to use it: ``docs/guides/airflow-operators.md#gravelerrollbackoperator``.
+
     Args:
         run: The run's key, or the id of the commit that published it.
         into: With a key: only what was published to this branch.
@@ -352,6 +360,8 @@ class GravelerReapOperator(GravelerOperator):
 
     For a DAG of its own, once an hour: opening a run reaps a few of the others, too, but a lake in
     which no run is opened has nothing else. Its XCom lists what was done.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelerreapoperator``.
 
     Args:
         **kwargs: The arguments of `GravelerOperator`.

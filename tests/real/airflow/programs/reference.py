@@ -39,6 +39,7 @@ GROUPS = {
 }
 BLANK = "\n\n"
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):\n", re.MULTILINE)
+GUIDE = re.compile(r"How to use it: `docs/(\S+)`\.")
 ITEM = re.compile(r"^    (\S[^:]*): ", re.MULTILINE)
 
 
@@ -106,10 +107,8 @@ def table(documented):
 def section(name):
     documented = getattr(graveler_airflow, name)
     text, items = read(documented)
-    place = f"`{documented.__module__}.{name}`"
-    if name.endswith(("Operator", "Sensor")):
-        place += f"; [how to use it](../guides/airflow-operators.md#{name.lower()})"
-    parts = [f"### {name}", place, text, table(documented)]
+    text = GUIDE.sub(r"[How to use it](../\1).", text)
+    parts = [f"### {name}", f"`{documented.__module__}.{name}`", text, table(documented)]
     parts += [
         "\n".join(f"- `{item}`: {what}" for item, what in items.get(kind, {}).items())
         for kind in ("Attributes", "Raises")
