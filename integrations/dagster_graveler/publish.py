@@ -17,7 +17,7 @@ from dagster_graveler.display import (
 from dagster_graveler.gates import as_checks, check_results, check_specs
 from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import each
+from graveler.arguments import each, text
 from graveler.errors import (
     GateFailedError,
     InvalidInputError,
@@ -78,12 +78,18 @@ def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
         automation_condition: When Dagster requests it; by default in every run that it requests
             for any of `deps`, so that assets with conditions of their own are published.
     """
+    text(name, "name")
     check_strategy(strategy)
     deps = list(each(deps, "deps", (dg.AssetKey, str, dg.AssetsDefinition), "assets"))
     if not deps:
         raise InvalidInputError(f"{name!r} publishes no assets: give them as `deps`")
     judged = as_gates(gates)
     shown = as_checks(judged if checks is None else checks)
+    if unjudged := [gate.name for gate in shown.values() if gate not in judged]:
+        raise InvalidInputError(
+            f"checks {unjudged} are none of the gates of {name!r}, so that nothing judges them: "
+            "give them as gates too"
+        )
 
     @dg.asset(
         name=name,

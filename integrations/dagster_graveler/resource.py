@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import dagster as dg
 from dagster import DagsterRun, OutputContext
-from pydantic import model_validator
+from pydantic import ConfigDict, ModelWrapValidatorHandler, model_validator
 
 from dagster_graveler.context import (
     MAIN,
@@ -26,7 +26,7 @@ from dagster_graveler.context import (
 )
 from dagster_graveler.guards import check_resume
 from dagster_graveler.pipes import pack, start_step
-from dagster_graveler.settings import Checks, check_settings
+from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice, text
 from graveler.errors import InvalidInputError, RefNotFoundError, RunNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
@@ -55,6 +55,8 @@ class GravelerS3(dg.Config):
         path_style: ``true`` puts the bucket into the path, ``false`` into the host name.
     """
 
+    model_config = ConfigDict(extra="forbid", **NO_INPUT)
+
     endpoint_url: str = ""
     region: str = ""
     access_key: str = ""
@@ -73,6 +75,19 @@ def _positive(value: Any, name: str) -> None:
 def _page_of_commit(value: str, name: str) -> None:
     if value and "{commit}" not in value:
         raise InvalidInputError(f"{name}={value!r}: write {{commit}} for the commit's id")
+    _web(value, name)
+    try:
+        value.format(repository="flights", commit="0")
+    except (LookupError, AttributeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name}={value!r} cannot be filled in ({error}): use {{repository}} and {{commit}}"
+        ) from error
+
+
+def _web(value: str, name: str) -> None:
+    # the pages of Dagster link to it: a browser would run what begins with `javascript:`
+    if value and not value.startswith(("http://", "https://")):
+        raise InvalidInputError(f"{name}={value!r}: give what begins with http:// or https://")
 
 
 _CHECKS: Final[Checks] = {
@@ -82,6 +97,7 @@ _CHECKS: Final[Checks] = {
     "on_failure": lambda value, name: choice(value, name, ("park", "drop")),
     "lease_seconds": _positive,
     "ttl_days": _positive,
+    "ui": _web,
     "commit_url": _page_of_commit,
 }
 
@@ -112,6 +128,8 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             Dagster's pages then link to it.
     """
 
+    model_config = NO_INPUT
+
     lake: str
     repository: str
     into: str = MAIN
@@ -127,10 +145,13 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
     cache: str = ""
     no_progress_seconds: float | None = None
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _check(cls, given: Any) -> Any:
-        return check_settings(cls, given, _CHECKS)
+    def _check(cls, given: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
+        made = make(check_settings(cls, given, _CHECKS))
+        if not any(isinstance(given.get(name), dg.EnvVar) for name in ("lake", "user", "storage")):
+            made._settings(dict.fromkeys(made._s3(), "known in the run"))
+        return made
 
     @property
     def location(self) -> str:
@@ -139,11 +160,18 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         Raises:
             InvalidInputError: The settings contradict each other.
         """
-        s3 = {name: value for name, value in self.s3.model_dump().items() if value}
+        settings = self._settings(self._s3())
+        return self.lake if settings is None else settings_location(settings)
+
+    def _s3(self) -> Mapping[str, str]:
+        return {name: value for name, value in self.s3.model_dump().items() if value}
+
+    def _settings(self, s3: Mapping[str, str]) -> dict[str, Any] | None:
+        """Return the settings of a lake of servers; None for a folder or a ``graveler.toml``."""
         limit = self.no_progress_seconds
         cache, limits = {"folder": self.cache}, {"no_progress_seconds": limit}
         if is_uri(self.lake):
-            settings = lake_settings(
+            return lake_settings(
                 kv_uri(self.lake, self.user, self.password, what="the lake"),
                 self.storage,
                 s3=s3,
@@ -151,14 +179,13 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
                 limits=limits if limit is not None else {},
                 what=f"the resource of repository {self.repository!r}",
             )
-            return settings_location(settings)
         names = ("user", "password", "storage", "cache", "no_progress_seconds")
         if given := [*(name for name in names if getattr(self, name)), *s3]:
             raise InvalidInputError(
                 f"{', '.join(given)} belong to a lake that is the URI of a key-value store; the "
                 f"lake at {self.lake} has them in its graveler.toml"
             )
-        return self.lake
+        return None
 
     def repo(self) -> Repository:
         """Return the repository.

@@ -1,11 +1,15 @@
 """Settings of resources, checked when they are made: an unknown or a foolish one is refused."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import dagster as dg
+from pydantic import ConfigDict
 
 from graveler.errors import InvalidInputError
+
+NO_INPUT: Final = ConfigDict(hide_input_in_errors=True)
+"""Pydantic's errors would show all settings, passwords too."""
 
 Checks = Mapping[str, Callable[[Any, str], object]]
 """For a setting, what takes a value and its name, and raises InvalidInputError."""

@@ -27,7 +27,7 @@ from dagster_graveler.io_managers.handlers import (
 )
 from dagster_graveler.io_managers.lineage import LINEAGE, derived_lineage, keep_input
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.settings import Checks, check_settings
+from dagster_graveler.settings import NO_INPUT, Checks, check_settings
 from graveler.arguments import choice
 from graveler.errors import InvalidInputError
 from graveler.frames.libraries import NAMES, library_named, library_of
@@ -56,6 +56,12 @@ def _check_prefix(value: str, name: str) -> None:
 def _check_layout(value: str, name: str) -> None:
     partition = "partition" if "{partition}" in value else ""
     check_path(f"{asset_folder(value, 'asset', partition)}{name}")
+    plain = value.replace("{asset}", "").replace("{partition}", "")
+    if "{" in plain or "}" in plain:
+        raise InvalidInputError(
+            f"{name}={value!r} changes keys, which can then meet: use plain {{asset}} and "
+            "{partition}"
+        )
 
 
 def _check_name(value: str, name: str) -> None:
@@ -104,6 +110,8 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         partition_by: Columns of Spark frames that become ``key=value`` folders.
         options: Spark's options of the format, for writing and reading.
     """
+
+    model_config = NO_INPUT
 
     graveler: dg.ResourceDependency[GravelerResource]
     prefix: str = ""

@@ -32,7 +32,7 @@ def asset_folder(layout: str, asset: str, partition: str = "") -> str:
         )
     try:
         path = layout.format(asset=asset, partition=partition)
-    except (KeyError, IndexError, ValueError) as error:
+    except (LookupError, AttributeError, ValueError) as error:
         raise InvalidInputError(
             f"layout {layout!r} cannot be filled in ({error}): use {{asset}} and {{partition}}"
         ) from error

@@ -15,6 +15,7 @@ from graveler.clock import SystemClock
 from graveler.config import environment
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.lake import Repository
+from graveler.names import check_users_branch
 
 _NUMBER: Final = "{n}"
 _IS_BRANCH: Final = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
@@ -123,8 +124,9 @@ def build_branch_sensor(  # noqa: PLR0913 - all but the first have a default
 
 def _compile(pattern: str) -> re.Pattern[str]:
     before, number, after = pattern.partition(_NUMBER)
-    if not number:
-        raise InvalidInputError(f"pattern {pattern!r}: write {_NUMBER} for the pull request")
+    if not number or number in after:
+        raise InvalidInputError(f"pattern {pattern!r}: write {_NUMBER} once, for the pull request")
+    check_users_branch(f"{before}1{after}")
     return re.compile(f"{re.escape(before)}[A-Za-z0-9]+{re.escape(after)}")
 
 

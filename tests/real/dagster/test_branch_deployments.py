@@ -165,7 +165,6 @@ def test_a_branch_deployment_leaves_production_as_it_is(repo, tick, deploy):
         ({"into": "pr-7"}, "no branch 'pr-7', which runs publish to: `graveler undo pr-7`"),
         ({"repository": "flihgts"}, "'flihgts'"),
         ({"lake": "nowhere"}, "nowhere"),
-        ({"lake": "mongo://db/lake", "storage": ""}, "no key-value driver for 'mongo://db/lake'"),
     ],
 )
 def test_without_a_target_no_asset_is_made(repo, lake, changed, reason):

@@ -52,9 +52,17 @@ WRONG = [
     (resource, {"lease_seconds": 0}, "lease_seconds=0"),
     (resource, {"ttl_days": -1}, "ttl_days=-1"),
     (resource, {"commit_url": "https://x"}, "{commit}"),
+    (resource, {"commit_url": "https://x/{id}/{commit}"}, "cannot be filled in"),
+    (resource, {"commit_url": "javascript:{commit}"}, "begins with http"),
+    (resource, {"ui": "javascript:alert(1)"}, "ui='javascript:alert(1)'"),
+    (resource, {"lake": "postgresql://db/lake"}, "has no storage"),
+    (resource, {"user": "ann"}, "user belong to a lake that is the URI"),
+    (integration.GravelerS3, {"bucket": "b"}, "bucket"),
     (manager, {"mode": "merge"}, "mode='merge': give one of append, overwrite, error"),
     (manager, {"load_as": "duckdb"}, "load_as='duckdb'"),
     (manager, {"layout": "{asset}/{hour}"}, "use {asset} and {partition}"),
+    (manager, {"layout": "{asset:.3}/{partition}"}, "changes keys"),
+    (manager, {"layout": "{asset.upper}/{partition}"}, "changes keys"),
     (manager, {"layout": "../{asset}"}, "'../asset"),
     (manager, {"prefix": "/out/"}, "'/out/"),
     (manager, {"prefix": "out"}, "give 'out/'"),
@@ -70,6 +78,9 @@ WRONG = [
     (commit_sensor, {"job": JOB, "ref": 5}, "ref=5"),
     (commit_sensor, {"job": JOB, "minimum_interval_seconds": -5}, "minimum_interval_seconds=-5"),
     (branch_sensor, {"pull_requests": [1]}, "pull_requests=[1]"),
+    (branch_sensor, {"pattern": "pr/{n}"}, "'pr/1'"),
+    (branch_sensor, {"pattern": "run-{n}"}, "belong to the branches of runs"),
+    (branch_sensor, {"pattern": "{n}-{n}"}, "write {n} once"),
     (branch_sensor, {"keep": timedelta(days=-1)}, "keep="),
     (branch_sensor, {"source": ""}, "source=''"),
     (branch_sensor, {"minimum_interval_seconds": -1}, "minimum_interval_seconds=-1"),
@@ -85,6 +96,12 @@ WRONG = [
         "partitions of time",
     ),
     (integration.build_publish_asset, {"name": "p", "deps": []}, "no assets"),
+    (integration.build_publish_asset, {"name": "", "deps": ["flights"]}, "name=''"),
+    (
+        integration.build_publish_asset,
+        {"name": "p", "deps": ["flights"], "checks": [checks.row_count("flights/")]},
+        "none of the gates",
+    ),
     (integration.build_publish_asset, {"name": "p", "deps": "flights"}, "deps='flights'"),
     (
         integration.build_publish_asset,
@@ -110,6 +127,15 @@ def test_a_foolish_argument_is_refused(function, given, message):
     with pytest.raises(ValueError) as refusal:  # noqa: PT011 - its words are compared below
         function(**given)
     assert message in str(refusal.value)
+
+
+def test_a_refusal_shows_no_secret():
+    with pytest.raises(ValueError, match="'W W'") as refusal:
+        integration.GravelerResource(password="s3cret", lake="lake", repository="W W")
+    assert "s3cret" not in str(refusal.value)
+    with pytest.raises(ValueError, match="bucket") as refusal:
+        integration.GravelerS3.model_validate({"secret_key": "s3cret", "bucket": "b"})
+    assert "s3cret" not in str(refusal.value)
 
 
 def test_settings_from_the_environment_are_read_by_the_run():

@@ -14,7 +14,7 @@ from dagster_graveler import (
     build_publish_asset,
 )
 from dagster_graveler.resource import forget_runs
-from graveler.errors import InvalidInputError, PermissionDeniedError
+from graveler.errors import PermissionDeniedError
 from graveler.lake.shared import close_lakes
 from tests.harness.servers.postgres import guarded_server
 
@@ -141,7 +141,7 @@ def test_a_wrong_password_is_an_error_that_does_not_show_it(settings, monkeypatc
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings, change, reason):
-    with pytest.raises(InvalidInputError, match=reason) as error:
+    with pytest.raises(ValueError, match=reason) as error:
         in_asset(GravelerResource(**{**settings, **change}), lambda it: it.repo())
     assert "s3cret" not in str(error.value)
 
