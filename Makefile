@@ -20,7 +20,7 @@ DBT_READY := $(DBT_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose house help demo test test-real simulate check lint types floors bench storm torture docs lock clean
-.PHONY: newcomer fuzz chaos-airflow chaos-dagster screenshots reference
+.PHONY: newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -29,15 +29,18 @@ demo: $(DEMO_READY) ## the demonstration: flights through Spark, branches and ga
 	$(DEMO_VENV)/bin/graveler demo --fresh $(ARGS)
 
 # Three processes share the tests, whole files each: one more than two cores, because some tests
-# wait. WORKERS=0 runs them in one, for a debugger.
+# wait; one more in tests/real, where most of them wait. WORKERS=0 runs them in one, for a debugger.
 WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test-real: WORKERS = 4
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(READY) ## the tests of behaviour: under five minutes on two cores
 	$(PYTEST) --ignore=tests/real $(ARGS)
 
-test-real: $(READY) $(DBT_READY) ## Airflow, Dagster, Spark, servers, killed processes; faults at every call
+test-real: $(READY) $(DBT_READY) ## Airflow, Dagster, Spark, servers, killed processes
 	$(PYTEST) tests/real $(ARGS)
+
+faults: $(READY) ## faults and other processes at every call of an operation, and not at every sixth
 	$(PYTEST) --every-point $(ARGS)
 
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols

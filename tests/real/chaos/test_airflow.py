@@ -9,12 +9,8 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.service("airflow"), pytest.mark.crash]
 
 KINDS = (
-    "nothing",
-    "SIGKILL of the task, a try is left",
     "SIGKILL of the parent, the task writes on",
     "SIGKILL of the publisher, after main moved",
-    "a gate refuses",
-    "mark run failed",
     "clear a running run",
     "SIGKILL of the scheduler",
 )
@@ -30,6 +26,6 @@ def test_main_holds_whole_hours_and_nothing_is_left_behind():
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "hours published  8" in done.stdout
+    assert "hours published  4" in done.stdout
     assert "fsck  clean" in done.stdout
     assert "worked on  worker-1, worker-2" in done.stdout
