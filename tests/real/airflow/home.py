@@ -66,6 +66,8 @@ class Home:
             "AIRFLOW_VAR_MARKS": str(self.marks),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            # "auto" takes uv where one is installed, which asks the network for pip
+            "AIRFLOW__STANDARD__VENV_INSTALL_METHOD": "pip",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "0",
             "AIRFLOW__CORE__PARALLELISM": "4",
