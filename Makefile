@@ -34,7 +34,7 @@ WORKERS ?= 3
 test-real: WORKERS = 4
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: $(READY) ## the tests of behaviour: under five minutes on two cores
+test: $(READY) ## the tests of behaviour: five to nine minutes on two cores
 	$(PYTEST) --ignore=tests/real $(ARGS)
 
 test-real: $(READY) $(DBT_READY) ## Airflow, Dagster, Spark, servers, killed processes

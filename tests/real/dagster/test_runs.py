@@ -434,7 +434,15 @@ def test_the_gates_wait_for_every_otherwise_unawaited_asset(repo, resource, inst
 
 
 def test_two_partitions_at_once_are_both_published(repo, tmp_path):
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+    # Dagster captures the output of a run by the descriptors of the process. Two runs in one
+    # process would wait for each other's capture; runs of a daemon have a process each.
+    uncaptured = {
+        "compute_logs": {
+            "module": "dagster._core.storage.noop_compute_log_manager",
+            "class": "NoOpComputeLogManager",
+        }
+    }
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=uncaptured) as instance:
 
         def execute(partition):
             return job().execute_in_process(instance=instance, partition_key=partition)
