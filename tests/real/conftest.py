@@ -1,4 +1,4 @@
-"""One Spark for all tests that need a JVM; the order of the files."""
+"""What the tests with real components share: one Spark, and the order of the files."""
 
 from pathlib import Path
 

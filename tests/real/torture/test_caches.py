@@ -1,7 +1,6 @@
 """A range cache whose fillers are killed: later reads give what was written."""
 
 import os
-from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -66,10 +65,9 @@ def test_processes_killed_filling_a_cache_mislead_nobody(cache, on, trees):
     folder = Path(on.place.folder) / f"cache-{cache}"
     read, killed = 0, 0
     with ForkServer() as fork_server:
-        for cycle in count():
+        for cycle in range(CYCLES):
             if killed >= KILLS and read >= READS:
                 break
-            assert cycle < CYCLES, f"{killed} killed and {read} read in {cycle} cycles"
             plan = Plan(
                 on.place,
                 "flights",
@@ -93,6 +91,8 @@ def test_processes_killed_filling_a_cache_mislead_nobody(cache, on, trees):
             if random.random() < 0.3:
                 for path in folder.glob("*.*"):
                     path.unlink()  # there is always something to fill
+        else:
+            pytest.fail(f"{killed} killed and {read} read in {CYCLES} cycles")
     assert kept(folder) <= CACHES[cache] * 17 // 16
     check_left_behind(on, cache, trees, folder, killed)
 
