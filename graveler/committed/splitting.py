@@ -1,0 +1,304 @@
+"""Where a range ends: the policies of a repository, as values and pure functions.
+
+Both policies look at two keys that follow each other, and at the logical bytes (keys and values)
+since the last cut. Compressed sizes do not count, because they depend on the library that compresses.
+
+``hash`` ends a range after a key whose hash is 0 modulo the raggedness. ``directory`` ends it where
+the directory changes; the longer the range is, the smaller is the change that suffices.
+
+Both have hard breaks, which do not depend on sizes: after one key in ``raggedness * hard``, and under
+``directory`` before one directory in ``hard_directories``. Cutting starts anew at a hard break, so that
+builders that start at different places agree from there on.
+
+The hash is the one that Spark computes natively, ``xxhash64(lit(number), key)`` of the repository's
+number and the binary key, so that a job on a cluster cuts where a single process does.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import repeat
+from operator import add
+from typing import Any, Final, Self
+
+from xxhash import xxh64_intdigest as xxh64
+
+from graveler.errors import InvalidInputError
+from graveler.records import Fields
+
+HASH_SEED: Final = 42
+HASH_MASK: Final = (1 << 63) - 1
+HASH: Final = "hash"
+DIRECTORY: Final = "directory"
+POLICIES: Final = (HASH, DIRECTORY)
+_MIB: Final = 1 << 20
+_LARGEST: Final = (1 << 63) - 1
+_RAGGEDNESS: Final = {HASH: 8192, DIRECTORY: 1024}
+_HARD: Final = {HASH: 8, DIRECTORY: 64}
+_HARD_DIRECTORIES: Final = 8192
+_SHARES: Final = {
+    "table_bytes": 0.05, "part_bytes": 0.2, "directory_bytes": 0.3, "key_bytes": 0.6,
+}  # fmt: skip
+_PARTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """The splitting policy of a repository and its parameters. All sizes are logical bytes.
+
+    A parameter that is 0 takes the policy's default. The thresholds of ``directory`` are then shares of
+    `max_bytes`.
+
+    Attributes:
+        policy: ``hash`` or ``directory``.
+        min_bytes: ``hash``: below it a range ends at hard breaks only.
+        max_bytes: A range that has reached it always ends; it may exceed it by one record.
+        raggedness: ``hash``: from `min_bytes` on, one key in this many ends its range. ``directory``:
+            the same from `key_bytes` on.
+        hard: One in this many of the keys that `raggedness` selects is a hard break, at any size.
+        table_bytes: ``directory``: from here on a range ends where the first directory of the path
+            changes.
+        part_bytes: ``directory``: from here on it ends also where the parent of the directory changes,
+            and after one directory in four.
+        directory_bytes: ``directory``: from here on it ends after any directory.
+        key_bytes: ``directory``: from here on it ends also within a directory.
+        hard_directories: ``directory``: there is a hard break before one directory in this many.
+        number: The repository's own number, 0 to 2**63 - 1; the seed of its hashes is made of it.
+
+    Raises:
+        InvalidInputError: The parameters contradict each other.
+    """
+
+    policy: str = HASH
+    min_bytes: int = 0
+    max_bytes: int = 4 * _MIB
+    raggedness: int = 0
+    hard: int = 0
+    table_bytes: int = 0
+    part_bytes: int = 0
+    directory_bytes: int = 0
+    key_bytes: int = 0
+    hard_directories: int = 0
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise InvalidInputError(
+                f"splitting policy {self.policy!r}: give {' or '.join(POLICIES)}"
+            )
+        for name in PARAMETERS:
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= _LARGEST:
+                raise InvalidInputError(
+                    f"splitting has {name} {value!r}: give a whole number from 0 to {_LARGEST}"
+                )
+        self._fill("raggedness", _RAGGEDNESS[self.policy])
+        self._fill("hard", _HARD[self.policy])
+        if self.policy == DIRECTORY:
+            self._fill("hard_directories", _HARD_DIRECTORIES)
+            for name, share in _SHARES.items():
+                self._fill(name, max(1, int(self.max_bytes * share)))
+        self._check()
+
+    def _fill(self, name: str, default: int) -> None:
+        object.__setattr__(self, name, getattr(self, name) or default)
+
+    def _check(self) -> None:
+        foreign = [name for name in PARAMETERS if name not in OF_POLICY[self.policy]]
+        for name in foreign:
+            if getattr(self, name):
+                raise InvalidInputError(
+                    f"splitting by {self.policy} has no {name}: leave it out, it is given as "
+                    f"{getattr(self, name)}"
+                )
+        order = [name for name in _ORDER if name in OF_POLICY[self.policy]]
+        sizes = [getattr(self, name) for name in order]
+        if sizes != sorted(sizes) or self.max_bytes < 1:
+            shown = ", ".join(f"{name} {size}" for name, size in zip(order, sizes, strict=True))
+            raise InvalidInputError(
+                f"splitting by {self.policy} has {shown}: give {' <= '.join(order)}, and a "
+                "max_bytes of at least 1"
+            )
+
+    @property
+    def seed(self) -> int:
+        """The seed of all hashes of keys: xxh64 of the number in 8 bytes, little-endian."""
+        return xxh64(self.number.to_bytes(8, "little"), HASH_SEED)
+
+    def encode(self) -> dict[str, Any]:
+        """Return the fields of a record: the policy and its parameters."""
+        return {"policy": self.policy} | {
+            name: getattr(self, name) for name in PARAMETERS if name in OF_POLICY[self.policy]
+        }
+
+    @classmethod
+    def read(cls, stored: Fields) -> Self:
+        """Return the policy of a record, or raise CorruptionError."""
+        policy = stored.text("policy")
+        if policy not in POLICIES:
+            raise stored.wrong("policy", " or ".join(POLICIES))
+        numbers = {name: stored.number(name) for name in OF_POLICY[policy]}
+        try:
+            return cls(policy, **numbers)
+        except InvalidInputError as error:
+            raise stored.wrong("max_bytes", str(error)) from error
+
+
+PARAMETERS: Final = tuple(field.name for field in fields(Splitting))[1:]
+"""The parameters of all policies, in the order of `Splitting`."""
+
+_ORDER: Final = ("min_bytes", *_SHARES, "max_bytes")
+_COMMON: Final = ("max_bytes", "raggedness", "hard", "number")
+OF_POLICY: Final = {
+    HASH: ("min_bytes", *_COMMON),
+    DIRECTORY: (*_SHARES, "hard_directories", *_COMMON),
+}
+"""The parameters of each policy."""
+
+DEFAULT: Final = Splitting(DIRECTORY)
+"""Of new repositories. ``graveler splitting simulate`` has the measurements behind it."""
+
+
+def directory_of(key: bytes) -> bytes:
+    """Return what a key has up to its last slash, the slash included; nothing without one."""
+    return key[: key.rfind(b"/") + 1]
+
+
+class Cutter:
+    """Decides where ranges end.
+
+    `cut` is the rule itself, and keeps nothing. `ends` applies it to many records at a time. Between its
+    calls it keeps the last key and the logical bytes since the last cut; a builder that ends a range
+    for a reason of its own sets `size` to 0.
+
+    Args:
+        splitting: The policy.
+    """
+
+    __slots__ = ("_directories", "_hard", "_least", "_low_bits", "_ragged", "_rule", "_seed",
+                 "last", "size")  # fmt: skip
+
+    def __init__(self, splitting: Splitting) -> None:
+        self._rule = splitting
+        self._seed = splitting.seed
+        self._directories = splitting.policy == DIRECTORY
+        self._ragged = splitting.raggedness
+        self._hard = splitting.raggedness * splitting.hard
+        self._least = splitting.key_bytes if self._directories else splitting.min_bytes
+        # A multiple of the raggedness is a multiple of its power of two. That is tested first, because
+        # a bitwise and costs less than a remainder of 63 bits, and nearly all keys fail it.
+        self._low_bits = (self._ragged & -self._ragged) - 1
+        self.last = b""
+        self.size = 0
+
+    def cut(self, key: bytes, next_key: bytes | None, size: int) -> bool:
+        """Return whether a range ends after `key`.
+
+        Args:
+            key: Its last key so far.
+            next_key: The key that follows in the tree, None where none does.
+            size: Logical bytes of the range so far, the record of `key` included.
+        """
+        if size >= self._rule.max_bytes:
+            return True
+        digest = xxh64(key, self._seed)
+        if not digest & self._low_bits:
+            digest &= HASH_MASK
+            if digest % self._hard == 0 or (size >= self._least and digest % self._ragged == 0):
+                return True
+        return self._directories and next_key is not None and self._leaves(key, next_key, size)
+
+    def hard(self, key: bytes, next_key: bytes | None) -> bool:
+        """Return whether there is a hard break between two keys that follow each other."""
+        if not (xxh64(key, self._seed) & HASH_MASK) % self._hard:
+            return True
+        return self._directories and next_key is not None and self._leaves(key, next_key, -1)
+
+    def _leaves(self, key: bytes, next_key: bytes, size: int) -> bool:
+        """Return whether the change of directory ends a range; below 0: whether it is a hard break."""
+        before, after = directory_of(key), directory_of(next_key)
+        if before == after:
+            return False
+        rule, seed = self._rule, self._seed
+        if size >= rule.directory_bytes or not (
+            (xxh64(after, seed) & HASH_MASK) % rule.hard_directories
+        ):
+            return True
+        if size >= rule.part_bytes:
+            return (
+                directory_of(before[:-1]) != directory_of(after[:-1])
+                or (xxh64(before, seed) & HASH_MASK) % _PARTS == 0
+            )
+        return size >= rule.table_bytes and before.partition(b"/")[0] != after.partition(b"/")[0]
+
+    def ends(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[tuple[int, int]]:
+        """Return where ranges end among the records that come next.
+
+        Args:
+            keys: Of the records, ascending, after all keys given before.
+            values: Of the same records.
+
+        Returns:
+            (how many of the records are before the end, logical bytes of the range that ends). 0: the
+            range ends with the records given before.
+        """
+        found: list[tuple[int, int]] = []
+        if keys and self.size and self.cut(self.last, keys[0], self.size):
+            found.append((0, self.size))
+            self.size = 0
+        done, count = 0, len(keys)
+        for place in (*self._places(keys), count - 1):
+            if place < done:
+                continue
+            part = keys[done : place + 1], values[done : place + 1]
+            added = sum(map(len, part[0])) + sum(map(len, part[1]))
+            if self.size + added >= self._rule.max_bytes:
+                found += self._full(part, done)
+            else:
+                self.size += added
+            done = place + 1
+            if self.size and done < count and self.cut(keys[place], keys[done], self.size):
+                found.append((done, self.size))
+                self.size = 0
+        if keys:
+            self.last = keys[-1]
+        return found
+
+    def _full(
+        self, part: tuple[Sequence[bytes], Sequence[bytes]], before: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the ends of ranges that reach their largest size before the last of these records."""
+        keys, values = part
+        for place, size in enumerate(map(add, map(len, keys), map(len, values)), before + 1):
+            self.size += size
+            if self.size >= self._rule.max_bytes and place < before + len(keys):
+                yield place, self.size
+                self.size = 0
+
+    def _places(self, keys: Sequence[bytes]) -> list[int]:
+        """Return the places after which a range may end before its largest size, ascending."""
+        low_bits = self._low_bits
+        digests = map(xxh64, keys, repeat(self._seed))
+        places = [at for at, digest in enumerate(digests) if not digest & low_bits]
+        if not self._directories or not keys:
+            return places
+        slashes = list(map(bytes.rfind, keys, repeat(b"/")))
+        changes = list(_changes(keys, slashes, 0, len(keys) - 1))
+        return sorted({*places, *changes}) if changes else places
+
+
+def _changes(keys: Sequence[bytes], slashes: Sequence[int], first: int, last: int) -> Iterator[int]:
+    """Yield the places from `first` to before `last` after which the directory changes.
+
+    Keys are sorted: if the first and the last of them have one directory, all are below it, and all
+    are in it if their last slashes are at one place.
+    """
+    slash = slashes[first]
+    alike = slashes[first : last + 1].count(slash) == last + 1 - first
+    if alike and keys[first][: slash + 1] == keys[last][: slash + 1]:
+        return
+    if last == first + 1:
+        yield first
+        return
+    middle = (first + last) // 2
+    yield from _changes(keys, slashes, first, middle)
+    yield from _changes(keys, slashes, middle, last)
