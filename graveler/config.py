@@ -28,9 +28,8 @@ A lake is a folder with a ``graveler.toml``, or such a file anywhere::
     modules = ["flights.checks"]         # code that branches may require as gates
 
     [splitting]                          # of new repositories
-    min_bytes = 0
-    max_bytes = 20971520
-    raggedness = 50000
+    policy = "directory"
+    max_bytes = 4194304
 
 The texts of [kv], [storage], [s3] and [links] may hold ``${NAME}`` for an environment variable, or be
 ``{command = "…"}`` for what a command prints, so that the file holds no secret::
@@ -95,7 +94,20 @@ _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "cache": frozenset({"folder", "max_bytes"}),
     "gates": frozenset({"modules"}),
     "limits": frozenset({"no_progress_seconds"}),
-    "splitting": frozenset({"min_bytes", "max_bytes", "raggedness"}),
+    "splitting": frozenset(
+        {
+            "policy",
+            "min_bytes",
+            "max_bytes",
+            "raggedness",
+            "hard",
+            "table_bytes",
+            "part_bytes",
+            "directory_bytes",
+            "key_bytes",
+            "hard_directories",
+        }
+    ),
 }
 
 
@@ -141,7 +153,7 @@ class LakeConfig:
         link_options: The same of foreign places, by place.
         cache_folder: Where ranges are cached.
         cache_max_bytes: Bound of that cache.
-        splitting: ``min_bytes``, ``max_bytes``, ``raggedness`` of new repositories, where given.
+        splitting: The splitting policy of new repositories and its parameters, where given.
         gate_modules: Modules that required gates may come from: those of the settings, and of
             the variable GRAVELER_GATE_MODULES.
         no_progress_s: Seconds without progress after which a call on a remote store ends.
@@ -154,7 +166,7 @@ class LakeConfig:
     link_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache_folder: Path | None = None
     cache_max_bytes: int = _GIB
-    splitting: Mapping[str, int] = field(default_factory=dict)
+    splitting: Mapping[str, str | int] = field(default_factory=dict)
     no_progress_s: float = NO_PROGRESS_S
     gate_modules: frozenset[str] = field(default_factory=_gate_modules)
 
@@ -394,7 +406,10 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
             link_options=links,
             cache_folder=folder / cache_folder if cache_folder else None,
             cache_max_bytes=int(cache.get("max_bytes", _GIB)),
-            splitting={name: int(value) for name, value in tables.get("splitting", {}).items()},
+            splitting={
+                name: str(value) if name == "policy" else int(value)
+                for name, value in tables.get("splitting", {}).items()
+            },
             gate_modules=_gate_modules() | _names(tables.get("gates", {}).get("modules", [])),
             no_progress_s=_seconds(tables.get("limits", {}).get("no_progress_seconds")),
         )

@@ -164,6 +164,10 @@ class RangeInfo:
         max_key: Last key.
         count: Records.
         size: Logical bytes: the sum of key and value lengths.
+        natural: Whether the splitting policy ends it where it ends, given the key that follows it
+            in the tree.
+        total: The sum of the ids of its records, 32 bytes. The sum over the ranges of a tree does
+            not depend on where they end.
     """
 
     id: bytes
@@ -171,6 +175,8 @@ class RangeInfo:
     max_key: bytes
     count: int
     size: int
+    natural: bool = False
+    total: bytes = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,15 @@ Value record::
     bytes   data
 
 Entry data is a JSON array: address, size, checksum, content type, mtime (µs since 1970
-or null), metadata, version, whether graveler computed the checksum. Range data is
-``[min key (hex), count, size]``. Staged write::
+or null), metadata, version, whether graveler computed the checksum. Range data::
+
+    u64     records, big-endian
+    u64     logical bytes, big-endian
+    byte    1 if the range ended naturally, else 0
+    bytes   sum of the record ids, 32
+    bytes   min key
+
+Staged write::
 
     byte    0 tombstone, 1 entry, 2 entry that replaces one of equal content, 3 borrowed entry
     bytes   epoch of sweeps, 8            (of a borrowed entry only)
@@ -24,6 +31,7 @@ content identity  h over size, content type, user metadata, and the checksum if 
                   computed it, else the address and its version
 record id         h( h(key) ‖ h(value record) )
 range id          h( record id₁ ‖ … ‖ record idₙ )
+total             record id₁ + … + record idₙ, big-endian numbers, modulo 2²⁵⁶ - 1
 metarange id      the same over its ranges: key = last key, value record = the range's
 commit id         h over committer, message, metarange, time, metadata, parents
 ================  ==============================================================
@@ -40,11 +48,12 @@ table with a worked example.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
+from struct import Struct
 from typing import Final, NamedTuple, overload
 
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, NewerFormatError
-from graveler.model import ENTRY_BYTES, Entry, RangeInfo
+from graveler.model import ENTRY_BYTES, PATH_BYTES, Entry, RangeInfo
 from graveler.records import decode_json, encode_json, read_key, row
 
 RECORD_ID_BYTES: Final = 32
@@ -60,7 +69,9 @@ _MAX_VARINT_BYTES: Final = 5
 _ENTRY: Final = (
     "address", "size", "checksum", "content_type", "mtime", "metadata", "version", "computed",
 )  # fmt: skip
-_RANGE: Final = ("min_key", "count", "size")
+_RANGE: Final = Struct(">QQ?32s")
+_TOTAL: Final = (1 << 256) - 1
+_PIECE: Final = 256
 _TEXT = b"t"
 _NUMBER = b"n"
 _PAIRS = b"p"
@@ -119,6 +130,24 @@ def record_id(key: bytes, value: bytes) -> bytes:
 def range_id(record_ids: Iterable[bytes]) -> bytes:
     """Return the id of the range that holds these records in this order, 32 bytes."""
     return sha256(b"".join(record_ids)).digest()
+
+
+def total(record_ids: bytes) -> bytes:
+    """Return the sum of the ids that follow each other here, modulo 2**256 - 1; 32 bytes."""
+    step = _PIECE * RECORD_ID_BYTES
+    number, lanes = 0, _PIECE + 1
+    for start in range(0, len(record_ids), step):
+        number += int.from_bytes(record_ids[start : start + step].ljust(step, b"\0"))
+    while lanes > 1:  # 2**256 - 1 divides 2**(256 * n) - 1, so that halves may be added
+        lanes = (lanes + 1) // 2
+        bits = lanes * 256
+        number = (number >> bits) + (number & ((1 << bits) - 1))
+    return (number % _TOTAL).to_bytes(RECORD_ID_BYTES)
+
+
+def add_totals(totals: Iterable[bytes]) -> bytes:
+    """Return the total of the records of several ranges."""
+    return (sum(map(int.from_bytes, totals)) % _TOTAL).to_bytes(RECORD_ID_BYTES)
 
 
 def _varint(value: int) -> bytes:
@@ -213,7 +242,8 @@ def decode_entry(key: bytes, raw: bytes) -> Entry:
 
 def encode_range_info(info: RangeInfo) -> bytes:
     """Return the value record of a range in its metarange (its key there: the last key)."""
-    return encode_value(info.id, encode_json([info.min_key.hex(), info.count, info.size]))
+    data = _RANGE.pack(info.count, info.size, info.natural, info.total) + info.min_key
+    return encode_value(info.id, data)
 
 
 def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
@@ -222,10 +252,10 @@ def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
     identity, data = decode_value(raw)
     if len(identity) != RECORD_ID_BYTES:
         raise CorruptionError(f"{what} has an id of {len(identity)} bytes")
-    fields = row(decode_json(data, what), _RANGE, what)
-    return RangeInfo(
-        identity, fields.binary("min_key"), key, fields.number("count"), fields.number("size")
-    )
+    if not _RANGE.size < len(data) <= _RANGE.size + PATH_BYTES or data[_RANGE.size - 33] > 1:
+        raise CorruptionError(f"{what} cannot be read: {data[:60]!r} ({len(data)} bytes)")
+    count, size, natural, added = _RANGE.unpack_from(data)
+    return RangeInfo(identity, data[_RANGE.size :], key, count, size, natural, added)
 
 
 class Replacement(NamedTuple):

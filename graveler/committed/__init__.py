@@ -13,7 +13,8 @@ from graveler.committed.merge import (
 )
 from graveler.committed.metarange import EMPTY_METARANGE, get, scan
 from graveler.committed.range_store import RangeCache, RangeStore, Rescue, StoreStats
-from graveler.committed.range_writer import RangeWriter, Splitting
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting, initial
 from graveler.committed.verify import Problem, verify_metarange, verify_range, verify_tree
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "diff",
     "differing_spans",
     "get",
+    "initial",
     "keeping",
     "merge",
     "merge_changes",

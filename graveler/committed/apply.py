@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar, cast
 from graveler.committed import metarange
 from graveler.committed.diff import pieces, same_content, same_ranges
 from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter, Splitting
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
 from graveler.committed.table import Record
 from graveler.errors import UnsortedKeysError
 from graveler.model import RangeInfo, Summary
@@ -53,7 +54,7 @@ def rewrite(
 
     A range is opened if a change falls between its first and last key, and written again
     if that has an effect. A key between two ranges never touches the one after it: it
-    continues the writer's current range if there is one, else it starts a range.
+    continues the writer's current range if there is one, else a fragment before it or its own.
 
     Args:
         store: Where `base` is opened.
@@ -68,14 +69,15 @@ def rewrite(
     while cursor.head is not None:
         key = cursor.head[0]
         following = bisect_left(base, key, at, key=_max_key)
-        writer.add_ranges(base[at:following])
+        before = base[following].min_key if following < len(base) else b""
+        writer.add_ranges(base[at:following], before=before)
         at = following
         if at == len(base):
             writer.add_all(_gap(cursor.below(None), settle, tally))
         elif key < base[at].min_key:
             writer.add_all(_gap(cursor.below(base[at].min_key), settle, tally))
         else:
-            _touch(store, writer, base[at], cursor, settle, tally)
+            _touch(store, writer, base[at : at + 2], cursor, settle, tally)
             at += 1
     writer.add_ranges(base[at:])
     return tally
@@ -84,11 +86,12 @@ def rewrite(
 def _touch(
     store: RangeStore,
     writer: RangeWriter,
-    info: RangeInfo,
+    infos: Sequence[RangeInfo],
     cursor: "_Cursor[C]",
     settle: Settle[C],
     tally: Tally,
 ) -> None:
+    info, following = infos[0], infos[1:]
     before = tally.total
     joined = _joined(
         store.open_range(info).records(), cursor.below(info.max_key + b"\0"), settle, tally
@@ -99,7 +102,7 @@ def _touch(
         if tally.total != before:
             break
     if tally.total == before:
-        writer.add_range(info)
+        writer.add_ranges((info,), before=following[0].min_key if following else b"")
     else:
         writer.add_all(chain(kept, joined))
 

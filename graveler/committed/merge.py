@@ -37,7 +37,8 @@ from graveler.committed.diff import (
     same_ranges,
 )
 from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter, Splitting
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
 from graveler.committed.table import Record
 from graveler.errors import InvalidInputError
 from graveler.values import record_id

@@ -1,61 +1,35 @@
-"""Sorted records in, ranges out: cut by the splitting rule, named by content, published.
+"""Sorted records in, ranges out: cut by the splitting policy, named by content, published.
 
-The splitting rule decides where a range ends by the key just written and the logical bytes since the
-last break. Two trees that share keys therefore share breaks, regardless of who built them and in how
-many commits, and with the breaks they share range files. The hash is the one that Spark computes
-natively (``xxhash64`` of the binary key), so that a job on a cluster cuts where a single process
-does. Compressed sizes do not count, because they depend on the library that compresses.
+A range that does not end naturally is a *fragment*: a commit ended there, not the policy. New records
+after fragments are first held in memory. Three things can follow:
+
+- The policy, continued over the fragments, ends a range. Then all of them are written again with the
+  new records, from the last natural end on. So equal records come to have equal ranges.
+- It does not, and a fragment to the left is at most twice as large as the new records. Then they are
+  written together. So there are few fragments, and each record is written again a few times.
+- Else the new records are a fragment of their own.
 """
 
 from collections import deque
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import chain, islice
+from operator import lt
 from types import TracebackType
 from typing import Final, NoReturn
 
-from xxhash import xxh64_intdigest as xxh64
-
 from graveler.committed.range_store import RangeStore
+from graveler.committed.splitting import Cutter, Splitting
 from graveler.committed.table import Record, Scratch, TableFile, TableKind, table_properties
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.model import PATH_BYTES, RangeInfo
 from graveler.sstable.writer import TableWriter
-from graveler.values import RECORD_ID_BYTES, range_id
+from graveler.values import RECORD_ID_BYTES, range_id, total
 
-HASH_SEED: Final = 42
-HASH_MASK: Final = (1 << 63) - 1
-_MIB: Final = 1 << 20
 _WAITING_EACH: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Splitting:
-    """The parameters of the splitting rule; each repository has its own.
-
-    Attributes:
-        min_bytes: Logical bytes (keys and values) below which no range ends by itself.
-        max_bytes: Logical bytes at which a range always ends; it may exceed them by one record.
-        raggedness: Between the two, on average, one key in this many ends its range.
-    """
-
-    min_bytes: int = 0
-    max_bytes: int = 20 * _MIB
-    raggedness: int = 50_000
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.min_bytes <= self.max_bytes or self.max_bytes < 1 or self.raggedness < 1:
-            raise InvalidInputError(
-                f"splitting of {self.min_bytes} to {self.max_bytes} bytes, raggedness "
-                f"{self.raggedness}: give 0 <= min_bytes <= max_bytes, 1 <= max_bytes and "
-                "1 <= raggedness"
-            )
-
-    def ends_range(self, key: bytes, size: int) -> bool:
-        """Return whether a range of `size` logical bytes ends after its last key, `key`."""
-        return size >= self.min_bytes and (
-            size >= self.max_bytes or (xxh64(key, HASH_SEED) & HASH_MASK) % self.raggedness == 0
-        )
+_BATCH: Final = 512
+_ABSORB: Final = 2
 
 
 class Publisher:
@@ -137,15 +111,20 @@ class RangeWriter:
 
     def __init__(self, store: RangeStore, splitting: Splitting, *, hold: bool = False) -> None:
         self._store = store
-        self._splitting = splitting
+        self._cutter = Cutter(splitting)
+        self._most = splitting.max_bytes
         self._publisher = Publisher(store, hold=hold)
         self._scratch = Scratch(store.cache.scratch, largest=splitting.max_bytes)
         self._infos: list[RangeInfo] = []
+        self._own = 0  # how many of them end with one that was written here
+        self._fragments = 0  # how many of the last wait for what follows them
+        self._before = b""  # the key that followed them where they come from
+        self._held: list[Record] = []  # what follows them so far
         self._table: TableWriter | None = None
         self._file: TableFile | None = None
         self._first = b""
-        self._last = b""
-        self._size = 0
+        self._last = b""  # of all that was added
+        self._end_key = b""  # of the current range
         self._ids = bytearray()
         self._finished = False
         self.written = 0
@@ -178,58 +157,41 @@ class RangeWriter:
 
     def add_all(self, records: Iterable[Record]) -> None:
         """Write records in key order; raises as `add` does."""
-        least, most = self._splitting.min_bytes, self._splitting.max_bytes
-        raggedness = self._splitting.raggedness
-        # A multiple of raggedness is a multiple of its power of two. That is tested first, because a
-        # bitwise and costs less than a remainder of 63 bits, and nearly all keys fail it.
-        low_bits = (raggedness & -raggedness) - 1
-        table = None if self._table is None else self._table.records
-        ids = self._ids  # grows in place: one run of bytes is hashed and kept at the end
-        last, size = self._last, self._size
-        try:
-            # A million records may pass here: all names are local, and the splitting rule is written
-            # out. A test compares it with Splitting.ends_range.
-            for key, record_id, value in records:
-                length = len(key)
-                if length > PATH_BYTES:
-                    _refuse(key, last)
-                if table is None:
-                    if key <= last:
-                        _refuse(key, last)
-                    table = self._start(key)
-                try:
-                    table[key] = value  # within a table RocksDB checks the order
-                except Exception as error:
-                    if key <= last:  # RocksDB has no error of its own for this
-                        _refuse(key, last, error)
-                    raise
-                ids += record_id
-                last = key
-                size += length + len(value)
-                digest = xxh64(key, HASH_SEED)
-                if (
-                    size >= most
-                    or (not digest & low_bits and (digest & HASH_MASK) % raggedness == 0)
-                ) and size >= least:
-                    self._last, self._size = last, size
-                    self._close()
-                    table = None
-                    size = 0
-        finally:
-            self._last, self._size = last, size
+        if self._finished:
+            raise StateError("the ranges of this writer are finished: make another writer")
+        left = iter(records)
+        while batch := list(islice(left, _BATCH)):
+            keys, _, values = zip(*batch, strict=True)
+            _check(keys, self._last)
+            if self._table is None and not self._held:
+                self._look_left(keys[0])
+            if not self._fragments:
+                self._write(batch, self._cutter.ends(keys, values))
+            else:
+                self._held += batch
+                if self._cutter.ends(keys, values):
+                    self._write_again(self._fragments)
+            self._last = keys[-1]
 
     def add_range(self, info: RangeInfo) -> None:
         """Add an existing range; ends the current one."""
         self.add_ranges((info,))
 
-    def add_ranges(self, infos: Sequence[RangeInfo]) -> None:
-        """Add existing ranges that follow each other in one tree."""
+    def add_ranges(self, infos: Sequence[RangeInfo], *, before: bytes = b"") -> None:
+        """Add existing ranges that follow each other in one tree.
+
+        Args:
+            infos: The ranges.
+            before: The key that follows them there, b"" where it is not known: if it follows them
+                here too, they end as naturally as they did.
+        """
         if not infos:
             return
         if infos[0].min_key <= self._last:
             _refuse(infos[0].min_key, self._last)
-        self._close()
+        self._end(infos[0].min_key)
         self._infos += infos
+        self._before = before
         self._last = infos[-1].max_key
         self.reused += len(infos)
 
@@ -237,7 +199,7 @@ class RangeWriter:
         """End the last range, publish the ranges that were held, return all in key order."""
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
-        self._close()
+        self._end(None)
         self._publisher.finish()
         self.abort()
         return tuple(self._infos)
@@ -251,35 +213,122 @@ class RangeWriter:
             self._table = None
         self._scratch.close()
 
-    def _start(self, key: bytes) -> MutableMapping[bytes, bytes]:
-        if self._finished:
-            raise StateError("the ranges of this writer are finished: make another writer")
-        self._file = self._scratch.file()
-        self._table = TableWriter(self._file.path)
-        self._first = key
-        return self._table.records
+    def _judge(self, next_key: bytes | None) -> bool:
+        """Write down whether the last range, one that existed, ends naturally before `next_key`."""
+        info = self._infos[-1]
+        if next_key is not None and next_key == self._before:
+            return info.natural
+        natural = self._cutter.cut(info.max_key, next_key, info.size)
+        if natural != info.natural:
+            self._infos[-1] = replace(info, natural=natural)
+        return natural
 
-    def _close(self) -> None:
+    def _look_left(self, next_key: bytes) -> None:
+        """Find the fragments that end where new records start."""
+        size = 0
+        if len(self._infos) > self._own and not self._judge(next_key):
+            for info in reversed(self._infos[self._own :]):
+                if info.natural or size + info.size > self._most:
+                    break
+                size += info.size
+                self._fragments += 1
+        # the policy goes on over the fragments
+        self._cutter.size = size
+        self._cutter.last = self._last
+
+    def _end(self, next_key: bytes | None) -> None:
+        """End the current range, or the last one, before `next_key`."""
+        cutter = self._cutter
+        if self._held:
+            if cutter.cut(self._last, next_key, cutter.size):
+                self._write_again(self._fragments)
+            else:
+                self._write_again(self._absorbed())
+        if self._table is not None:
+            self._close(cutter.size, natural=cutter.cut(self._last, next_key, cutter.size))
+        elif len(self._infos) > self._own:
+            self._judge(next_key)
+        cutter.size = 0
+
+    def _absorbed(self) -> int:
+        """Return how many of the fragments are to be written with the records held."""
+        size = sum(len(key) + len(value) for key, _, value in self._held)
+        for count in range(self._fragments):
+            fragment = self._infos[-1 - count].size
+            if fragment > _ABSORB * size:
+                return count
+            size += fragment
+        return self._fragments
+
+    def _write_again(self, count: int) -> None:
+        """Write the records of the last ranges, `count` of them, and those held."""
+        held, self._held = self._held, []
+        self._fragments = 0
+        infos = self._infos[len(self._infos) - count :]
+        del self._infos[len(self._infos) - count :]
+        self.reused -= count
+        self._cutter.size = 0
+        records = chain.from_iterable(self._store.open_range(info).records() for info in infos)
+        left = chain(records, held)
+        while batch := list(islice(left, _BATCH)):
+            keys, _, values = zip(*batch, strict=True)
+            self._write(batch, self._cutter.ends(keys, values))
+
+    def _write(self, batch: Sequence[Record], ends: Sequence[tuple[int, int]]) -> None:
+        """Write records to the current range; `ends` is where the policy ends ranges."""
+        start = 0
+        for place, size in ends:
+            self._put(batch[start:place])
+            self._close(size, natural=True)
+            start = place
+        self._put(batch[start:])
+
+    def _put(self, batch: Sequence[Record]) -> None:
+        if not batch:
+            return
+        if self._table is None:
+            self._file = self._scratch.file()
+            self._table = TableWriter(self._file.path)
+            self._first = batch[0][0]
+        table = self._table.records
+        for key, _, value in batch:
+            table[key] = value
+        self._ids += b"".join([identifier for _, identifier, _ in batch])
+        self._end_key = batch[-1][0]
+
+    def _close(self, size: int, *, natural: bool) -> None:
         if self._table is None or self._file is None:
             return
         record_ids = bytes(self._ids)
         info = RangeInfo(
             id=range_id((record_ids,)),
             min_key=self._first,
-            max_key=self._last,
+            max_key=self._end_key,
             count=len(record_ids) // RECORD_ID_BYTES,
-            size=self._size,
+            size=size,
+            natural=natural,
+            total=total(record_ids),
         )
         self._table.finish(info.id, table_properties(TableKind.RANGE, info))
         self._table = None
         self._ids.clear()
-        self._size = 0
         self._infos.append(info)
+        self._own = len(self._infos)
         self.written += 1
         self._publisher.add(info.id, self._file, record_ids)
 
 
-def _refuse(key: bytes, last: bytes, cause: Exception | None = None) -> NoReturn:
+def _check(keys: Sequence[bytes], last: bytes) -> None:
+    """Refuse keys that are too long, or do not ascend after `last`."""
+    if keys[0] > last and all(map(lt, keys, keys[1:])) and max(map(len, keys)) <= PATH_BYTES:
+        return
+    for key in keys:
+        if key <= last or len(key) > PATH_BYTES:
+            _refuse(key, last)
+        last = key
+
+
+def _refuse(key: bytes, last: bytes) -> NoReturn:
     if not 1 <= len(key) <= PATH_BYTES:
         raise InvalidInputError(
             f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {PATH_BYTES} bytes"
@@ -287,4 +336,4 @@ def _refuse(key: bytes, last: bytes, cause: Exception | None = None) -> NoReturn
     raise UnsortedKeysError(
         f"key {key!r} after {last!r}: records of a range must come in ascending key order, "
         "each key once"
-    ) from cause
+    )

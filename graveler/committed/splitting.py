@@ -7,15 +7,16 @@ since the last cut. Compressed sizes do not count, because they depend on the li
 the directory changes; the longer the range is, the smaller is the change that suffices.
 
 Both have hard breaks, which do not depend on sizes: after one key in ``raggedness * hard``, and under
-``directory`` before one directory in ``hard_directories``. Cutting starts anew at a hard break, so that
+``directory`` before one directory in ``hard_directories``. A range always starts at a hard break, so that
 builders that start at different places agree from there on.
 
 The hash is the one that Spark computes natively, ``xxhash64(lit(number), key)`` of the repository's
 number and the binary key, so that a job on a cluster cuts where a single process does.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from itertools import repeat
 from operator import add
 from typing import Any, Final, Self
@@ -156,6 +157,44 @@ OF_POLICY: Final = {
 
 DEFAULT: Final = Splitting(DIRECTORY)
 """Of new repositories. ``graveler splitting simulate`` has the measurements behind it."""
+
+
+def initial(settings: Mapping[str, str | int], name: str) -> Splitting:
+    """Return the policy of a new repository.
+
+    Args:
+        settings: The policy and parameters that differ from `DEFAULT`.
+        name: Unique to the repository: its number is made of it.
+
+    Raises:
+        InvalidInputError: The parameters contradict each other.
+    """
+    number = int.from_bytes(sha256(name.encode()).digest()[:8]) & _LARGEST
+    return changed(replace(DEFAULT, number=number), settings)
+
+
+def changed(splitting: Splitting, settings: Mapping[str, str | int]) -> Splitting:
+    """Return a policy with other parameters; the thresholds that are not given follow `max_bytes`.
+
+    Args:
+        splitting: The policy so far. Its number stays. Under another policy the other parameters are
+            the defaults; with another `max_bytes` the thresholds are its shares.
+        settings: The policy and parameters to set.
+
+    Raises:
+        InvalidInputError: There is no such parameter, or they contradict each other.
+    """
+    unknown = settings.keys() - {"policy", *PARAMETERS}
+    if unknown:
+        raise InvalidInputError(
+            f"splitting has no {', '.join(sorted(unknown))}: give policy, {', '.join(PARAMETERS)}"
+        )
+    kept: dict[str, Any] = splitting.encode()
+    if settings.get("policy", splitting.policy) != splitting.policy:
+        kept = {"policy": splitting.policy, "number": splitting.number}
+    elif settings.get("max_bytes", splitting.max_bytes) != splitting.max_bytes:
+        kept = {name: value for name, value in kept.items() if name not in _SHARES}
+    return Splitting(**{**kept, **settings})
 
 
 def directory_of(key: bytes) -> bytes:

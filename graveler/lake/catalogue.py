@@ -10,7 +10,7 @@ from graveler.errors import CorruptionError, InvalidInputError
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import check_repository
-from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key, row
+from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 
 _PARTITION: Final = "lake"
 _PREFIX: Final = b"repository/"
@@ -38,7 +38,6 @@ class RepositoryRecord:
 
     def encode(self) -> bytes:
         """Return the bytes of the record."""
-        rule = self.splitting
         return encode_json(
             {
                 "format": FORMAT,
@@ -46,7 +45,7 @@ class RepositoryRecord:
                 "uid": self.uid,
                 "storage": self.storage,
                 "default_branch": self.default_branch,
-                "splitting": [rule.min_bytes, rule.max_bytes, rule.raggedness],
+                "splitting": self.splitting.encode(),
             }
         )
 
@@ -59,15 +58,13 @@ class RepositoryRecord:
             OlderFormatError: An older graveler wrote it.
         """
         fields = Fields(decode_json(raw, what, stamped=True), what)
-        splitting = row(fields.value("splitting"), ("min_bytes", "max_bytes", "raggedness"), what)
-        rule = [splitting.number(name) for name in splitting]
         try:
             return cls(
                 lake=fields.name("lake"),
                 uid=fields.name("uid"),
                 storage=fields.place("storage"),
                 default_branch=fields.name("default_branch"),
-                splitting=Splitting(*rule),
+                splitting=Splitting.read(fields.record("splitting")),
             )
         except InvalidInputError as error:
             raise CorruptionError(f"{what} cannot be read: {error}") from error

@@ -8,7 +8,7 @@ from typing import Self
 
 from graveler.arguments import PathText, file_path, flag, instance, optional, storage_text, text
 from graveler.clock import Clock, IdSource
-from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Rescue, Splitting
+from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Rescue, Splitting, initial
 from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
     AlreadyExistsError,
@@ -27,6 +27,7 @@ from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
 from graveler.process import Background
 from graveler.reads import Stores
+from graveler.records import Fields
 from graveler.refs import Refs
 from graveler.refs.dump import read_dump
 from graveler.repository.dumps import check_storage
@@ -186,7 +187,7 @@ class Lake:
             uid=uid,
             storage="" if place == self.default_storage(name) else place,
             default_branch=default_branch,
-            splitting=splitting or Splitting(**self._config.splitting),
+            splitting=splitting or initial(self._config.splitting, uid),
         )
         self._storages.check_free(place, name, take_over=take_over)
         # no witness yet: before the record is added there is nothing to lose
@@ -252,7 +253,7 @@ class Lake:
                 storage=root,
                 default_branch=header.default_branch,
                 exist_ok=True,
-                splitting=Splitting(*header.splitting),
+                splitting=Splitting.read(Fields(dict(header.splitting), "splitting of the dump")),
                 take_over=take_over,
             )
         else:

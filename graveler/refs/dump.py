@@ -8,7 +8,7 @@ moves are not in it.
 A file is not trusted: the id of every commit is computed again from its fields before it is used.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.model import Commit
 from graveler.names import check_branch, check_repository, check_tag
-from graveler.records import FORMAT, Fields, decode_json, encode_json, row
+from graveler.records import FORMAT, Fields, decode_json, encode_json
 from graveler.refs.commits import Expired, encode_commit, id_of, read_commit, read_expired
 from graveler.refs.refs import Refs
 from graveler.refs.settings import read_actions, read_gate_rules
@@ -35,13 +35,13 @@ class Header:
         repository: Its name.
         storage: Root URI of its objects; "" where they lie below the lake's storage.
         default_branch: Its default branch.
-        splitting: The rule by which its ranges end: min bytes, max bytes, raggedness.
+        splitting: The record of the policy by which its ranges end.
     """
 
     repository: str
     storage: str
     default_branch: str
-    splitting: tuple[int, int, int]
+    splitting: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +169,12 @@ def _header(raw: bytes, what: str) -> Header:
         raise InvalidInputError(f"{what}: this is no dump of refs")
     try:
         fields = Fields(decode_json(raw, what, stamped=True), what)
-        splitting = row(fields.value("splitting"), ("min_bytes", "max_bytes", "raggedness"), what)
-        low, high, raggedness = (splitting.number(name) for name in splitting)
+        splitting = fields.record("splitting")
         return Header(
             repository=check_repository(fields.text("repository")),
             storage=fields.place("storage"),
             default_branch=check_branch(fields.text("default_branch")),
-            splitting=(low, high, raggedness),
+            splitting={name: splitting.value(name) for name in splitting},
         )
     except CorruptionError as error:
         raise InvalidInputError(f"{what}: this is no dump of refs ({error})") from error

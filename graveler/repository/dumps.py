@@ -47,12 +47,11 @@ def dump(stores: Stores, path: Path, *, storage: str) -> Contents:
         raise NotFoundError(f"no folder {path.parent} for the dump: make it first")
     if path.exists() and not path.is_file():
         raise InvalidInputError(f"{path} is no regular file, and a dump replaces it: name another")
-    rule = stores.splitting
     header = Header(
         repository=stores.name,
         storage=storage,
         default_branch=stores.default_branch,
-        splitting=(rule.min_bytes, rule.max_bytes, rule.raggedness),
+        splitting=stores.splitting.encode(),
     )
     beside = path.with_name(f".{path.name}.{stores.ids.unique()}")
     with storage_errors(f"write {path}", writing=True):

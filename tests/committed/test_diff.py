@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from graveler.committed.apply import apply
 from graveler.committed.diff import diff, same_records, segments, split_common
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_writer import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.model import RangeInfo
 from tests.committed.trees import CRUMBS, Forest, between, new_store, record, text_of
 

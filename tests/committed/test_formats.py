@@ -10,7 +10,7 @@ from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.range_store import RangeCache, RangeStore
-from graveler.committed.range_writer import Splitting
+from graveler.committed.splitting import DEFAULT, OF_POLICY, Splitting
 from graveler.committed.table import TableKind
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
@@ -99,14 +99,16 @@ def test_the_example_of_a_metarange_is_right():
             f"key {number}         {key.decode()}",
             f"range id {number}    {info.id.hex()}",
             f"value {number}       {value[:1].hex()} range id {value[33:34].hex()}",
-            f"              {value[34:].decode()}",
+            f"              {value[34:42].hex()} {value[42:50].hex()} {value[50:51].hex()}",
+            f"              {value[51:83].hex()}",
+            f"              {value[83:].hex()}",
             f"record id {number}   {chained(key, value)}",
         ]
     expected.append(f"metarange id  {tree}")
     body = store.objects.get(f"_graveler/{tree}")
     for name, text in TableReader(body).user_properties.items():
         expected.append(f"{name:<13} {text}")
-    assert len(expected) == 17
+    assert len(expected) == 21
     assert_documented("metarange.md", expected)
     assert EMPTY_METARANGE in (DOCS / "metarange.md").read_text()
 
@@ -121,6 +123,9 @@ def test_the_sidecar_is_laid_out_as_described(tmp_path):
 
 def test_the_pages_name_every_rule_of_the_splitting():
     page = (DOCS / "range.md").read_text()
-    defaults = Splitting()
-    for number in (defaults.min_bytes, defaults.max_bytes, defaults.raggedness):
-        assert f"{number:,}" in page
+    for rule in (Splitting(), DEFAULT):
+        for name in OF_POLICY[rule.policy]:
+            assert f"`{name}`" in page
+        for number in (rule.max_bytes, rule.raggedness, rule.hard):
+            assert f"{number:,}" in page
+    assert f"{DEFAULT.hard_directories:,}" in page

@@ -3,11 +3,12 @@ from pathlib import Path
 import pytest
 
 from graveler.committed.range_store import RangeCache, RangeStore
-from graveler.committed.range_writer import RangeWriter, Splitting
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Cutter, Splitting
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
-from graveler.values import range_id
+from graveler.values import add_totals, range_id, total
 from tests.committed.trees import CRUMBS, WHOLE, new_store, record
 from tests.harness.programs import FORKS, output_of
 
@@ -23,25 +24,31 @@ def numbered(count, start=0):
         Splitting(raggedness=7),
         Splitting(min_bytes=300, max_bytes=700, raggedness=2),
         Splitting(max_bytes=1),
+        Splitting("directory", max_bytes=700, raggedness=2),
     ],
 )
-def test_ranges_end_where_the_splitting_rule_says(splitting):
-    records = numbered(300)
+def test_ranges_end_where_the_splitting_policy_says(splitting):
+    records = [record(f"{number // 60}/{number // 7}/{number:05d}") for number in range(300)]
+    records.sort()
+    cutter = Cutter(splitting)
     expected, size, keys = [], 0, []
-    for key, _, value in records:
+    for at, (key, _, value) in enumerate(records):
         size += len(key) + len(value)
         keys.append(key)
-        if splitting.ends_range(key, size):
-            expected.append((keys, size))
+        following = records[at + 1][0] if at + 1 < len(records) else None
+        natural = cutter.cut(key, following, size)
+        if natural or following is None:
+            expected.append((keys[0], key, len(keys), size, natural))
             size, keys = 0, []
-    if keys:
-        expected.append((keys, size))
     with RangeWriter(new_store(), splitting) as writer:
         writer.add_all(records)
         infos = writer.finish()
-    assert [(info.min_key, info.max_key, info.count, info.size) for info in infos] == [
-        (keys[0], keys[-1], len(keys), size) for keys, size in expected
-    ]
+    assert len(infos) > 10
+    assert [
+        (info.min_key, info.max_key, info.count, info.size, info.natural) for info in infos
+    ] == expected
+    whole = add_totals(info.total for info in infos)
+    assert whole == total(b"".join(identifier for _, identifier, _ in records))
 
 
 def test_a_range_is_named_by_its_records_and_read_by_that_name():
@@ -60,7 +67,7 @@ def test_a_range_is_named_by_its_records_and_read_by_that_name():
 def test_a_reused_range_ends_the_current_one_and_is_not_written():
     store = new_store()
     with RangeWriter(store, WHOLE) as writer:
-        writer.add_all(numbered(3, start=10))
+        writer.add_all(numbered(5, start=10))
         (middle,) = writer.finish()
     written = store.stats.ranges_written
     with RangeWriter(store, WHOLE) as writer:
@@ -68,10 +75,41 @@ def test_a_reused_range_ends_the_current_one_and_is_not_written():
         writer.add_range(middle)
         writer.add_all(numbered(2, start=20))
         infos = writer.finish()
-    assert [info.count for info in infos] == [2, 3, 2]
+    assert [info.count for info in infos] == [2, 5, 2]
     assert infos[1] is middle
     assert (writer.written, writer.reused) == (2, 1)
     assert store.stats.ranges_written == written + 2
+
+
+def test_a_fragment_of_at_most_twice_the_size_is_written_with_what_follows_it():
+    store = new_store()
+    with RangeWriter(store, WHOLE) as writer:
+        writer.add_all(numbered(4, start=10))
+        (middle,) = writer.finish()
+    with RangeWriter(store, WHOLE) as writer:
+        writer.add_all(numbered(2))
+        writer.add_range(middle)
+        writer.add_all(numbered(2, start=20))
+        infos = writer.finish()
+    assert [info.count for info in infos] == [2, 6]
+    assert (writer.written, writer.reused) == (2, 0)
+
+
+def test_fragments_are_written_again_when_the_policy_ends_their_range():
+    store, splitting = new_store(), Splitting(max_bytes=1_000, raggedness=1 << 62)
+    infos, records = (), numbered(40)
+    for start, stop in ((0, 16), (16, 20), (20, 22)):
+        with RangeWriter(store, splitting) as writer:
+            writer.add_ranges(infos)
+            writer.add_all(records[start:stop])
+            infos = writer.finish()
+    assert [info.count for info in infos] == [16, 6]
+    with RangeWriter(store, splitting) as writer:
+        writer.add_ranges(infos)
+        writer.add_all(records[22:25])
+        infos = writer.finish()
+    assert [(info.count, info.natural) for info in infos] == [(23, True), (2, False)]
+    assert (writer.written, writer.reused) == (2, 0)
 
 
 @pytest.mark.parametrize("key", ["key-00002", "key-00001", "a"])
@@ -138,7 +176,7 @@ def test_a_writer_that_holds_publishes_at_the_end_only():
 def test_leaving_without_finishing_leaves_no_files(tmp_path: Path):
     store = RangeStore(MemoryStore(), RangeCache(tmp_path, 1 << 20))
     with RangeWriter(store, CRUMBS, hold=True) as writer:
-        writer.add_all(numbered(30))
+        writer.add_all(numbered(100))
         assert any(path.is_file() for path in tmp_path.rglob("*"))
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
     assert list(store.objects.list()) == []

@@ -1,9 +1,24 @@
+from itertools import pairwise
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
-from graveler.committed.range_writer import HASH_MASK, HASH_SEED, Splitting
-from graveler.errors import InvalidInputError
+from graveler.committed.splitting import (
+    DEFAULT,
+    DIRECTORY,
+    HASH,
+    HASH_MASK,
+    HASH_SEED,
+    Cutter,
+    Splitting,
+    directory_of,
+)
+from graveler.errors import CorruptionError, InvalidInputError
+from graveler.records import Fields
 
+MIB = 1 << 20
 # SELECT xxhash64(k) for binary k, Spark 4.3.0
 SPARK = {
     b"a": -8582455328737087284,
@@ -12,6 +27,62 @@ SPARK = {
     "données/été".encode(): -3637012846193602542,
     b"\xff\x00\xfe" * 11: -921767405953486112,
 }
+NEVER = 1 << 40
+
+RULES = st.one_of(
+    st.builds(
+        Splitting,
+        policy=st.just(HASH),
+        min_bytes=st.sampled_from([0, 20, 60]),
+        max_bytes=st.sampled_from([60, 100, 10_000]),
+        raggedness=st.integers(1, 6),
+        hard=st.integers(1, 4),
+        number=st.integers(0, 3),
+    ),
+    st.builds(
+        Splitting,
+        policy=st.just(DIRECTORY),
+        max_bytes=st.sampled_from([1, 60, 100, 10_000]),
+        raggedness=st.integers(1, 6),
+        hard=st.integers(1, 4),
+        hard_directories=st.integers(1, 6),
+        number=st.integers(0, 3),
+    ),
+)
+RECORDS = st.dictionaries(
+    st.text("ab/", min_size=1, max_size=8).map(str.encode),
+    st.binary(max_size=30),
+    max_size=60,
+).map(lambda found: sorted(found.items()))
+
+
+def chunks(cutter, records):
+    """Return ranges as the rule itself says, record by record."""
+    found, current, size = [], [], 0
+    for at, (key, value) in enumerate(records):
+        current.append(key)
+        size += len(key) + len(value)
+        following = records[at + 1][0] if at + 1 < len(records) else None
+        if following is not None and cutter.cut(key, following, size):
+            found.append((current, size))
+            current, size = [], 0
+    return [*found, (current, size)] if current else found
+
+
+def ends(rule, records, batch):
+    """Return the same by `Cutter.ends`, in batches."""
+    cutter, sizes, counts, done, before = Cutter(rule), [], [], 0, 0
+    for start in range(0, len(records), batch):
+        part = records[start : start + batch]
+        for place, size in cutter.ends([key for key, _ in part], [value for _, value in part]):
+            counts.append(done + place - before)
+            sizes.append(size)
+            before = done + place
+        done += len(part)
+    if done > before:
+        counts.append(done - before)
+        sizes.append(cutter.size)
+    return list(zip(counts, sizes, strict=True))
 
 
 def test_the_hash_is_the_one_spark_computes():
@@ -19,37 +90,140 @@ def test_the_hash_is_the_one_spark_computes():
         assert xxh64_intdigest(key, HASH_SEED) & HASH_MASK == hashed & HASH_MASK
 
 
-def test_one_key_in_raggedness_ends_a_range():
-    splitting = Splitting(raggedness=100)
+def test_the_seed_is_the_hash_of_the_repositorys_number():
+    assert Splitting().seed == xxh64_intdigest(bytes(8), 42)
+    assert Splitting(number=258).seed == xxh64_intdigest(b"\x02\x01" + bytes(6), 42)
+
+
+@settings(max_examples=300, deadline=None)
+@given(RULES, RECORDS, st.integers(1, 20))
+def test_records_in_batches_are_cut_as_record_by_record(rule, records, batch):
+    expected = [(len(keys), size) for keys, size in chunks(Cutter(rule), records)]
+    assert ends(rule, records, batch) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(RULES, RECORDS)
+def test_builders_that_start_at_different_hard_breaks_agree(rule, records):
+    cutter = Cutter(rule)
+    whole = [keys for keys, _ in chunks(cutter, records)]
+    for at, ((key, _), (following, _)) in enumerate(pairwise(records), 1):
+        if cutter.hard(key, following):
+            parts = chunks(cutter, records[:at]) + chunks(cutter, records[at:])
+            assert [keys for keys, _ in parts] == whole
+
+
+@settings(max_examples=200, deadline=None)
+@given(RULES, RECORDS, st.integers(0, 10_000))
+def test_a_hard_break_does_not_depend_on_the_size(rule, records, size):
+    cutter = Cutter(rule)
+    for (key, _), (following, _) in pairwise(records):
+        if cutter.hard(key, following):
+            assert cutter.cut(key, following, size)
+
+
+def test_by_hash_one_key_in_raggedness_ends_a_range():
+    cutter = Cutter(Splitting(raggedness=100))
     keys = [b"key-%06d" % number for number in range(100_000)]
-    ends = [key for key in keys if splitting.ends_range(key, 100)]
-    assert len(ends) == 973
-    assert ends[:3] == [b"key-000100", b"key-000247", b"key-000399"]
+    found = [key for key in keys if cutter.cut(key, None, 100)]
+    assert 900 < len(found) < 1100
+    hard = [key for key in keys if cutter.hard(key, None)]
+    assert set(hard) < set(found)
+    assert 80 < len(hard) < 170
 
 
-def test_a_range_ends_at_its_maximum_whatever_the_key():
-    splitting = Splitting(min_bytes=10, max_bytes=20, raggedness=1 << 62)
-    assert [splitting.ends_range(b"k", size) for size in (10, 19, 20, 21)] == [
-        False,
-        False,
-        True,
-        True,
-    ]
-
-
-def test_a_range_never_ends_below_its_minimum():
-    splitting = Splitting(min_bytes=10, max_bytes=20, raggedness=1)
-    assert not splitting.ends_range(b"k", 9)
-    assert splitting.ends_range(b"k", 10)
-
-
-def test_the_defaults_are_those_of_the_design():
-    assert Splitting() == Splitting(min_bytes=0, max_bytes=20 * 1024 * 1024, raggedness=50_000)
+def test_by_hash_a_range_ends_at_its_maximum_and_not_below_its_minimum():
+    never = Cutter(Splitting(min_bytes=10, max_bytes=20, raggedness=NEVER))
+    assert [never.cut(b"k", b"l", size) for size in (10, 19, 20, 21)] == [False, False, True, True]
+    always = Cutter(Splitting(min_bytes=10, max_bytes=20, raggedness=1, hard=NEVER))
+    assert [always.cut(b"k", b"l", size) for size in (9, 10)] == [False, True]
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "raggedness"), [(-1, 1, 1), (2, 1, 1), (0, 0, 1), (0, 1, 0)]
+    ("key", "following", "least"),
+    [
+        ("a/b/c/1", "b/b/c/1", "table_bytes"),
+        ("a/b/c/1", "a/c/c/1", "part_bytes"),
+        ("a/b/c/1", "a/b/d/1", "directory_bytes"),
+        ("a/b/c/1", "a/b/c/2", "max_bytes"),
+        ("1", "2", "max_bytes"),
+        ("1", "a/1", "table_bytes"),
+        ("a/1", "a/b/1", "part_bytes"),
+    ],
 )
-def test_parameters_that_make_no_sense_are_refused(least, most, raggedness):
-    with pytest.raises(InvalidInputError, match="splitting of"):
-        Splitting(min_bytes=least, max_bytes=most, raggedness=raggedness)
+def test_by_directory_the_change_that_ends_a_range_falls_as_it_grows(key, following, least):
+    cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=NEVER))
+    size = getattr(DEFAULT, least)
+    assert not cutter.cut(key.encode(), following.encode(), size - 1)
+    assert cutter.cut(key.encode(), following.encode(), size)
+
+
+def test_by_directory_one_directory_in_four_ends_a_range_as_its_parent_does():
+    cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=NEVER))
+    names = [b"t/d/%04d/1" % number for number in range(1000)]
+    found = [cutter.cut(*pair, DEFAULT.part_bytes) for pair in pairwise(names)]
+    assert 200 < sum(found) < 300
+
+
+def test_by_directory_a_long_directory_is_cut_within():
+    cutter = Cutter(Splitting(DIRECTORY, raggedness=100, hard_directories=NEVER))
+    names = [b"t/d/%06d" % number for number in range(20_000)]
+    small, large = DEFAULT.key_bytes - 1, DEFAULT.key_bytes
+    assert sum(cutter.cut(*pair, small) for pair in pairwise(names)) < 20
+    assert 150 < sum(cutter.cut(*pair, large) for pair in pairwise(names)) < 250
+
+
+def test_by_directory_hard_breaks_are_before_some_directories():
+    cutter = Cutter(Splitting(DIRECTORY, raggedness=NEVER, hard_directories=10))
+    names = [b"t/%04d/%d" % divmod(number, 2) for number in range(4000)]
+    found = [after for before, after in pairwise(names) if cutter.hard(before, after)]
+    assert 150 < len(found) < 250
+    assert all(name.endswith(b"/0") for name in found)
+
+
+def test_the_directory_of_a_key_ends_with_its_last_slash():
+    assert [directory_of(key) for key in (b"a", b"a/b", b"a/b/", b"/a")] == [
+        b"",
+        b"a/",
+        b"a/b/",
+        b"/",
+    ]
+
+
+def test_the_thresholds_are_shares_of_the_largest_size():
+    rule = Splitting(DIRECTORY, max_bytes=20 * MIB)
+    assert (rule.table_bytes, rule.part_bytes) == (MIB, 4 * MIB)
+    assert (rule.directory_bytes, rule.key_bytes) == (6 * MIB, 12 * MIB)
+    assert Splitting(DIRECTORY, max_bytes=100, table_bytes=7).table_bytes == 7
+
+
+@pytest.mark.parametrize("rule", [Splitting(), DEFAULT, Splitting(DIRECTORY, max_bytes=400)])
+def test_a_record_gives_the_policy_again(rule):
+    assert Splitting.read(Fields(rule.encode(), "splitting")) == rule
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"policy": "other"}, {"max_bytes": "1"}, {"max_bytes": 0}, {"min_bytes": 1 << 30}]
+)
+def test_a_damaged_record_is_refused(wrong):
+    with pytest.raises(CorruptionError, match="splitting cannot be read"):
+        Splitting.read(Fields(Splitting().encode() | wrong, "splitting"))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"policy": "size"}, "policy 'size': give hash or directory"),
+        ({"min_bytes": -1}, "min_bytes -1"),
+        ({"max_bytes": True}, "max_bytes True"),
+        ({"raggedness": 1 << 63}, "raggedness"),
+        ({"min_bytes": 2, "max_bytes": 1}, "min_bytes 2, max_bytes 1: give min_bytes <= max_bytes"),
+        ({"max_bytes": 0}, "at least 1"),
+        ({"table_bytes": 5}, "by hash has no table_bytes"),
+        ({"policy": DIRECTORY, "min_bytes": 5}, "by directory has no min_bytes"),
+        ({"policy": DIRECTORY, "part_bytes": 5 * MIB}, "part_bytes 5242880, directory_bytes"),
+    ],
+)
+def test_parameters_that_contradict_are_refused_with_their_values(parameters, said):
+    with pytest.raises(InvalidInputError, match=said):
+        Splitting(**parameters)

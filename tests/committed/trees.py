@@ -1,15 +1,17 @@
-"""Trees written as text, for tests: ``forest.tree("a b", "c=2")`` has two ranges.
+"""Trees written as text, for tests: ``forest.tree("a b", "c=2")`` has two ranges that ended naturally.
 
 A key without ``=`` has content ``1``. ``c=2@x`` is content 2 at address x: only the
 content enters the content identity, both enter the ids.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from hashlib import sha256
 
 from graveler.committed import metarange
 from graveler.committed.range_store import RangeCache, RangeStore
-from graveler.committed.range_writer import RangeWriter, Splitting
+from graveler.committed.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
@@ -70,7 +72,7 @@ def write_ranges(store: RangeStore, ranges: Iterable[str]) -> str:
     for line in ranges:
         with RangeWriter(store, WHOLE) as writer:
             writer.add_all(record(key, text) for key, text in parse(line).items())
-            infos += writer.finish()
+            infos += [replace(info, natural=True) for info in writer.finish()]
     return metarange.write(store, infos)
 
 

@@ -64,7 +64,14 @@ def test_a_dump_is_readable_lines(dumped):
         "repository": "flights",
         "storage": "",
         "default_branch": "main",
-        "splitting": [0, 2000, 3],
+        "splitting": {
+            "policy": "hash",
+            "min_bytes": 0,
+            "max_bytes": 2000,
+            "raggedness": 3,
+            "hard": 8,
+            "number": 0,
+        },
     }
     kinds = [
         next(key for key in ("metarange", "branch", "tag", "protection") if key in one)
