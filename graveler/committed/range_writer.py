@@ -11,13 +11,15 @@ after fragments are first held in memory. Three things can follow:
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, islice
 from operator import lt
 from types import TracebackType
-from typing import Final, NoReturn
+from typing import Final
+
+from xxhash import xxh64_intdigest as xxh64
 
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import Cutter, Splitting
@@ -125,6 +127,7 @@ class RangeWriter:
         self._first = b""
         self._last = b""  # of all that was added
         self._end_key = b""  # of the current range
+        self._size = 0  # of the current range; of the fragments and what is held
         self._ids = bytearray()
         self._finished = False
         self.written = 0
@@ -161,17 +164,16 @@ class RangeWriter:
             raise StateError("the ranges of this writer are finished: make another writer")
         left = iter(records)
         while batch := list(islice(left, _BATCH)):
-            keys, _, values = zip(*batch, strict=True)
-            _check(keys, self._last)
+            key, last = batch[0][0], self._last
+            if key <= last:
+                _refuse([key], last)
             if self._table is None and not self._held:
-                self._look_left(keys[0])
-            if not self._fragments:
-                self._write(batch, self._cutter.ends(keys, values))
+                self._look_left(key)
+            if self._fragments:
+                self._hold(batch)
             else:
-                self._held += batch
-                if self._cutter.ends(keys, values):
-                    self._write_again(self._fragments)
-            self._last = keys[-1]
+                self._write(batch)
+            self._last = batch[-1][0]
 
     def add_range(self, info: RangeInfo) -> None:
         """Add an existing range; ends the current one."""
@@ -188,7 +190,7 @@ class RangeWriter:
         if not infos:
             return
         if infos[0].min_key <= self._last:
-            _refuse(infos[0].min_key, self._last)
+            _refuse((infos[0].min_key,), self._last)
         self._end(infos[0].min_key)
         self._infos += infos
         self._before = before
@@ -232,23 +234,35 @@ class RangeWriter:
                     break
                 size += info.size
                 self._fragments += 1
-        # the policy goes on over the fragments
-        self._cutter.size = size
-        self._cutter.last = self._last
+        self._size = size
+
+    def _hold(self, batch: Sequence[Record]) -> None:
+        """Keep records that follow fragments, until the policy ends a range that has both."""
+        keys = [key for key, _, _ in batch]
+        if not all(map(lt, keys, keys[1:])):  # no table checks them yet
+            _refuse(keys, self._last)
+        self._held += batch
+        size = self._cutter.reaches(self._last, self._size, batch)
+        if size is None:
+            self._write_again(self._fragments)
+        else:
+            self._size = size
 
     def _end(self, next_key: bytes | None) -> None:
         """End the current range, or the last one, before `next_key`."""
-        cutter = self._cutter
+        cut = self._cutter.cut
         if self._held:
-            if cutter.cut(self._last, next_key, cutter.size):
+            # The key that follows does not count: what is appended to a table ends before the next
+            # table in every commit, and would be written again with all fragments each time.
+            if cut(self._last, None, self._size):
                 self._write_again(self._fragments)
             else:
                 self._write_again(self._absorbed())
         if self._table is not None:
-            self._close(cutter.size, natural=cutter.cut(self._last, next_key, cutter.size))
+            self._close(natural=cut(self._last, next_key, self._size))
         elif len(self._infos) > self._own:
             self._judge(next_key)
-        cutter.size = 0
+        self._size = 0
 
     def _absorbed(self) -> int:
         """Return how many of the fragments are to be written with the records held."""
@@ -267,36 +281,55 @@ class RangeWriter:
         infos = self._infos[len(self._infos) - count :]
         del self._infos[len(self._infos) - count :]
         self.reused -= count
-        self._cutter.size = 0
+        self._size = 0
         records = chain.from_iterable(self._store.open_range(info).records() for info in infos)
         left = chain(records, held)
         while batch := list(islice(left, _BATCH)):
-            keys, _, values = zip(*batch, strict=True)
-            self._write(batch, self._cutter.ends(keys, values))
+            self._write(batch)
 
-    def _write(self, batch: Sequence[Record], ends: Sequence[tuple[int, int]]) -> None:
-        """Write records to the current range; `ends` is where the policy ends ranges."""
-        start = 0
-        for place, size in ends:
-            self._put(batch[start:place])
-            self._close(size, natural=True)
-            start = place
-        self._put(batch[start:])
+    def _write(self, batch: Sequence[Record]) -> None:
+        """Write records, in the ranges that the policy makes of them."""
+        cutter = self._cutter
+        cut, seed, low_bits, most = cutter.cut, cutter.seed, cutter.low_bits, cutter.most
+        table = None if self._table is None else self._table.records
+        ids = self._ids  # grows in place: one run of bytes is hashed and kept at the end
+        last, size = self._end_key, self._size
+        # a million records may pass here: all names are local
+        for run in cutter.runs(batch):
+            digest = 0
+            for key, record_id, value in run:
+                if (
+                    (size >= most or not digest & low_bits)
+                    and table is not None
+                    and cut(last, key, size)
+                ):
+                    self._end_key, self._size = last, size
+                    self._close(natural=True)
+                    table = None
+                if table is None:
+                    table, size = self._start(key), 0
+                length = len(key)
+                if length > PATH_BYTES:
+                    _refuse([key], b"")
+                try:
+                    table[key] = value  # within a table RocksDB checks the order
+                except Exception as error:
+                    if key <= last:  # RocksDB has no error of its own for this
+                        _refuse([key], last, error)
+                    raise
+                ids += record_id
+                last = key
+                size += length + len(value)
+                digest = xxh64(key, seed)
+        self._end_key, self._size = last, size
 
-    def _put(self, batch: Sequence[Record]) -> None:
-        if not batch:
-            return
-        if self._table is None:
-            self._file = self._scratch.file()
-            self._table = TableWriter(self._file.path)
-            self._first = batch[0][0]
-        table = self._table.records
-        for key, _, value in batch:
-            table[key] = value
-        self._ids += b"".join([identifier for _, identifier, _ in batch])
-        self._end_key = batch[-1][0]
+    def _start(self, key: bytes) -> MutableMapping[bytes, bytes]:
+        self._file = self._scratch.file()
+        self._table = TableWriter(self._file.path)
+        self._first = key
+        return self._table.records
 
-    def _close(self, size: int, *, natural: bool) -> None:
+    def _close(self, *, natural: bool) -> None:
         if self._table is None or self._file is None:
             return
         record_ids = bytes(self._ids)
@@ -305,7 +338,7 @@ class RangeWriter:
             min_key=self._first,
             max_key=self._end_key,
             count=len(record_ids) // RECORD_ID_BYTES,
-            size=size,
+            size=self._size,
             natural=natural,
             total=total(record_ids),
         )
@@ -318,22 +351,16 @@ class RangeWriter:
         self._publisher.add(info.id, self._file, record_ids)
 
 
-def _check(keys: Sequence[bytes], last: bytes) -> None:
-    """Refuse keys that are too long, or do not ascend after `last`."""
-    if keys[0] > last and all(map(lt, keys, keys[1:])) and max(map(len, keys)) <= PATH_BYTES:
-        return
+def _refuse(keys: Iterable[bytes], last: bytes, cause: Exception | None = None) -> None:
+    """Raise the error of the first key that is too long or does not ascend after `last`, if any."""
     for key in keys:
-        if key <= last or len(key) > PATH_BYTES:
-            _refuse(key, last)
+        if not 1 <= len(key) <= PATH_BYTES:
+            raise InvalidInputError(
+                f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {PATH_BYTES} bytes"
+            ) from cause
+        if key <= last:
+            raise UnsortedKeysError(
+                f"key {key!r} after {last!r}: records of a range must come in ascending key order, "
+                "each key once"
+            ) from cause
         last = key
-
-
-def _refuse(key: bytes, last: bytes) -> NoReturn:
-    if not 1 <= len(key) <= PATH_BYTES:
-        raise InvalidInputError(
-            f"key of {len(key)} bytes ({key[:80]!r}): give 1 to {PATH_BYTES} bytes"
-        )
-    raise UnsortedKeysError(
-        f"key {key!r} after {last!r}: records of a range must come in ascending key order, "
-        "each key once"
-    )

@@ -14,15 +14,15 @@ The hash is the one that Spark computes natively, ``xxhash64(lit(number), key)``
 number and the binary key, so that a job on a cluster cuts where a single process does.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
-from itertools import repeat
-from operator import add
 from typing import Any, Final, Self
 
 from xxhash import xxh64_intdigest as xxh64
 
+from graveler.committed.table import Record
 from graveler.errors import InvalidInputError
 from graveler.records import Fields
 
@@ -40,6 +40,8 @@ _SHARES: Final = {
     "table_bytes": 0.05, "part_bytes": 0.2, "directory_bytes": 0.3, "key_bytes": 0.6,
 }  # fmt: skip
 _PARTS: Final = 4
+_SLASH: Final = ord("/")
+_BEHIND: Final = b"0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,31 +205,33 @@ def directory_of(key: bytes) -> bytes:
 
 
 class Cutter:
-    """Decides where ranges end.
+    """Decides where ranges end: `cut` is the rule.
 
-    `cut` is the rule itself, and keeps nothing. `ends` applies it to many records at a time. Between its
-    calls it keeps the last key and the logical bytes since the last cut; a builder that ends a range
-    for a reason of its own sets `size` to 0.
+    A builder asks it between two records only where `runs` starts a run, where the hash of the first
+    key has none of `low_bits`, and where the range has reached `most` bytes. Everywhere else the answer
+    is no.
 
     Args:
         splitting: The policy.
+
+    Attributes:
+        seed: Of the hashes of keys.
+        low_bits: A key after which a range ends by its hash has none of these bits in it. A bitwise
+            and costs less than a remainder of 63 bits, and nearly all keys fail it.
+        most: The policy's `max_bytes`.
     """
 
-    __slots__ = ("_directories", "_hard", "_least", "_low_bits", "_ragged", "_rule", "_seed",
-                 "last", "size")  # fmt: skip
+    __slots__ = ("_directories", "_hard", "_least", "_rule", "low_bits", "most", "seed")
 
     def __init__(self, splitting: Splitting) -> None:
         self._rule = splitting
-        self._seed = splitting.seed
         self._directories = splitting.policy == DIRECTORY
-        self._ragged = splitting.raggedness
         self._hard = splitting.raggedness * splitting.hard
         self._least = splitting.key_bytes if self._directories else splitting.min_bytes
-        # A multiple of the raggedness is a multiple of its power of two. That is tested first, because
-        # a bitwise and costs less than a remainder of 63 bits, and nearly all keys fail it.
-        self._low_bits = (self._ragged & -self._ragged) - 1
-        self.last = b""
-        self.size = 0
+        self.seed = splitting.seed
+        # a multiple of the raggedness is a multiple of its power of two
+        self.low_bits = (splitting.raggedness & -splitting.raggedness) - 1
+        self.most = splitting.max_bytes
 
     def cut(self, key: bytes, next_key: bytes | None, size: int) -> bool:
         """Return whether a range ends after `key`.
@@ -239,16 +243,18 @@ class Cutter:
         """
         if size >= self._rule.max_bytes:
             return True
-        digest = xxh64(key, self._seed)
-        if not digest & self._low_bits:
+        digest = xxh64(key, self.seed)
+        if not digest & self.low_bits:
             digest &= HASH_MASK
-            if digest % self._hard == 0 or (size >= self._least and digest % self._ragged == 0):
+            if digest % self._hard == 0 or (
+                size >= self._least and digest % self._rule.raggedness == 0
+            ):
                 return True
         return self._directories and next_key is not None and self._leaves(key, next_key, size)
 
     def hard(self, key: bytes, next_key: bytes | None) -> bool:
         """Return whether there is a hard break between two keys that follow each other."""
-        if not (xxh64(key, self._seed) & HASH_MASK) % self._hard:
+        if not (xxh64(key, self.seed) & HASH_MASK) % self._hard:
             return True
         return self._directories and next_key is not None and self._leaves(key, next_key, -1)
 
@@ -257,7 +263,7 @@ class Cutter:
         before, after = directory_of(key), directory_of(next_key)
         if before == after:
             return False
-        rule, seed = self._rule, self._seed
+        rule, seed = self._rule, self.seed
         if size >= rule.directory_bytes or not (
             (xxh64(after, seed) & HASH_MASK) % rule.hard_directories
         ):
@@ -269,75 +275,49 @@ class Cutter:
             )
         return size >= rule.table_bytes and before.partition(b"/")[0] != after.partition(b"/")[0]
 
-    def ends(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[tuple[int, int]]:
-        """Return where ranges end among the records that come next.
+    def runs(self, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+        """Yield the records in runs: the policy may look at what follows only between two of them.
 
         Args:
-            keys: Of the records, ascending, after all keys given before.
-            values: Of the same records.
-
-        Returns:
-            (how many of the records are before the end, logical bytes of the range that ends). 0: the
-            range ends with the records given before.
+            records: In key order.
         """
-        found: list[tuple[int, int]] = []
-        if keys and self.size and self.cut(self.last, keys[0], self.size):
-            found.append((0, self.size))
-            self.size = 0
-        done, count = 0, len(keys)
-        for place in (*self._places(keys), count - 1):
-            if place < done:
-                continue
-            part = keys[done : place + 1], values[done : place + 1]
-            added = sum(map(len, part[0])) + sum(map(len, part[1]))
-            if self.size + added >= self._rule.max_bytes:
-                found += self._full(part, done)
-            else:
-                self.size += added
-            done = place + 1
-            if self.size and done < count and self.cut(keys[place], keys[done], self.size):
-                found.append((done, self.size))
-                self.size = 0
-        if keys:
-            self.last = keys[-1]
-        return found
+        if not self._directories:
+            yield records
+            return
+        start, count = 0, len(records)
+        directory = directory_of(records[0][0]) if records else b""
+        while start < count:
+            stop = start + 1
+            following = directory_of(records[stop][0]) if stop < count else b""
+            if stop < count and following == directory:
+                stop, following = _run(records, stop, directory)
+            yield records[start:stop]
+            start, directory = stop, following
 
-    def _full(
-        self, part: tuple[Sequence[bytes], Sequence[bytes]], before: int
-    ) -> Iterator[tuple[int, int]]:
-        """Yield the ends of ranges that reach their largest size before the last of these records."""
-        keys, values = part
-        for place, size in enumerate(map(add, map(len, keys), map(len, values)), before + 1):
-            self.size += size
-            if self.size >= self._rule.max_bytes and place < before + len(keys):
-                yield place, self.size
-                self.size = 0
+    def reaches(self, last: bytes, size: int, records: Sequence[Record]) -> int | None:
+        """Return the size that a range has after these records, None if it ends before or among them.
 
-    def _places(self, keys: Sequence[bytes]) -> list[int]:
-        """Return the places after which a range may end before its largest size, ascending."""
-        low_bits = self._low_bits
-        digests = map(xxh64, keys, repeat(self._seed))
-        places = [at for at, digest in enumerate(digests) if not digest & low_bits]
-        if not self._directories or not keys:
-            return places
-        slashes = list(map(bytes.rfind, keys, repeat(b"/")))
-        changes = list(_changes(keys, slashes, 0, len(keys) - 1))
-        return sorted({*places, *changes}) if changes else places
+        Args:
+            last: Its last key so far.
+            size: Logical bytes so far.
+            records: What follows, in key order.
+        """
+        for run in self.runs(records):
+            digest = 0
+            for key, _, value in run:
+                if (size >= self.most or not digest & self.low_bits) and self.cut(last, key, size):
+                    return None
+                last = key
+                size += len(key) + len(value)
+                digest = xxh64(key, self.seed)
+        return size
 
 
-def _changes(keys: Sequence[bytes], slashes: Sequence[int], first: int, last: int) -> Iterator[int]:
-    """Yield the places from `first` to before `last` after which the directory changes.
-
-    Keys are sorted: if the first and the last of them have one directory, all are below it, and all
-    are in it if their last slashes are at one place.
-    """
-    slash = slashes[first]
-    alike = slashes[first : last + 1].count(slash) == last + 1 - first
-    if alike and keys[first][: slash + 1] == keys[last][: slash + 1]:
-        return
-    if last == first + 1:
-        yield first
-        return
-    middle = (first + last) // 2
-    yield from _changes(keys, slashes, first, middle)
-    yield from _changes(keys, slashes, middle, last)
+def _run(records: Sequence[Record], start: int, directory: bytes) -> tuple[int, bytes]:
+    """Return where the directory ends that has the record at `start`, and the one that follows."""
+    length = len(directory)
+    # keys are sorted: what is below a directory comes before the name that follows it
+    end = bisect_left(records, (directory[:-1] + _BEHIND,), start) if directory else len(records)
+    deeper = [_SLASH in key[length:] for key, _, _ in records[start:end]]
+    stop = start + deeper.index(True) if True in deeper else end
+    return stop, directory_of(records[stop][0]) if stop < len(records) else b""

@@ -1,6 +1,6 @@
 """What commits, in any number and order, make of equal records."""
 
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, zip_longest
 
 import pytest
 from hypothesis import given, settings
@@ -35,7 +35,7 @@ def segments(tree, store, splitting):
     cutter = Cutter(splitting)
     infos = metarange.read(store, tree)
     at, number = [], 0
-    for info, following in pairwise([*infos, None]):
+    for info, following in zip_longest(infos, infos[1:]):
         at.append((number, info))
         if following is None or cutter.hard(info.max_key, following.min_key):
             number += 1
@@ -83,7 +83,7 @@ def test_a_range_says_whether_the_policy_ends_it_where_it_ends(states, splitting
         assert contents(store, tree) == after
         assert list(verify_metarange(store, tree)) == []
         infos = metarange.read(store, tree)
-        for info, following in pairwise([*infos, None]):
+        for info, following in zip_longest(infos, infos[1:]):
             next_key = None if following is None else following.min_key
             assert info.natural == cutter.cut(info.max_key, next_key, info.size)
             size = 0
@@ -111,7 +111,7 @@ def test_a_merge_is_what_dicts_give_and_its_ranges_say_how_they_end(base, ours, 
             expected[key] = value
     assert contents(store, merged.metarange) == expected
     infos = metarange.read(store, merged.metarange)
-    for info, following in pairwise([*infos, None]):
+    for info, following in zip_longest(infos, infos[1:]):
         next_key = None if following is None else following.min_key
         assert info.natural == cutter.cut(info.max_key, next_key, info.size)
 

@@ -97,7 +97,8 @@ def test_a_fragment_of_at_most_twice_the_size_is_written_with_what_follows_it():
 
 def test_fragments_are_written_again_when_the_policy_ends_their_range():
     store, splitting = new_store(), Splitting(max_bytes=1_000, raggedness=1 << 62)
-    infos, records = (), numbered(40)
+    infos: tuple[RangeInfo, ...] = ()
+    records = numbered(40)
     for start, stop in ((0, 16), (16, 20), (20, 22)):
         with RangeWriter(store, splitting) as writer:
             writer.add_ranges(infos)

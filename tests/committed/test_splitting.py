@@ -69,22 +69,6 @@ def chunks(cutter, records):
     return [*found, (current, size)] if current else found
 
 
-def ends(rule, records, batch):
-    """Return the same by `Cutter.ends`, in batches."""
-    cutter, sizes, counts, done, before = Cutter(rule), [], [], 0, 0
-    for start in range(0, len(records), batch):
-        part = records[start : start + batch]
-        for place, size in cutter.ends([key for key, _ in part], [value for _, value in part]):
-            counts.append(done + place - before)
-            sizes.append(size)
-            before = done + place
-        done += len(part)
-    if done > before:
-        counts.append(done - before)
-        sizes.append(cutter.size)
-    return list(zip(counts, sizes, strict=True))
-
-
 def test_the_hash_is_the_one_spark_computes():
     for key, hashed in SPARK.items():
         assert xxh64_intdigest(key, HASH_SEED) & HASH_MASK == hashed & HASH_MASK
@@ -96,10 +80,31 @@ def test_the_seed_is_the_hash_of_the_repositorys_number():
 
 
 @settings(max_examples=300, deadline=None)
-@given(RULES, RECORDS, st.integers(1, 20))
-def test_records_in_batches_are_cut_as_record_by_record(rule, records, batch):
-    expected = [(len(keys), size) for keys, size in chunks(Cutter(rule), records)]
-    assert ends(rule, records, batch) == expected
+@given(RULES, RECORDS)
+def test_ranges_end_only_where_the_rule_is_to_be_asked(rule, records):
+    cutter = Cutter(rule)
+    triples = [(key, b"", value) for key, value in records]
+    runs = [list(run) for run in cutter.runs(triples)] if triples else []
+    assert [item for run in runs for item in run] == triples
+    starts = {run[0][0] for run in runs}
+    for keys, size in chunks(cutter, records)[:-1]:
+        following = records[[key for key, _ in records].index(keys[-1]) + 1][0]
+        digest = xxh64_intdigest(keys[-1], rule.seed)
+        assert following in starts or not digest & cutter.low_bits or size >= cutter.most
+
+
+@settings(max_examples=300, deadline=None)
+@given(RULES, RECORDS, st.integers(1, 100))
+def test_a_range_goes_on_over_records_until_the_rule_ends_it(rule, records, size):
+    cutter = Cutter(rule)
+    last, expected = b"\0", size
+    for key, value in records:
+        if cutter.cut(last, key, expected):
+            expected = None
+            break
+        last, expected = key, expected + len(key) + len(value)
+    triples = [(key, b"", value) for key, value in records]
+    assert cutter.reaches(b"\0", size, triples) == expected
 
 
 @settings(max_examples=200, deadline=None)
