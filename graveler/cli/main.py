@@ -17,8 +17,10 @@ from graveler.cli.verbs import (
     history,
     ingest,
     lakes,
+    pack,
     refs,
     runs,
+    splitting,
     undo,
     why,
 )
@@ -69,6 +71,8 @@ for _group in (
     dump,
     fsck,
     gc,
+    splitting,
+    pack,
     demo,
 ):
     _group.add_to(app)

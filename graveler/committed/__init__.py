@@ -12,9 +12,10 @@ from graveler.committed.merge import (
     merge_changes,
 )
 from graveler.committed.metarange import EMPTY_METARANGE, get, scan
+from graveler.committed.pack import Packed, Packer, badly_cut
 from graveler.committed.range_store import RangeCache, RangeStore, Rescue, StoreStats
 from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Splitting, initial
+from graveler.committed.splitting import Splitting, changed, initial
 from graveler.committed.verify import Problem, verify_metarange, verify_range, verify_tree
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "Bases",
     "Earlier",
     "Merged",
+    "Packed",
+    "Packer",
     "Problem",
     "RangeCache",
     "RangeStore",
@@ -40,6 +43,8 @@ __all__ = [
     "StoreStats",
     "Unresolved",
     "apply",
+    "badly_cut",
+    "changed",
     "diff",
     "differing_spans",
     "get",

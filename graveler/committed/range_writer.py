@@ -197,11 +197,19 @@ class RangeWriter:
         self._last = infos[-1].max_key
         self.reused += len(infos)
 
-    def finish(self) -> tuple[RangeInfo, ...]:
-        """End the last range, publish the ranges that were held, return all in key order."""
+    def ends_before(self, next_key: bytes) -> bool:
+        """Return whether the policy ends a range between the last record and `next_key`."""
+        return self._table is None or self._cutter.cut(self._last, next_key, self._size)
+
+    def finish(self, *, before: bytes | None = None) -> tuple[RangeInfo, ...]:
+        """End the last range, publish the ranges that were held, return all in key order.
+
+        Args:
+            before: The key that follows in the tree, None where none does.
+        """
         if self._finished:
             raise StateError("the ranges of this writer are finished: make another writer")
-        self._end(None)
+        self._end(before)
         self._publisher.finish()
         self.abort()
         return tuple(self._infos)

@@ -127,6 +127,11 @@ class Splitting:
         """The seed of all hashes of keys: xxh64 of the number in 8 bytes, little-endian."""
         return xxh64(self.number.to_bytes(8, "little"), HASH_SEED)
 
+    @property
+    def usual_bytes(self) -> int:
+        """The size that ranges have on average, about."""
+        return max(1, self.max_bytes * 3 // 8)
+
     def encode(self) -> dict[str, Any]:
         """Return the fields of a record: the policy and its parameters."""
         return {"policy": self.policy} | {

@@ -254,8 +254,10 @@ def touching(stores: Stores, head: str, prefixes: Sequence[str]) -> Iterator[Com
 
 def _may_touch(commit: Commit, prefix: str) -> bool:
     """Return False if the spans of a commit show that it changed nothing below the prefix."""
-    if commit.spans is None or not prefix:
+    if commit.spans is None:
         return True
+    if not prefix:
+        return bool(commit.spans)
     raw = path_key(prefix)
     return any(first[: len(raw)] <= raw <= last for first, last in commit.spans)
 

@@ -12,16 +12,17 @@ from hashlib import sha256
 from typing import Any, Final, Self
 
 from graveler.clock import unix_us
-from graveler.committed import diff, scan
+from graveler.committed import diff
+from graveler.committed.metarange import prefix_end, within
 from graveler.committed.metarange import read as read_metarange
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import CHANGES, CONTENT, HISTORY
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import last_touch
 from graveler.names import path_key
-from graveler.reads.listing import within
 from graveler.reads.stores import Stores
 from graveler.records import Fields, decode_json, encode_json, read_key
+from graveler.values import add_totals
 
 _VERDICT: Final = b"verdict/"
 _JUDGED: Final = b"judged/"
@@ -238,28 +239,21 @@ def _changes(stores: Stores, candidate: Candidate, prefixes: tuple[str, ...]) ->
 
 
 def content(stores: Stores, metarange: str, prefix: str) -> str:
-    """Return a hash of the paths and value records of a tree below a prefix.
+    """Return a hash of the paths and value records of a tree below a prefix, however it is cut.
 
-    A range that is entirely below the prefix is identified by its id and not opened; only the
-    ranges at the edges are read. Trees with the same content in different ranges therefore have
-    different hashes, and are judged once more than necessary.
+    A range that is entirely below the prefix counts by its total and is not opened; only the ranges
+    at the edges are read.
     """
-    if not prefix:
-        return metarange
-    raw = path_key(prefix)
-    digest = sha256()
-    for info in read_metarange(stores.ranges, metarange):
-        if info.max_key < raw:
-            continue
-        if not info.min_key.startswith(raw) and info.min_key > raw:
-            break
+    raw = path_key(prefix) if prefix else b""
+    stop = prefix_end(raw)
+    count, size, totals = 0, 0, list[bytes]()
+    for info in within(read_metarange(stores.ranges, metarange), raw, stop):
         if info.min_key.startswith(raw) and info.max_key.startswith(raw):
-            digest.update(b"range" + info.id)
+            count, size = count + info.count, size + info.size
+            totals.append(info.total)
             continue
-        digest.update(b"keys")
-        start = max(raw, info.min_key)
-        for key, value in within(raw, scan(stores.ranges, metarange, start)):
-            if key > info.max_key:
-                break
-            digest.update(sha256(key).digest() + sha256(value).digest())
-    return digest.hexdigest()
+        for key, identifier, value in stores.ranges.open_range(info).records():
+            if key.startswith(raw):
+                count, size = count + 1, size + len(key) + len(value)
+                totals.append(identifier)
+    return sha256(f"{count} {size} ".encode() + add_totals(totals)).hexdigest()

@@ -1,12 +1,13 @@
 """The catalogue of a lake: its repositories, in the partition ``lake`` of the key-value store."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final, Self
 
 from graveler.clock import Clock, IdSource
 from graveler.committed import Splitting
-from graveler.errors import CorruptionError, InvalidInputError
+from graveler.errors import CorruptionError, InvalidInputError, RepositoryNotFoundError
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.names import check_repository
@@ -15,6 +16,7 @@ from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 _PARTITION: Final = "lake"
 _PREFIX: Final = b"repository/"
 _IDENTITY: Final = b"id"
+_FRESH: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class RepositoryRecord:
             the lake can be moved, and a copy of it has its own objects.
         default_branch: Its first branch.
         splitting: Where its ranges end.
+        nonce: Differs with each change of the record; "" in the first one.
     """
 
     lake: str
@@ -35,6 +38,7 @@ class RepositoryRecord:
     storage: str
     default_branch: str
     splitting: Splitting
+    nonce: str = ""
 
     def encode(self) -> bytes:
         """Return the bytes of the record."""
@@ -46,6 +50,7 @@ class RepositoryRecord:
                 "storage": self.storage,
                 "default_branch": self.default_branch,
                 "splitting": self.splitting.encode(),
+                **({"nonce": self.nonce} if self.nonce else {}),
             }
         )
 
@@ -65,6 +70,7 @@ class RepositoryRecord:
                 storage=fields.place("storage"),
                 default_branch=fields.name("default_branch"),
                 splitting=Splitting.read(fields.record("splitting")),
+                nonce=fields.text("nonce", ""),
             )
         except InvalidInputError as error:
             raise CorruptionError(f"{what} cannot be read: {error}") from error
@@ -119,6 +125,28 @@ class Catalogue:
         )
         return stored == record
 
+    def change_splitting(
+        self, name: str, uid: str, change: Callable[[Splitting], Splitting]
+    ) -> Splitting:
+        """Replace the policy of a repository with ``change(policy)``, and return it.
+
+        Raises:
+            RepositoryNotFoundError: There is no such repository any more.
+        """
+
+        def changed(record: RepositoryRecord | None) -> RepositoryRecord:
+            if record is None or record.uid != uid:
+                raise RepositoryNotFoundError(f"repository {name!r} is gone")
+            splitting = change(record.splitting)
+            if splitting == record.splitting:
+                return record
+            return replace(record, splitting=splitting, nonce=self._ids.unique())
+
+        stored = self._records(name).update(
+            name, changed, what=f"repository {name!r}", clock=self._clock, ids=self._ids
+        )
+        return stored.splitting
+
     def identity(self) -> str:
         """Return the id of the lake; it is drawn when the first repository is made."""
         records: RecordStore[bytes, str] = RecordStore(
@@ -149,3 +177,44 @@ def _encode_identity(identity: str) -> bytes:
 def _decode_identity(raw: bytes) -> str:
     what = "id of the lake"
     return Fields(decode_json(raw, what, stamped=True), what).name("id")
+
+
+class KeptSplitting:
+    """The splitting policy of one repository, as its record has it.
+
+    The record is read when the repository is opened. After that it is read at most every ten minutes, so
+    that a commit needs no statement for it. A process that uses the former policy meanwhile does no
+    harm: a policy decides only where ranges end.
+
+    Args:
+        catalogue: Has the record.
+        name: Of the repository.
+        record: As it was just read.
+        clock: Tells when to read it again.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, name: str, record: RepositoryRecord, clock: Clock
+    ) -> None:
+        self._catalogue = catalogue
+        self._name = name
+        self._uid = record.uid
+        self._clock = clock
+        self._known = (record.splitting, clock.now())
+
+    def current(self) -> Splitting:
+        """Return the policy; another process may have changed it less than ten minutes ago."""
+        splitting, since = self._known
+        now = self._clock.now()
+        if not timedelta() <= now - since < _FRESH:
+            record = self._catalogue.find(self._name)
+            if record is not None and record.uid == self._uid:
+                splitting = record.splitting
+            self._known = (splitting, now)
+        return splitting
+
+    def change(self, change: Callable[[Splitting], Splitting]) -> Splitting:
+        """Replace the policy with ``change(policy)``, and return it; `change` may run again."""
+        splitting = self._catalogue.change_splitting(self._name, self._uid, change)
+        self._known = (splitting, self._clock.now())
+        return splitting

@@ -18,7 +18,7 @@ from graveler.errors import (
     RepositoryNotFoundError,
 )
 from graveler.kv.store import KVStore
-from graveler.lake.catalogue import Catalogue, RepositoryRecord
+from graveler.lake.catalogue import Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
 from graveler.lake.storages import Storages, absolute
 from graveler.model import BranchRecord
@@ -164,7 +164,7 @@ class Lake:
                 lake's storage where not given.
             default_branch: Name of the first branch.
             exist_ok: Return the existing repository of that name.
-            splitting: Where its ranges end; the lake's setting where not given.
+            splitting: Where its ranges end at first; the lake's setting where not given.
             take_over: Take the storage from a repository that this lake does not know. A lake
                 that still uses it gets an error when it moves its next ref.
 
@@ -291,7 +291,7 @@ class Lake:
             ranges=ranges,
             staging=StagingArea(self._kv, uid, self._background),
             refs=Refs(watched, uid, clock=self._clock, ids=self._ids, has_tree=has_tree),
-            splitting=record.splitting,
+            policy=KeptSplitting(self._catalogue, name, record, self._clock),
             clock=self._clock,
             ids=self._ids,
             open_store=self._open_store,

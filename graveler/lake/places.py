@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from graveler.arguments import RefLike, count, instance, optional, ref_text, text, texts
+from graveler.committed import changed as changed_splitting
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
 from graveler.gates.gate import Check
@@ -98,6 +99,41 @@ class Protection:
     def list(self) -> dict[str, tuple[str, ...]]:
         """Return the forbidden actions by pattern, patterns sorted."""
         return self._stores.refs.protection.rules()
+
+
+class SplittingPolicy:
+    """Where the ranges end that commits write from now on; what is written already stays as it is."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def __repr__(self) -> str:
+        return f"<SplittingPolicy of {self._stores.name}>"
+
+    def show(self) -> dict[str, str | int]:
+        """Return the policy and its parameters, by name; sizes are bytes."""
+        return dict(self._stores.splitting.encode())
+
+    def set(self, **parameters: str | int) -> dict[str, str | int]:
+        """Change the policy or parameters of it, and return all of them.
+
+        ::
+
+            repo.splitting.set(policy="hash", max_bytes=8 << 20)
+
+        Other processes follow within ten minutes. `Repository.pack` writes what is there in the
+        same way.
+
+        Args:
+            parameters: ``policy`` and parameters of it, as ``docs/formats/range.md`` has them. With
+                another policy the others get their defaults; with another ``max_bytes`` the
+                thresholds of ``directory`` follow it, unless they are given.
+
+        Raises:
+            InvalidInputError: There is no such policy or parameter, or they contradict each other.
+        """
+        splitting = self._stores.policy.change(lambda known: changed_splitting(known, parameters))
+        return dict(splitting.encode())
 
 
 class Links:

@@ -24,7 +24,7 @@ from graveler.arguments import (
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
-from graveler.lake.places import Gates, Links, Protection, Tags
+from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
 from graveler.model import BranchRecord, Change, Commit
 from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec
@@ -46,9 +46,11 @@ from graveler.repository import (
     branches,
     dumps,
     merges,
+    packing,
     preview,
     reverts,
 )
+from graveler.repository.packing import PackResult, TreeStats
 from graveler.repository.witness.witness import Witness
 from graveler.runs import Run, Runs, RunTerms, Why
 
@@ -93,6 +95,44 @@ class Repository:
     def protection(self) -> Protection:
         """What may not be done to branches, by pattern."""
         return Protection(self.stores)
+
+    @property
+    def splitting(self) -> SplittingPolicy:
+        """Where the ranges of its trees end."""
+        return SplittingPolicy(self.stores)
+
+    def pack(
+        self,
+        branch: str | BranchLike = "main",
+        *,
+        everything: bool = False,
+        limit: int | None = None,
+    ) -> PackResult:
+        """Rewrite small and badly cut ranges of a branch's head, in a commit that changes no path.
+
+        It may run beside writers and publishers, and may be repeated.
+
+        Args:
+            branch: The branch.
+            everything: Cut all ranges again, after a change of the splitting policy.
+            limit: Bytes of records after which the rest is left for the next pack.
+
+        Raises:
+            RefNotFoundError: No such branch.
+            FencedError: The branch belongs to a run.
+        """
+        flag(everything, "everything"), optional(count, limit, "limit")
+        return packing.pack(
+            self.stores, branch_text(branch, "branch"), everything=everything, limit=limit
+        )
+
+    def stats(self, ref: str | Commit | RefLike = "main") -> TreeStats:
+        """Return how the tree of a commit is cut into ranges, and what a pack would give.
+
+        Raises:
+            RefNotFoundError: No such ref.
+        """
+        return packing.tree_stats(self.stores, ref_text(ref, "ref"))
 
     @property
     def gates(self) -> Gates:

@@ -104,6 +104,7 @@ def make_commit(
     parents: Sequence[Commit],
     spec: CommitSpec,
     tokens: tuple[str, ...] = (),
+    same_records: bool = False,
 ) -> Commit:
     """Store a commit record and return the commit; no branch moves.
 
@@ -113,6 +114,7 @@ def make_commit(
         parents: The head that it is built on first.
         spec: Its message, metadata and committer.
         tokens: Staging tokens whose writes it holds.
+        same_records: The tree has the records of the first parent's, in other ranges.
     """
     return stores.refs.commits.add(
         metarange=tree,
@@ -122,7 +124,7 @@ def make_commit(
         created=stores.clock.now(),
         metadata=spec.metadata,
         tokens=tokens,
-        spans=differing_spans(stores.ranges, parents[0].metarange, tree),
+        spans=() if same_records else differing_spans(stores.ranges, parents[0].metarange, tree),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from graveler.clock import Clock, IdSource
 from graveler.committed import RangeStore, Splitting
@@ -11,6 +12,18 @@ from graveler.objects.address import is_own, place_of, root_of
 from graveler.objects.store import ObjectStore
 from graveler.refs import Refs
 from graveler.staging import StagingArea
+
+
+class SplittingSource(Protocol):
+    """Where the splitting policy of a repository is kept."""
+
+    def current(self) -> Splitting:
+        """Return the policy; another process may have changed it a while ago."""
+        ...
+
+    def change(self, change: Callable[[Splitting], Splitting]) -> Splitting:
+        """Replace the policy with ``change(policy)``, and return it; `change` may run again."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +40,7 @@ class Stores:
         ranges: Committed metadata, in the same storage.
         staging: Uncommitted entries.
         refs: Branches, tags, commits.
-        splitting: Where new ranges end.
+        policy: Keeps the splitting policy.
         clock: Time.
         ids: Unique names.
         open_store: Opens the object store of another root, for linked files.
@@ -44,12 +57,17 @@ class Stores:
     ranges: RangeStore
     staging: StagingArea
     refs: Refs
-    splitting: Splitting
+    policy: SplittingSource
     clock: Clock
     ids: IdSource
     open_store: Callable[[str], ObjectStore]
     neighbours: Callable[[], Iterable[tuple[str, str]]] = tuple
     gate_modules: frozenset[str] = frozenset()
+
+    @property
+    def splitting(self) -> Splitting:
+        """Where new ranges end."""
+        return self.policy.current()
 
     @property
     def storage(self) -> str:

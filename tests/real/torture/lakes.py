@@ -35,7 +35,24 @@ BACKGROUNDS: dict[str, type[Background]] = {
 CACHES = {"none": 1 << 20, "large": 1 << 24, "tiny": 20_000}
 """Folders of caches, and their bounds."""
 
-SPLITTINGS = {"crumbs": (0, 1_000, 6), "small": (0, 4_000, 20), "whole": (0, 1 << 20, 50_000)}
+SPLITTINGS = {
+    "crumbs": Splitting(max_bytes=1_000, raggedness=6),
+    "small": Splitting("directory", max_bytes=4_000, raggedness=20),
+    "whole": Splitting(max_bytes=1 << 20, raggedness=50_000),
+}
+
+
+@dataclass(frozen=True)
+class FixedSplitting:
+    """A policy that nobody changes."""
+
+    splitting: Splitting
+
+    def current(self) -> Splitting:
+        return self.splitting
+
+    def change(self, change: Callable[[Splitting], Splitting]) -> Splitting:
+        raise AssertionError(f"{change} changes {self.splitting}")
 
 
 @dataclass(frozen=True)
@@ -105,8 +122,8 @@ def open_lake(
 def open_repository(lake: Lake, name: str, options: Options) -> Repository:
     """Return a repository that writes its ranges as the options say, whatever it was made with."""
     repo = lake.repository(name)
-    splitting = Splitting(*SPLITTINGS[options.splitting])
-    return Repository(replace(repo.stores, splitting=splitting), repo._witness)
+    policy = FixedSplitting(SPLITTINGS[options.splitting])
+    return Repository(replace(repo.stores, policy=policy), repo._witness)
 
 
 def prepare(lake: Lake, name: str) -> tuple[str, dict[str, str]]:

@@ -1,0 +1,65 @@
+"""``graveler pack`` and ``graveler stats``: how trees are cut into ranges, and cutting them well."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from graveler.cli.output import size_text
+from graveler.cli.session import Session
+from graveler.cli.verb import verb
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this group."""
+    verb(app, "pack")(_pack)
+    verb(app, "stats")(_stats)
+
+
+def _pack(
+    session: Session,
+    branch: Annotated[str, typer.Argument(metavar="BRANCH")] = "main",
+    *,
+    everything: Annotated[
+        bool,
+        typer.Option("--everything", help="Cut all ranges again, after a change of the policy."),
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", min=1, help="Read about this much, and leave the rest."),
+    ] = None,
+) -> None:
+    """Rewrite small and badly cut ranges of a branch's head, in a commit that changes no path."""
+    packed = session.repository.pack(branch, everything=everything, limit=limit)
+    shape: dict[str, Any] = {
+        "commit": None if packed.commit is None else packed.commit.id,
+        "before": packed.before,
+        "after": packed.after,
+        "bytes_read": packed.bytes_read,
+        "left": packed.left,
+    }
+    if packed.commit is None:
+        line = f"{branch}: no range is badly cut"
+    else:
+        line = (
+            f"{branch}: {packed.before} ranges of {size_text(packed.bytes_read)} became "
+            f"{packed.after}, in commit {packed.commit.id[:12]}"
+        )
+    left = [f"{packed.left} more are badly cut: run it again"] if packed.left else []
+    session.out.show(shape, line, *left)
+
+
+def _stats(session: Session, ref: Annotated[str, typer.Argument(metavar="REF")] = "main") -> None:
+    """Show how a tree is cut into ranges, and what a pack would give."""
+    stats = session.repository.stats(ref)
+    session.out.show(
+        asdict(stats),
+        f"entries      {stats.entries:,}, {size_text(stats.bytes)} of records",
+        f"ranges       {stats.ranges:,}: {size_text(stats.smallest)} to {size_text(stats.largest)}, "
+        f"median {size_text(stats.median)}",
+        f"small        {stats.small:,}",
+        f"fragments    {stats.fragments:,}",
+        f"badly cut    {stats.badly_cut:,}, {size_text(stats.badly_cut_bytes)}",
+        f"after a pack {stats.packed_ranges:,} ranges, about",
+        f"cold listing {stats.scan_cost} object reads of 4 MiB, {stats.packed_scan_cost} after a pack",
+    )

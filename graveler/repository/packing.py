@@ -1,0 +1,155 @@
+"""Packing a branch: its head's records in good ranges, as an ordinary commit that changes no path.
+
+The commit lands by the protocol of every commit, beside writers and publishers. No gate judges it and
+no rule forbids it, because its tree has exactly the records of its parent: their number, their bytes
+and the sum of their ids are compared before it is written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from graveler.committed import Packed, Packer, badly_cut
+from graveler.committed.metarange import read
+from graveler.model import BranchRecord, Commit, RangeInfo
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
+from graveler.reads.stores import Stores
+from graveler.refs import resolve_to_read
+
+PACK_PAIR: Final = "graveler.pack"
+"""Metadata of the commits that pack: the ranges that were cut again, and what they became."""
+
+_SMALL: Final = 4
+_OBJECT_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PackResult:
+    """What packing a branch did.
+
+    Attributes:
+        commit: The commit that landed, None if nothing was badly cut.
+        before: Ranges that were cut again.
+        after: Ranges that they became.
+        bytes_read: Logical bytes of their records.
+        left: Ranges that are badly cut still, because the limit was reached.
+    """
+
+    commit: Commit | None
+    before: int
+    after: int
+    bytes_read: int
+    left: int
+
+
+def pack(
+    stores: Stores, name: str, *, everything: bool = False, limit: int | None = None
+) -> PackResult:
+    """Cut the badly cut ranges of a branch's head again, in a commit that changes no path.
+
+    Args:
+        stores: The repository.
+        name: The branch.
+        everything: Cut all ranges again, after a change of the splitting policy.
+        limit: Logical bytes after which no further ranges are read; None: no limit.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        FencedError: The branch belongs to a run.
+        CorruptionError: A range cannot be read; the branch stays as it is.
+    """
+    packer = Packer(stores.ranges, stores.splitting, everything, limit)
+    packed = Packed("")
+
+    def build(tip: Tip) -> BranchRecord | None:
+        nonlocal packed
+        packed = packer.pack(tip.head.metarange)
+        if packed.metarange == tip.head.metarange:
+            return None
+        spec = CommitSpec(
+            f"Pack: {packed.before} ranges became {packed.after}",
+            {PACK_PAIR: f"{packed.before} {packed.after}"},
+        )
+        made = make_commit(
+            stores, tree=packed.metarange, parents=(tip.head,), spec=spec, same_records=True
+        )
+        return tip.at(made)
+
+    landed = land(stores, name, "pack", build)
+    return PackResult(landed.commit, packed.before, packed.after, packed.bytes_read, packed.left)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStats:
+    """How the tree of a commit is cut into ranges. All sizes are logical bytes.
+
+    Attributes:
+        commit: Id of the commit.
+        entries: Entries of the tree.
+        bytes: Bytes of their records.
+        ranges: Ranges.
+        small: Ranges of less than a quarter of the average that the policy aims at.
+        fragments: Ranges that a commit ended, not the policy.
+        smallest: Bytes of the smallest range.
+        median: Bytes of the median range.
+        largest: Bytes of the largest range.
+        badly_cut: Ranges that a pack would read.
+        badly_cut_bytes: Their bytes; a pack may read some ranges more.
+        packed_ranges: Ranges of the tree after a pack, about.
+        scan_cost: What a cold listing reads, in objects of no bytes: one for each object, and one for
+            each 4 MiB.
+        packed_scan_cost: The same after a pack, about.
+    """
+
+    commit: str
+    entries: int
+    bytes: int
+    ranges: int
+    small: int
+    fragments: int
+    smallest: int
+    median: int
+    largest: int
+    badly_cut: int
+    badly_cut_bytes: int
+    packed_ranges: int
+    scan_cost: float
+    packed_scan_cost: float
+
+
+def tree_stats(stores: Stores, ref: str) -> TreeStats:
+    """Return how the tree that `ref` names is cut; only its metarange is read.
+
+    Raises:
+        RefNotFoundError: No such ref.
+        ExpiredError: Garbage collection has removed the tree.
+    """
+    commit = resolve_to_read(stores.refs, ref)
+    infos = read(stores.ranges, commit.metarange)
+    splitting = stores.splitting
+    usual = splitting.usual_bytes
+    sizes = sorted(info.size for info in infos)
+    bad = [info for info, badly in zip(infos, badly_cut(infos, splitting), strict=True) if badly]
+    bad_bytes = _bytes(bad)
+    packed = len(infos) - len(bad) + (max(1, round(bad_bytes / usual)) if bad else 0)
+    whole = _bytes(infos)
+    return TreeStats(
+        commit=commit.id,
+        entries=sum(info.count for info in infos),
+        bytes=whole,
+        ranges=len(infos),
+        small=sum(size < usual / _SMALL for size in sizes),
+        fragments=sum(not info.natural for info in infos),
+        smallest=sizes[0] if sizes else 0,
+        median=sizes[len(sizes) // 2] if sizes else 0,
+        largest=sizes[-1] if sizes else 0,
+        badly_cut=len(bad),
+        badly_cut_bytes=bad_bytes,
+        packed_ranges=packed,
+        scan_cost=round(len(infos) + whole / _OBJECT_BYTES, 1),
+        packed_scan_cost=round(packed + whole / _OBJECT_BYTES, 1),
+    )
+
+
+def _bytes(infos: Sequence[RangeInfo]) -> int:
+    return sum(info.size for info in infos)

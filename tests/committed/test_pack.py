@@ -1,0 +1,177 @@
+"""A packed tree has the same records in the ranges of a builder that starts at a hard break."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graveler.committed import metarange
+from graveler.committed.apply import apply
+from graveler.committed.diff import diff, same_records
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.pack import Packer, badly_cut, summary
+from graveler.committed.splitting import DIRECTORY, HASH, Splitting
+from graveler.committed.verify import verify_metarange
+from graveler.errors import BackendUnavailableError
+from tests.committed.trees import CRUMBS, Forest, between, contents, new_store, record
+
+POLICIES = [
+    CRUMBS,
+    Splitting(HASH, min_bytes=100, max_bytes=600, raggedness=3, hard=4),
+    Splitting(DIRECTORY, max_bytes=600, raggedness=4, hard=5, hard_directories=7),
+    Splitting(DIRECTORY, max_bytes=200, raggedness=2, hard=4, hard_directories=3),
+]
+TREES = st.dictionaries(st.text("ab/", min_size=1, max_size=6), st.sampled_from("AB"), max_size=40)
+
+
+def built(store, states, splitting):
+    tree, before = EMPTY_METARANGE, dict[str, str]()
+    for after in states:
+        tree = apply(store, tree, between(before, after), splitting).metarange
+        before = after
+    return tree
+
+
+def hourly(store, hours, splitting, files=8):
+    tree = EMPTY_METARANGE
+    for hour in range(hours):
+        keys = [f"in/{hour // 24:03d}/{hour % 24:02d}/{part:03d}" for part in range(files)]
+        tree = apply(store, tree, map(record, keys), splitting).metarange
+    return tree
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(TREES, min_size=1, max_size=5), st.sampled_from(POLICIES))
+def test_a_packed_tree_is_the_tree_of_one_commit_of_the_same_records(states, splitting):
+    store = new_store()
+    tree = built(store, states, splitting)
+    packed = Packer(store, splitting).pack(tree)
+    fresh = built(store, states[-1:], splitting)
+    assert metarange.read(store, packed.metarange) == metarange.read(store, fresh)
+    assert contents(store, packed.metarange) == states[-1]
+    assert same_records(store, tree, packed.metarange)
+    assert list(verify_metarange(store, packed.metarange)) == []
+    again = Packer(store, splitting).pack(packed.metarange)
+    assert (again.metarange, again.before, again.left) == (packed.metarange, 0, 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(TREES, min_size=1, max_size=3),
+    st.sampled_from(POLICIES),
+    st.sampled_from(POLICIES),
+)
+def test_a_tree_of_another_policy_is_packed_whole(states, former, splitting):
+    store = new_store()
+    tree = built(store, states, former)
+    packed = Packer(store, splitting, everything=True).pack(tree)
+    fresh = built(store, states[-1:], splitting)
+    assert metarange.read(store, packed.metarange) == metarange.read(store, fresh)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(TREES, min_size=1, max_size=4),
+    st.sampled_from(POLICIES),
+    st.integers(1, 1000),
+)
+def test_packs_with_a_limit_come_to_the_same_end(states, splitting, limit):
+    store = new_store()
+    tree = built(store, states, splitting)
+    whole = Packer(store, splitting).pack(tree).metarange
+    for _ in range(100):
+        packed = Packer(store, splitting, limit=limit).pack(tree)
+        assert contents(store, packed.metarange) == states[-1]
+        if packed.metarange == tree:
+            break
+        tree = packed.metarange
+    assert metarange.read(store, tree) == metarange.read(store, whole)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(TREES, min_size=1, max_size=3),
+    st.lists(TREES, min_size=1, max_size=3),
+    st.sampled_from(POLICIES),
+)
+def test_what_was_packed_before_the_tree_moved_is_packed_as_by_a_new_packer(one, more, splitting):
+    store = new_store()
+    packer = Packer(store, splitting)
+    states = one
+    for state in more:
+        tree = built(store, states, splitting)
+        expected = Packer(new_store(store.objects), splitting).pack(tree)
+        assert packer.pack(tree) == expected
+        states = [*states, state]
+
+
+def test_a_tree_that_grew_meanwhile_is_packed_without_reading_the_packed_part_again():
+    store, splitting = new_store(), Splitting(HASH, max_bytes=4_000, raggedness=50)
+    tree = hourly(store, 60, splitting, files=1)
+    # scattered removals leave ranges that the policy would not end there
+    gone = [(f"in/000/{hour:02d}/000".encode(), None, None) for hour in range(0, 24, 5)]
+    tree = apply(store, tree, gone, splitting).metarange
+    packer = Packer(store, splitting)
+    first = packer.pack(tree)
+    assert first.before > 0
+    grown = apply(store, tree, [record("zz")], splitting).metarange
+    read = store.stats.ranges_read
+    packer.pack(grown)
+    assert store.stats.ranges_read - read <= 3
+
+
+@pytest.mark.parametrize("splitting", POLICIES[:3], ids=["crumbs", "hash", "directory"])
+def test_a_packed_tree_has_few_fragments(splitting):
+    store = new_store()
+    tree = hourly(store, 100, splitting)
+    packed = metarange.read(store, Packer(store, splitting).pack(tree).metarange)
+    assert not any(badly_cut(packed, splitting))
+    assert all(info.natural for info in packed[:-1])
+    assert summary(packed) == summary(metarange.read(store, tree))
+
+
+def test_a_range_larger_than_the_policy_allows_is_badly_cut():
+    store = new_store()
+    large = Splitting(HASH, max_bytes=1 << 30, raggedness=1 << 40)
+    text = "x" * 100_000
+    keys = [f"{number:03d}" for number in range(8)]
+    tree = apply(store, EMPTY_METARANGE, [record(key, text + key) for key in keys], large).metarange
+    small = Splitting(HASH, max_bytes=150_000, raggedness=1 << 40)
+    assert badly_cut(metarange.read(store, tree), small) == [True]
+    packed = Packer(store, small).pack(tree)
+    assert [info.count for info in metarange.read(store, packed.metarange)] == [2, 2, 2, 2]
+
+
+def test_an_empty_tree_and_one_fragment_are_well_cut():
+    store = new_store()
+    assert Packer(store, CRUMBS).pack(EMPTY_METARANGE).metarange == EMPTY_METARANGE
+    tree = apply(store, EMPTY_METARANGE, [record("a")], CRUMBS).metarange
+    assert Packer(store, CRUMBS).pack(tree).metarange == tree
+    assert store.stats.ranges_read == 0
+
+
+def test_a_merge_across_a_pack_opens_the_packed_ranges_once_and_finds_no_difference():
+    splitting = Splitting(HASH, max_bytes=4_000, raggedness=50)
+    forest = Forest()
+    tree = hourly(forest.fresh(), 48, splitting)
+    gone = [(f"in/000/{hour:02d}/000".encode(), None, None) for hour in range(0, 24, 5)]
+    tree = apply(forest.fresh(), tree, gone, splitting).metarange
+    packed = Packer(forest.fresh(), splitting).pack(tree)
+    store = forest.fresh()
+    assert list(diff(store, tree, packed.metarange)) == []
+    assert store.stats.ranges_read == packed.before + packed.after
+
+
+def test_a_pack_that_cannot_put_a_range_leaves_nothing_behind():
+    forest = Forest()
+    tree = forest.tree("a b", "c d", "e f")
+    store = forest.fresh()
+    infos = metarange.read(store, tree)
+
+    def fails(*_):
+        raise BackendUnavailableError("the network")
+
+    store.objects.put_if_absent, kept = fails, store.objects.put_if_absent
+    with pytest.raises(BackendUnavailableError):
+        Packer(store, CRUMBS, everything=True).pack(tree)
+    store.objects.put_if_absent = kept
+    assert metarange.read(forest.fresh(), tree) == infos
