@@ -107,6 +107,8 @@ class Repository:
         *,
         everything: bool = False,
         limit: int | None = None,
+        message: str = "",
+        committer: str = "",
     ) -> PackResult:
         """Rewrite small and badly cut ranges of a branch's head, in a commit that changes no path.
 
@@ -116,6 +118,8 @@ class Repository:
             branch: The branch.
             everything: Cut all ranges again, after a change of the splitting policy.
             limit: Bytes of records after which the rest is left for the next pack.
+            message: Of the commit; "" for one that counts ranges.
+            committer: Name; "" stands for the user of the process.
 
         Raises:
             RefNotFoundError: No such branch.
@@ -123,7 +127,12 @@ class Repository:
         """
         flag(everything, "everything"), optional(count, limit, "limit")
         return packing.pack(
-            self.stores, branch_text(branch, "branch"), everything=everything, limit=limit
+            self.stores,
+            branch_text(branch, "branch"),
+            everything=everything,
+            limit=limit,
+            message=text(message, "message", empty=True),
+            committer=text(committer, "committer", empty=True),
         )
 
     def stats(self, ref: str | Commit | RefLike = "main") -> TreeStats:

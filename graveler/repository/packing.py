@@ -43,7 +43,13 @@ class PackResult:
 
 
 def pack(
-    stores: Stores, name: str, *, everything: bool = False, limit: int | None = None
+    stores: Stores,
+    name: str,
+    *,
+    everything: bool = False,
+    limit: int | None = None,
+    message: str = "",
+    committer: str = "",
 ) -> PackResult:
     """Cut the badly cut ranges of a branch's head again, in a commit that changes no path.
 
@@ -52,6 +58,8 @@ def pack(
         name: The branch.
         everything: Cut all ranges again, after a change of the splitting policy.
         limit: Logical bytes after which no further ranges are read; None: no limit.
+        message: Of the commit; "" for one that counts ranges.
+        committer: Name; "" stands for the user of the process.
 
     Raises:
         RefNotFoundError: No such branch.
@@ -67,8 +75,9 @@ def pack(
         if packed.metarange == tip.head.metarange:
             return None
         spec = CommitSpec(
-            f"Pack: {packed.before} ranges became {packed.after}",
+            message or f"Pack: {packed.before} ranges became {packed.after}",
             {PACK_PAIR: f"{packed.before} {packed.after}"},
+            committer,
         )
         made = make_commit(
             stores, tree=packed.metarange, parents=(tip.head,), spec=spec, same_records=True

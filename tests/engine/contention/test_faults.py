@@ -26,6 +26,7 @@ from graveler.lake.repository import Repository
 from graveler.model import Entry
 from graveler.repository import Branch
 from graveler.repository.commits import _seal
+from graveler.repository.packing import PACK_PAIR
 from graveler.runs import Run, Runs, Step
 from graveler.testing.faults import ProcessDied
 from tests.harness.operations import collection, rollback, runs, undo
@@ -204,6 +205,44 @@ def test_old_or_new_and_nothing_between(operation, fault):
         assert snapshot(world.repo()) == new, f"{what}: repeated"
 
 
+UNSEEN = {
+    "pack": lambda repo: repo.pack(everything=True),
+    "splitting": lambda repo: repo.splitting.set(policy="directory", max_bytes=300),
+}
+"""What changes no branch, tag or staged write that can be seen."""
+
+
+def cut_badly(repo):
+    """As `start`, and main has ranges that the policy would not end there."""
+    start(repo)
+    for number in range(12):
+        repo.branch("main").put(f"p/{number:02d}", b"0")
+        repo.branch("main").commit(str(number))
+    repo.splitting.set(max_bytes=1_000)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", UNSEEN)
+def test_what_changes_no_path_changes_none_whatever_fails(operation, fault):
+    operate = UNSEEN[operation]
+    old, new = old_and_new(cut_badly, operate)
+    assert old == new
+    for world, what, failed in struck_worlds(fault, cut_badly, operate):
+        repo = world.repo()
+        before = repo.commit("main")
+        assert snapshot(repo) == old, what
+        assert fsck(repo.stores, objects="checksum").sound, what
+        operate(world.repo())
+        assert snapshot(world.repo()) == old, f"{what}: repeated"
+        again = world.repo()
+        if operation == "splitting":
+            assert again.splitting.show()["policy"] == "directory", what
+            continue
+        packs = [commit for commit in again.log() if PACK_PAIR in commit.metadata]
+        assert len(packs) == 1, f"{what}: packed {len(packs)} times"
+        assert failed is not None or packs == [before], what
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_repository_is_made_or_not(fault):
     for world, what, failed in struck_worlds(fault, start, make):
@@ -285,6 +324,7 @@ LOOKS = {
         "moves",
         "fsck",
         "ref",
+        "stats",
         "why",
     },
     "Tags": {"list", "moves"},
@@ -347,6 +387,7 @@ def test_every_operation_of_the_public_face_has_met_these_faults(monkeypatch):
     met = set()
     tables = [*OPERATIONS.values(), *RULES.values(), (start, make)]
     tables += [*runs.OPERATIONS.values(), *undo.OPERATIONS.values()]
+    tables += [(cut_badly, operate) for operate in UNSEEN.values()]
     tables += [(rollback.done, rollback.take_back)]
     tables += [(collection.start, collection.mark), (collection.marked, collection.sweep)]
     tables += [(collection.marked, collection.undelete)]

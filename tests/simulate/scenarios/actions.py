@@ -13,6 +13,18 @@ def start(c: Client) -> None:
     c.put("j", "staged")
 
 
+def recut(c: Client) -> None:
+    """Give main ranges that the policy now would end elsewhere, and staged writes."""
+    c.put("k", "old")
+    c.put("l", "old")
+    c.commit()
+    c.create_branch("dev", contents={"k": "old", "l": "old"})
+    c.put("d", "dev", "dev")
+    c.commit("dev")
+    c.put("j", "staged")
+    c.repository.splitting.set(max_bytes=1)
+
+
 def sealed(c: Client) -> None:
     """Let a committer die after it sealed, and write one of its paths again."""
     start(c)
@@ -76,6 +88,10 @@ def read_k(c: Client) -> None:
 
 def list_all(c: Client) -> None:
     c.list()
+
+
+def pack(c: Client) -> None:
+    c.pack()
 
 
 def reset(c: Client) -> None:

@@ -7,8 +7,10 @@ from tests.simulate.scenarios.actions import (
     delete,
     in_turn,
     list_all,
+    pack,
     put,
     read_k,
+    recut,
     reset,
     sealed,
     start,
@@ -38,6 +40,10 @@ def _both(version: str) -> dict[str, str]:
 def _publish(c: Client) -> None:
     for name in "12":
         c.merge(name, writes=_both(name))
+
+
+def _merge_dev(c: Client) -> None:
+    c.merge("dev", writes={"d": "dev"})
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -122,6 +128,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         },
         sealed,
     ),
+    Scenario(
+        "pack-commit",
+        {"writer": put("k", "new"), "committer": commit, "packer": pack},
+        recut,
+    ),
+    Scenario("pack-merge", {"merger": _merge_dev, "packer": pack, "lister": list_all}, recut),
+    Scenario("pack-twice", {"one": pack, "two": pack, "committer": commit}, recut),
     Scenario(
         "spooled-listing",
         {"publisher": _publish, "committer": commit, "lister": list_all},

@@ -162,6 +162,20 @@ class Client:
 
         return self._do(operation, make)
 
+    def pack(self, branch: str = "main") -> Any:
+        """Cut the ranges of a branch's head again; no path gets another value by it."""
+        operation = self._operation("revert", branch, writes={})
+
+        def make() -> str:
+            packed = self.repository.pack(
+                branch, everything=True, message=operation.message, committer="simulated"
+            )
+            if packed.commit is None:
+                raise NoChangesError(f"{branch} is packed")
+            return packed.commit.id
+
+        return self._do(operation, make)
+
     def hard_reset(self, to: str, branch: str = "main", *, contents: Mapping[str, str]) -> None:
         """Put the branch at a commit; `contents` says what it then holds."""
         operation = self._operation("hard_reset", branch, writes=dict(contents))
